@@ -197,7 +197,7 @@ def test_compare_has_no_limit_outside_the_main_thread(capsys):
 
 
 def test_a_distance_above_1_is_explained(capsys):
-    words = "a tv_distance above 1: errors exceed all records"
+    words = "tv_distance above 1: errors exceed the number of records"
     for command in (["compare", "--detail"], ["plan"]):
         for n, explained in (("30", True), ("1e6", False)):
             _, out, _ = run(capsys, *command, "--mechanism", "gaussian", "--n", n, "--k", "20",
@@ -485,7 +485,7 @@ def test_the_hidden_slot_gives_a_matrix_a_smaller_delta(capsys, channel):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--pairs", "pairs.csv", "--places", "places.csv", "--distance", "1"], "one of pairs"),
+        (["--pairs", "pairs.csv", "--places", "places.csv", "--distance", "1"], "pairs or places"),
         (["--places", "places.csv"], "places need a distance"),
         (["--distance", "1"], "a distance needs places"),
         (["--places", "places.csv", "--distance", "-1"], "at least 0 km"),
@@ -545,7 +545,6 @@ def test_completion_without_its_package_says_what_to_install(capsys, monkeypatch
     monkeypatch.setitem(sys.modules, "shtab", None)
     status, out, err = run(capsys, "completion", "zsh")
     assert (status, out) == (2, "")
-    assert 'the extra "completion"' in err
     assert "pip install shtab" in err
     assert err.count("\n") == 1
 
@@ -692,7 +691,7 @@ def test_neighbours_and_unit_stand_beside_the_number(capsys, arguments):
         (["rdp", "--n", "9", "--eps0", "1", "--bound", "upper"], "no bound on Renyi DP"),
         (["rdp", "--n", "9", "--eps0", "1", "--order", "4", "1"], "1,000,000, got 1"),
         (["rdp", "--n", "9", "--eps0", "1", "--order", "2.5"], "order must be an integer"),
-        (["fdp", *SETTING, "--bound", "lower"], "is no guarantee"),
+        (["fdp", *SETTING, "--bound", "lower"], "is not a guarantee"),
         (["fdp", *SETTING, "--alpha", "2"], "(got alpha=2)"),
         (["epsilon", *SETTING, "--delta", "1e-6", "--sampling-rate", "0"], "sampling rate"),
         (["delta", *SETTING, "--eps", "0.1", "--bound", "exact-2rr"], "k must be 2"),
@@ -719,12 +718,12 @@ def test_neighbours_and_unit_stand_beside_the_number(capsys, arguments):
         ),
         (["delta", *SETTING, "--eps", "0.1", "--dummies", "-1"], "per user >= 0"),
         ([*COMPARE, "--n", "10", "--k", "3", "--colluding", "10"], "colluding must be below n"),
-        ([*COMPARE, "--n", "10"], "--n and --k are needed"),
+        ([*COMPARE, "--n", "10"], "give --n and --k, or a --histogram"),
         ([*COMPARE, "--n", "10", "--k", "3", "--mechanism", "none"], "unknown mechanism"),
         (["compare", "--n", "9", "--k", "3", "--eps", "0", "--delta", "0.1"], "eps must be pos"),
         (
             ["compare", *SETTING[:4], "--eps", "1", "--delta", "0.1", "--max-seconds", "0"],
-            "the time limit must be above 0 and at most 1,000,000 seconds, got 0",
+            "max_seconds must be above 0 and at most 1,000,000, got 0",
         ),
         ([*RELEASED, "krr"], "give --eps0, for k-RR, or --mechanism and its --parameters"),
         ([*RELEASED, "krr", "--eps0", "1", "--parameters", "eps0=1"], "give --eps0, for k-RR, or"),

@@ -85,7 +85,7 @@ def test_the_command_reports_lack_of_memory_too(monkeypatch, capsys):
     def short_of_memory(parsed):
         np.ones((10**8, 10**8))
 
-    monkeypatch.setattr(cli, "_answered", short_of_memory)
+    monkeypatch.setattr(cli, "_run", short_of_memory)
     assert cli.main(["list"]) == 1
     printed = capsys.readouterr().err
     assert printed.startswith("shuffledp: out of memory")

@@ -425,8 +425,8 @@ def test_gaussian_reports_are_calibrated_to_eps_and_delta(tmp_path, capsys):
 def test_gaussian_reports_need_deltas(tmp_path, capsys):
     source = tmp_path / "budgets.csv"
     for text, message in (
-        ("eps\n1\n", "need a column delta that is above 0"),
-        ("eps,delta\n0,0\n0.5,0\n", "a user has eps 0.5 and delta 0"),
+        ("eps\n1\n", "need delta > 0 for each user with eps > 0"),
+        ("eps,delta\n0,0\n0.5,0\n", "got eps=0.5 and delta=0"),
     ):
         source.write_text(text)
         assert main(["personalised", "--budgets", str(source), "--mechanism", "gaussian"]) == 2

@@ -1,9 +1,11 @@
-"""The questions that can be asked about a collection: the functions of the public API.
+"""Public functions: the privacy of a collection, its calibration, and its predicted errors.
 
-Each takes a `Setting`, and returns a result with `to_frame()` and `plot()`
-(`shuffledp.results`). All guarantees are for the replacement of one user's record against an
-adversary who sees the histogram of all reports (docs/accounting.md). Only upper ends may be
-promised to users.
+A collection is described by a `Setting`: each of n users holds one of k cells and reports it by
+k-randomised response (k-RR) with local budget eps0, or by another mechanism. All guarantees are
+(eps, delta)-DP for the replacement of one user's record, against an adversary who sees the
+histogram of all reports (docs/accounting.md). A value is enclosed between a certified lower and
+upper end, and only the upper end may be promised to users. Each function returns a result with
+`to_frame()` and `plot()` (`shuffledp.results`).
 """
 
 from __future__ import annotations  # so that help() shows ArrayLike, not its definition
@@ -57,12 +59,12 @@ if TYPE_CHECKING:
     from shuffledp.numerics.arrays import Integers
     from shuffledp.personalised.groups import BudgetGroups
 
-# The mechanisms whose errors `plan` predicts unless it is told others.
+# Mechanisms whose errors `plan` predicts by default.
 PLANNED: Final = ("gaussian", "krr")
-# The longest time that `setitimer` can surely wait.
+# Longest time that `setitimer` can wait on every platform.
 MAX_TIME_LIMIT_SECONDS: Final = 1e6
-# A trade-off function is computed from this many points of the curve, down to this delta. Thirty
-# times as many points would take another 0.1 % of what a test gains over guessing.
+# `fdp` uses this many points of the curve, from eps = 0 to where delta reaches the smallest one.
+# Thirty times as many would lower a test's computed advantage over guessing by another 0.1 %.
 TRADEOFF_POINTS, SMALLEST_TRADEOFF_DELTA = 65, 1e-12
 
 
@@ -84,15 +86,15 @@ def log_delta(eps: ArrayLike, setting: Collected, *, bound: str = CERTIFIED) -> 
     eps
         Central budgets of at least 0, any shape.
     setting
-        The collection: `Setting` (n, k, eps0, ...), or the settings of several rounds that differ,
-        in which the same users take part.
+        The collection, or a sequence of settings: rounds that differ, in which the same users take
+        part.
     bound
         ``"certified"``, or the name of a bound from the literature (``shuffledp list``), which
         gives one end only. With sampling, dropouts or dummies only the upper end is known.
 
     Returns
     -------
-    Natural logs, at most 0; -inf for a delta of 0.
+    Ends of ln(delta), at most 0 and -inf for a delta of 0, shaped like ``eps``.
 
     Raises
     ------
@@ -123,17 +125,17 @@ def delta(eps: ArrayLike, setting: Collected, *, bound: str = CERTIFIED) -> Delt
     Parameters
     ----------
     eps, setting, bound
-        As for `log_delta`.
+        See `log_delta`.
 
     Returns
     -------
-    Numbers in ``[0, 1]``. Where delta lies below the smallest float, the lower end is 0 and the
-    upper end is that float.
+    Ends in ``[0, 1]``, shaped like ``eps``. For a delta below the smallest positive float, the
+    lower end is 0 and the upper end is that float.
 
     Raises
     ------
     InputError
-        As for `log_delta`.
+        If a parameter is out of range, or the bound does not apply there.
 
     Examples
     --------
@@ -167,11 +169,11 @@ def epsilon(
     delta
         In ``(0, 1]``, any shape; `decimal.Decimal` below the smallest float.
     setting, bound
-        As for `log_delta`.
+        See `log_delta`.
 
     Returns
     -------
-    Numbers in ``[0, rounds * eps0]``.
+    Ends in ``[0, rounds * eps0]``, shaped like ``delta``.
 
     Raises
     ------
@@ -193,16 +195,16 @@ def epsilon(
 
 
 def mechanism(name: str, parameters: str = "", **numbers: float) -> Released[Any]:
-    """Return a mechanism with its parameters, for a `Setting`.
+    """Return a mechanism with its parameters, as a `Setting` takes it.
 
     Parameters
     ----------
     name
         Name of a mechanism (``shuffledp list``).
     parameters
-        Parameters as `compare` prints them: ``"eps=1.0, nu=25"``.
+        Parameters in the notation that `compare` prints: ``"eps=1.0, nu=25"``.
     **numbers
-        The same as keywords.
+        Parameters as keywords, instead of or beside ``parameters``.
 
     Raises
     ------
@@ -216,10 +218,10 @@ def mechanism(name: str, parameters: str = "", **numbers: float) -> Released[Any
     """
     from shuffledp.mechanisms.target_calibration import Released, read_parameters
 
-    (found,) = _mechanisms([name])
-    texts = [parameters] if parameters else []
-    texts += [f"{key}={scalar(key, value)!r}" for key, value in numbers.items()]
-    return Released(found, read_parameters(found, ", ".join(texts)))
+    (chosen,) = _mechanisms([name])
+    assignments = [parameters] if parameters else []
+    assignments += [f"{key}={scalar(key, value)!r}" for key, value in numbers.items()]
+    return Released(chosen, read_parameters(chosen, ", ".join(assignments)))
 
 
 def _mechanisms(names: Iterable[str]) -> list[Mechanism[Any]]:
@@ -234,18 +236,18 @@ def _mechanisms(names: Iterable[str]) -> list[Mechanism[Any]]:
     return get_mechanisms(dict.fromkeys(names))
 
 
-def _check_setting(setting: object, *considered: str) -> None:
-    """Refuse what is no setting, or has a field beside n and k that a question does not consider.
+def _check_setting(setting: object, *supported: str) -> None:
+    """Raise `InputError` unless `setting` is a `Setting` without fields that are not supported.
 
-    Without names every field is considered.
+    n and k are always supported. Without further names, so is every other field.
     """
     if not isinstance(setting, Setting):
         raise InputError(f"setting must be a Setting, got {shortened(repr(setting))}")
-    for field in fields(setting)[2:] if considered else ():
+    for field in fields(setting)[2:] if supported else ():
         value = getattr(setting, field.name)
-        if field.name not in considered and value != field.default:
+        if field.name not in supported and value != field.default:
             raise InputError(
-                f"{field.name} is not considered here, got {field.name}={shortened(repr(value))}: "
+                f"{field.name} is not supported here, got {field.name}={shortened(repr(value))}: "
                 "leave it out of the setting"
             )
 
@@ -262,20 +264,20 @@ def calibrate(
     delta
         In ``(0, 1]``; a `decimal.Decimal` below the smallest float.
     setting
-        The collection without its eps0 or mechanism: users, cells, rounds and participation.
+        The collection without eps0 and mechanism: users, cells, rounds and participation.
     mechanism
         Name of the mechanism (``shuffledp list``).
 
     Returns
     -------
-    The setting with these parameters. For k-RR it has the largest eps0 of a report, rounded down;
-    it is at least ``eps / rounds``, because shuffling never costs privacy. For others the error is
-    nearly the least, and the privacy that sampling adds is not used.
+    The setting with these parameters. For k-RR, eps0 is the largest certified one, rounded down; it
+    is at least ``eps / rounds``, because shuffling never costs privacy. For other mechanisms, the
+    parameters nearly minimise the error, and amplification by sampling is not used.
 
     Raises
     ------
     InputError
-        If a parameter is out of range, or the mechanism cannot keep the target.
+        If a parameter is out of range, or the mechanism cannot meet the target.
 
     Examples
     --------
@@ -287,8 +289,8 @@ def calibrate(
     from shuffledp.mechanisms.krr import KRRParameters
     from shuffledp.mechanisms.target_calibration import Released, calibrated
 
-    own = ("eps0", "dummies") if mechanism == "krr" else ()
-    _check_setting(setting, "rounds", "sampling_rate", "colluding", "response_rate", *own)
+    krr_fields = ("eps0", "dummies") if mechanism == "krr" else ()
+    _check_setting(setting, "rounds", "sampling_rate", "colluding", "response_rate", *krr_fields)
     target = log_of(delta)
     eps = scalar("eps", eps)
     if not 0.0 <= eps < np.inf:
@@ -299,28 +301,28 @@ def calibrate(
             eps, target, lambda eps0: upper_curve(replace(setting, eps0=eps0)), setting.rounds
         )
         parameters: Any = KRRParameters(eps0)
-        found = replace(setting, eps0=eps0)
+        calibrated_setting = replace(setting, eps0=eps0)
     else:
         parameters = calibrated(chosen, eps, target, replace(setting, sampling_rate=1.0))
-        found = replace(setting, mechanism=Released(chosen, parameters))
-    achieved = accountant.certified_curve(found).log_delta(eps).promised
-    return CalibrationResult(eps, delta, found, parameters, achieved)
+        calibrated_setting = replace(setting, mechanism=Released(chosen, parameters))
+    achieved = accountant.certified_curve(calibrated_setting).log_delta(eps).promised
+    return CalibrationResult(eps, delta, calibrated_setting, parameters, achieved)
 
 
 def bounds(delta: float | Decimal, setting: Setting) -> BoundsResult:
     """Return the eps of every bound of the registry that applies to a collection.
 
-    It takes a few seconds, and shows a progress bar on a terminal.
+    This takes a few seconds, and shows a progress bar on a terminal.
 
     Parameters
     ----------
     delta, setting
-        As for `epsilon`.
+        See `epsilon`.
 
     Returns
     -------
     The eps of each bound by its name, smallest first. ``upper`` and ``lower`` are the certified
-    pair; ``shuffledp list`` shows which others may be promised.
+    pair; ``shuffledp list`` shows which others are guarantees.
 
     Raises
     ------
@@ -351,7 +353,7 @@ def plan(
     mechanisms: Iterable[str] = PLANNED,
     **participation: Any,
 ) -> PlanResult:
-    """Find the one of n, k, eps0, eps and delta that is missing, and predict errors.
+    """Compute the one of n, k, eps0, eps and delta that is left out, and predict errors.
 
     Parameters
     ----------
@@ -364,13 +366,13 @@ def plan(
 
     Returns
     -------
-    The smallest n, k, eps or delta, or the largest eps0, that is certified; and the errors of the
-    unbiased estimates of a uniform histogram.
+    The smallest certified n, k, eps or delta, or the largest certified eps0; and the predicted
+    errors of unbiased estimates of a uniform histogram.
 
     Raises
     ------
     InputError
-        If not exactly one value is missing, one is out of range, or no value meets the target.
+        If not exactly one value is left out, one is out of range, or no value meets the target.
 
     Examples
     --------
@@ -384,45 +386,44 @@ def plan(
     target = None if delta is None else log_of(delta)
     if unknown := set(participation) - {"rounds", "sampling_rate", "colluding", "response_rate"}:
         raise InputError(
-            "beside n, k, eps0, eps, delta and mechanisms a plan has rounds, sampling_rate, "
-            f"colluding and response_rate, got {', '.join(sorted(unknown))}"
+            "plan accepts n, k, eps0, eps, delta, mechanisms, rounds, sampling_rate, colluding and "
+            f"response_rate, got {', '.join(sorted(unknown))}"
         )
-    found = complete(Plan(n, k, eps0, eps, target, participation))
-    setting = found.setting()
-    assert found.eps is not None
-    assert found.log_delta is not None
+    completed = complete(Plan(n, k, eps0, eps, target, participation))
+    setting = completed.setting()
+    assert completed.eps is not None
+    assert completed.log_delta is not None
     shares = np.full(setting.k, 1.0 / setting.k)
-    # Over several rounds the privacy that sampling adds is not counted.
+    # Over several rounds, amplification by sampling is not used.
     calibrated_for = setting if setting.rounds == 1 else replace(setting, sampling_rate=1.0)
     errors = dict[str, PredictedError | None]()
     for each in chosen:
         try:
             parameters = (
-                calibrated(each, found.eps, found.log_delta, calibrated_for)
+                calibrated(each, completed.eps, completed.log_delta, calibrated_for)
                 if each.entry.matched
                 else local_parameters(each, setting.eps0)
             )
-        except InputError:  # the mechanism cannot keep it: a Gaussian is never (eps, 0)-DP
+        except InputError:  # it cannot meet the target: a Gaussian is never (eps, 0)-DP
             errors[each.name] = None
             continue
-        # A curator, who is calibrated to the budget, counts everybody in every round.
-        part = setting.response_rate if each.entry.matched else setting.part
-        variance, distance = predicted(each, shares, setting.n, parameters, part)
+        # Mechanisms calibrated to the target count everybody in every round, without sampling.
+        rate = setting.response_rate if each.entry.matched else setting.part
+        variance, distance = predicted(each, shares, setting.n, parameters, rate)
         errors[each.name] = PredictedError(setting.n * float(np.sqrt(variance.max())), distance)
-    return PlanResult(setting, found.eps, found.log_delta, delta, errors)
+    return PlanResult(setting, completed.eps, completed.log_delta, delta, errors)
 
 
 class _TimeIsUpError(BaseException):
-    """The limit has passed. Not an `Exception`, so that no handler for those swallows it."""
+    """The time limit has passed; not an `Exception`, so ``except Exception`` does not catch it."""
 
 
 @contextmanager
 def _time_limit(seconds: float) -> Iterator[None]:
     """Raise `_TimeIsUpError` in the block once it has run for this long.
 
-    There is no limit in other threads and where there are no timers (Windows): only the main thread
-    of a Unix process can be interrupted. Results that the block has cached are complete, because
-    `functools.cache` stores nothing for a call that raises.
+    Only the main thread of a Unix process can be interrupted: in other threads and on Windows there
+    is no limit. Caches stay valid, because `functools.cache` stores nothing for a call that raises.
     """
     if threading.current_thread() is not threading.main_thread() or not hasattr(
         signal, "setitimer"
@@ -465,15 +466,16 @@ def compare(
     delta
         In ``(0, 1]``; a `decimal.Decimal` below the smallest float.
     setting
-        The collection without eps0 or mechanism: users, cells, rounds, colluding, response rate.
+        The collection without eps0 and mechanism: users, cells, rounds, colluding, response rate.
     mechanisms
         Names of mechanisms; by default all.
     shares
-        Shares of the users in each cell, shape ``(k,)``; by default all alike.
+        Share of the users in each cell, shape ``(k,)``; uniform by default.
     hidden_slot
-        Whether local randomisers are also bounded by the hidden slot (docs/hidden-slot.md).
+        Whether local randomisers also use the hidden-slot bound (docs/hidden-slot.md).
     slots, share
-        Messages in an envelope of signed dummies, and the share of the users that they need.
+        For ``signed-dummies``: messages in an envelope, and the smallest share of the users who
+        take part for which the guarantee holds.
     max_seconds
         Wall-clock limit for each mechanism, in the main thread.
 
@@ -488,19 +490,19 @@ def compare(
 
     Examples
     --------
-    >>> found = compare(1, 1e-6, Setting(10_000, 16), mechanisms=["gaussian", "krr"])
-    >>> for each in found.mechanisms:
+    >>> comparison = compare(1, 1e-6, Setting(10_000, 16), mechanisms=["gaussian", "krr"])
+    >>> for each in comparison.mechanisms:
     ...     print(each.name, round(each.calibration.cell_sd, 1))
     gaussian 6.0
     krr 8.8
     """
-    parts = list(
+    results = list(
         compare_one_by_one(
             eps, delta, setting, mechanisms, shares,
             hidden_slot=hidden_slot, slots=slots, share=share, max_seconds=max_seconds,
         )
     )  # fmt: skip
-    return replace(parts[0], mechanisms=tuple(each for part in parts for each in part.mechanisms))
+    return replace(results[0], mechanisms=tuple(one for each in results for one in each.mechanisms))
 
 
 def compare_one_by_one(
@@ -514,16 +516,16 @@ def compare_one_by_one(
     max_seconds: float = 30.0,
     **options: Any,
 ) -> Iterator[ComparisonResult]:
-    """Yield the results of `compare` for one mechanism after the other, as they are computed.
+    """Yield a result of `compare` for each mechanism as soon as it is computed.
 
     Parameters
     ----------
     eps, delta, setting, mechanisms, shares, max_seconds
-        As for `compare`.
+        See `compare`.
     histogram
-        Name of the histogram with these shares.
+        Name of the histogram in the result.
     **options
-        hidden_slot, slots and share, as for `compare`.
+        hidden_slot, slots and share; see `compare`.
     """
     from tqdm import tqdm
 
@@ -538,11 +540,11 @@ def compare_one_by_one(
         raise InputError(f"eps must be positive and finite, got eps={eps}")
     if not 0.0 < scalar("max_seconds", max_seconds) <= MAX_TIME_LIMIT_SECONDS:
         raise InputError(
-            f"the time limit must be above 0 and at most {MAX_TIME_LIMIT_SECONDS:,.0f} "
-            f"seconds, got {max_seconds:g}"
+            f"max_seconds must be above 0 and at most {MAX_TIME_LIMIT_SECONDS:,.0f}, got "
+            f"{max_seconds:g}"
         )
-    held = _checked_shares(shares, setting.k)
-    question = ComparisonResult(
+    cell_shares = _checked_shares(shares, setting.k)
+    empty = ComparisonResult(
         eps=eps,
         delta=delta,
         setting=setting,
@@ -553,18 +555,18 @@ def compare_one_by_one(
     bar = tqdm(chosen, leave=False, disable=None)
     for each in bar:
         bar.set_description(each.name)
-        found = reason = None
+        calibration = reason = None
         try:
             with _time_limit(max_seconds):
-                found = calibrate_to_target(
-                    with_options(each, **options), eps, target, setting, held
+                calibration = calibrate_to_target(
+                    with_options(each, **options), eps, target, setting, cell_shares
                 )
         except InputError as error:
             reason = str(error)
         except _TimeIsUpError:
             reason = f"not computed within {max_seconds:g} s, the limit for each mechanism"
         bar.clear()  # the result may be printed to the same terminal
-        yield replace(question, mechanisms=(ComparedMechanism(each.name, found, reason),))
+        yield replace(empty, mechanisms=(ComparedMechanism(each.name, calibration, reason),))
 
 
 def _checked_shares(shares: ArrayLike | None, k: int) -> Floats:
@@ -580,21 +582,21 @@ def _checked_shares(shares: ArrayLike | None, k: int) -> Floats:
 
 
 def rdp(order: ArrayLike, setting: Setting, *, bound: str = "renyi") -> RenyiResult:
-    """Bound the Renyi DP of a collection over all its rounds, for any number of cells.
+    """Bound the Renyi DP of all rounds of a collection together, for any number of cells.
 
     Parameters
     ----------
     order
-        Orders above 1, up to 1e6, any shape; ``renyi`` takes whole ones.
+        Orders above 1, up to 1e6, any shape; ``renyi`` accepts integers only.
     setting
-        The collection: users, eps0 and rounds only.
+        The collection: n, eps0 and rounds only; k is ignored.
     bound
-        ``renyi``, ``renyi-simple``, or ``renyi-special-pair``, which is no guarantee.
+        ``renyi``, ``renyi-simple``, or ``renyi-special-pair``, which is not a guarantee.
 
     Raises
     ------
     InputError
-        If an order is out of range, or the bound is not converted from Renyi DP.
+        If an order is out of range, or the bound does not state Renyi DP.
 
     References
     ----------
@@ -607,24 +609,24 @@ def rdp(order: ArrayLike, setting: Setting, *, bound: str = "renyi") -> RenyiRes
     0.000...
     """
     _check_setting(setting, "eps0", "rounds")
-    found = get_bound(bound).rdp(floats("order", order), setting)
-    return RenyiResult(order, plain(found), setting, bound)
+    values = get_bound(bound).rdp(floats("order", order), setting)
+    return RenyiResult(order, plain(values), setting, bound)
 
 
 def fdp(alpha: ArrayLike, setting: Setting, *, bound: str = CERTIFIED) -> TradeoffResult:
-    """Bound the trade-off function of a collection: the errors of a test for one user's report.
+    """Bound the trade-off function (f-DP): the smallest type II error of tests for one report.
 
     Parameters
     ----------
     alpha
         Type I errors of the test in ``[0, 1]``, any shape.
     setting, bound
-        As for `log_delta`; the bound must be a guarantee.
+        See `log_delta`; the bound must be a guarantee.
 
     Returns
     -------
-    The smallest possible type II errors, shaped like ``alpha``, as implied by the bound on delta at
-    66 values of eps together (f-DP, `shuffledp.accounting.rounds.tradeoff`).
+    Lower bounds on the type II error, shaped like ``alpha``, which upper bounds on delta at 66
+    values of eps imply (`shuffledp.accounting.rounds.tradeoff`).
 
     Raises
     ------
@@ -644,27 +646,27 @@ def fdp(alpha: ArrayLike, setting: Setting, *, bound: str = CERTIFIED) -> Tradeo
     from shuffledp.accounting.rounds.tradeoff import tradeoff
 
     _check_setting(setting)
-    errors = floats("alpha", alpha)
+    type_1_errors = floats("alpha", alpha)
     curve = accountant.curve(setting, bound)
     try:
         upper = replace(require_upper(curve), lower=None)
     except InputError:
-        raise InputError(f"{bound} is no guarantee: it bounds no test's error") from None
-    # A test gains nothing of interest where delta is below this.
-    top = upper.epsilon(log_of(SMALLEST_TRADEOFF_DELTA)).promised
-    eps = np.append(np.linspace(0.0, top, TRADEOFF_POINTS), setting.budget)
-    found = plain(tradeoff(errors, eps, upper.log_delta(eps).promised))
-    return TradeoffResult(alpha, found, setting, bound)
+        raise InputError(f"{bound} is not a guarantee and bounds no test's error") from None
+    # Smaller deltas would hardly change the trade-off function.
+    largest_eps = upper.epsilon(log_of(SMALLEST_TRADEOFF_DELTA)).promised
+    eps = np.append(np.linspace(0.0, largest_eps, TRADEOFF_POINTS), setting.budget)
+    type_2_errors = plain(tradeoff(type_1_errors, eps, upper.log_delta(eps).promised))
+    return TradeoffResult(alpha, type_2_errors, setting, bound)
 
 
 def _neighbours(
     records: int, pairs: ArrayLike | None, places: ArrayLike | None, distance: float | None
 ) -> tuple[Integers | None, str]:
-    """Return the pairs of records that are neighbours, None for all, and a description."""
+    """Return the pairs of neighbouring records, None for all pairs, and a description in words."""
     from shuffledp.mechanisms.matrix import pairs_within
 
     if pairs is not None and places is not None:
-        raise InputError("give one of pairs and places")
+        raise InputError("give pairs or places, not both")
     if (places is None) != (distance is None):
         raise InputError(
             "places need a distance" if distance is None else "a distance needs places"
@@ -672,19 +674,19 @@ def _neighbours(
     if pairs is None and places is None:
         return None, NEIGHBOURS
     if pairs is not None:
-        found, words = np.asarray(pairs), "of its pairs"
+        near, description = np.asarray(pairs), "of its pairs"
     else:
         assert distance is not None
         if not 0.0 <= scalar("distance", distance) < np.inf:
-            raise InputError(f"the distance must be finite and at least 0 km (got {distance:g})")
-        where = floats("places", places)
-        if where.shape != (records, 2):
-            raise InputError(f"there are {len(where)} places for {records} records")
-        found, words = pairs_within(where, distance), f"at most {distance:g} km away"
-        if not found.size:
-            raise InputError(f"no two records are {words}: nothing would be promised")
-    count = len(np.unique(np.sort(found, axis=1), axis=0)) if found.ndim == 2 else 0
-    return found, f"replacement by a record {words} ({count} pairs), the same n"
+            raise InputError(f"distance must be finite and at least 0 km, got {distance:g}")
+        coordinates = floats("places", places)
+        if coordinates.shape != (records, 2):
+            raise InputError(f"there are {len(coordinates)} places for {records} records")
+        near, description = pairs_within(coordinates, distance), f"at most {distance:g} km away"
+        if not near.size:
+            raise InputError(f"no two records are {description}, so none would be protected")
+    count = len(np.unique(np.sort(near, axis=1), axis=0)) if near.ndim == 2 else 0
+    return near, f"replacement by a record {description} ({count} pairs), the same n"
 
 
 def matrix(
@@ -699,23 +701,23 @@ def matrix(
     hidden_slot: bool = False,
     **participation: Any,
 ) -> MatrixResult:
-    """Enclose delta or eps for users who report by a randomiser that is given as a matrix.
+    """Enclose delta or eps of shuffled reports for a local randomiser given by its matrix.
 
     Parameters
     ----------
     rows
-        Probability of each report (column) for each record (row).
+        Probability of each report (column) given each record (row).
     n
         Number of users.
     eps, delta
         Central budgets, or deltas in ``(0, 1]``: exactly one of the two.
     pairs
-        Pairs of records that are neighbours, shape ``(pairs, 2)``; by default all are.
+        Row numbers of neighbouring records, shape ``(pairs, 2)``; by default all are neighbours.
     places, distance
         Instead of pairs: latitude and longitude of each record, and the distance in km up to which
         two records are neighbours.
     hidden_slot
-        Whether the upper end is also bounded by the hidden slot (docs/hidden-slot.md).
+        Whether the upper end also uses the hidden-slot bound (docs/hidden-slot.md).
     **participation
         Other fields of the `Setting`: rounds, colluding, response_rate.
 
@@ -736,9 +738,10 @@ def matrix(
 
     if (eps is None) == (delta is None):
         raise InputError("give one of eps and delta")
-    chances = floats("rows", rows)
-    near, neighbours = _neighbours(len(chances) if chances.ndim else 0, pairs, places, distance)
-    randomiser = MatrixRandomiser(chances, near)
+    probabilities = floats("rows", rows)
+    records = len(probabilities) if probabilities.ndim else 0
+    near, neighbours = _neighbours(records, pairs, places, distance)
+    randomiser = MatrixRandomiser(probabilities, near)
     setting = Setting(n, randomiser.k, mechanism=randomiser, **participation)
     once = with_participation(
         partial(randomiser.curve, hidden_slot=hidden_slot), replace(setting, rounds=1)
@@ -752,37 +755,38 @@ def matrix(
         error = PredictedError(
             n * float(np.sqrt(variance.max())), float(expected_distance(variance))
         )
-    except InputError:  # no estimate tells the records apart
+    except InputError:  # the rows are linearly dependent, so no unbiased estimate exists
         pass
     if eps is not None:
-        found: Interval[Any] = curve.log_delta(eps)
-        ends: Any = LogDeltaResult(found.lower, found.upper, eps, setting, CERTIFIED, curve)
+        enclosure: Interval[Any] = curve.log_delta(eps)
+        ends: Any = LogDeltaResult(enclosure.lower, enclosure.upper, eps, setting, CERTIFIED, curve)
     else:
         assert delta is not None
-        found = curve.epsilon(log_of(delta))
-        ends = EpsilonResult(found.lower, found.upper, delta, setting, CERTIFIED, curve)
-    reports = chances.shape[1]
+        enclosure = curve.epsilon(log_of(delta))
+        ends = EpsilonResult(enclosure.lower, enclosure.upper, delta, setting, CERTIFIED, curve)
+    reports = probabilities.shape[1]
     return MatrixResult(ends, reports, randomiser.eps0, error, neighbours, hidden_slot)
 
 
-def _noise_groups(given: Budgets) -> tuple[BudgetGroups, dict[float, float]]:
-    """Group users by the mu of their Gaussian noise, and return the eps of each mu.
+def _noise_groups(budgets: Budgets) -> tuple[BudgetGroups, dict[float, float]]:
+    """Group users by mu = 1 / sigma of their Gaussian noise, and return the eps of each mu.
 
-    A report alone is just (eps, delta)-LDP. A user with eps = 0 reports nothing, and has mu = 0.
+    sigma is the smallest one for which a report alone is (eps, delta)-LDP. A user with eps = 0
+    reports nothing, and has mu = 0.
     """
     from shuffledp.mechanisms.gaussian import gaussian_sigma
     from shuffledp.personalised.groups import BudgetGroups
 
-    wrong = np.flatnonzero((given.eps > 0.0) & (given.delta == 0.0))
+    wrong = np.flatnonzero((budgets.eps > 0.0) & (budgets.delta == 0.0))
     if wrong.size:
         raise InputError(
-            "Gaussian reports need a column delta that is above 0 wherever eps is: none of them is "
-            f"(eps, 0)-LDP (a user has eps {given.eps[wrong[0]]:g} and delta 0)"
+            "Gaussian reports need delta > 0 for each user with eps > 0, because none is "
+            f"(eps, 0)-LDP, got eps={budgets.eps[wrong[0]]:g} and delta=0"
         )
-    pairs = np.stack([given.eps, np.where(given.eps > 0.0, given.delta, 0.0)], axis=1)
+    pairs = np.stack([budgets.eps, np.where(budgets.eps > 0.0, budgets.delta, 0.0)], axis=1)
     distinct, place = np.unique(pairs, axis=0, return_inverse=True)
     mus = [1.0 / gaussian_sigma(e, float(np.log(d)), 1.0) if e > 0.0 else 0.0 for e, d in distinct]
-    groups = BudgetGroups.of_counts(np.array(mus)[place.ravel()], given.counts)
+    groups = BudgetGroups.of_counts(np.array(mus)[place.ravel()], budgets.counts)
     return groups, dict(zip(mus, distinct[:, 0].tolist(), strict=True))
 
 
@@ -794,7 +798,7 @@ def personal_budgets(
     k: int | None = None,
     rounds: int = 1,
 ) -> PersonalBudgetsResult:
-    """Compute the eps of users who choose their own budgets and are shuffled together.
+    """Compute the central eps of users who choose their own local budgets.
 
     Parameters
     ----------
@@ -811,8 +815,8 @@ def personal_budgets(
 
     Returns
     -------
-    The certified eps of each group of users and of everybody; beside it what one budget for all
-    would give, and numbers of the literature (docs/personalised.md).
+    The certified eps of each group of users and of all users; for comparison, the eps if all had
+    the same budget, and published bounds (docs/personalised.md).
 
     Raises
     ------
@@ -821,83 +825,84 @@ def personal_budgets(
 
     Examples
     --------
-    >>> found = personal_budgets(1e-6, [0.5] * 900 + [1.0] * 100, k=4)
-    >>> {entry.about: round(entry.eps, 2) for entry in found.entries if entry.guarantee}
+    >>> result = personal_budgets(1e-6, [0.5] * 900 + [1.0] * 100, k=4)
+    >>> {entry.about: round(entry.eps, 2) for entry in result.entries if entry.guarantee}
     {'own eps': 0.1..., 'everybody': 0.1...}
     """
     from shuffledp.input_files import Budgets
     from shuffledp.personalised.groups import BudgetGroups
 
     if isinstance(budgets, Budgets):
-        given = budgets
+        user_budgets = budgets
     else:
         eps = floats("budgets", budgets).ravel()
-        given = Budgets(eps, np.zeros(eps.size), np.ones(eps.size, np.int64))
-    groups = BudgetGroups.of_counts(given.eps, given.counts)
+        user_budgets = Budgets(eps, np.zeros(eps.size), np.ones(eps.size, np.int64))
+    groups = BudgetGroups.of_counts(user_budgets.eps, user_budgets.counts)
     entries = list[PersonalEpsilon]()
-    if given.delta.any() and mechanism != "gaussian":
+    if user_budgets.delta.any() and mechanism != "gaussian":
         if rounds > 1:
             raise InputError(
-                f"over several rounds a column delta is for mechanism gaussian only, got {rounds=}"
+                f"over several rounds only mechanism gaussian can have a delta, got {rounds=}"
             )
         mechanism = "any randomisers"
     else:
-        entries += _own_entries(log_of(delta), given, groups, mechanism, k, rounds)
+        entries += _certified_entries(log_of(delta), user_budgets, groups, mechanism, k, rounds)
     if rounds == 1:
-        entries += _published_entries(log_of(delta), given, groups, mechanism)
+        entries += _published_entries(log_of(delta), user_budgets, groups, mechanism)
     return PersonalBudgetsResult(mechanism, delta, rounds, tuple(entries))
 
 
-def _own_entries(
+def _certified_entries(
     log_delta: float,
-    given: Budgets,
+    budgets: Budgets,
     groups: BudgetGroups,
     mechanism: str,
     k: int | None,
     rounds: int,
 ) -> Iterator[PersonalEpsilon]:
-    """Yield the certified eps of each group and of all users, and what one budget would give."""
+    """Yield the certified eps of each group and of all users, and the eps of a common budget."""
     from tqdm import tqdm
 
     from shuffledp.accounting.rounds.tradeoff import gdp_epsilon
     from shuffledp.personalised import budgets as personal
     from shuffledp.personalised.groups import BudgetGroups
 
-    n, normal = int(groups.counts.sum()), mechanism == "gaussian"
-    least, most = float(groups.values[0]), float(groups.values[-1])
-    how = personal.reports(mechanism, k)
-    reporting, eps_of = _noise_groups(given) if normal else (groups, dict[float, float]())
+    n, gaussian = int(groups.counts.sum()), mechanism == "gaussian"
+    smallest_budget, largest_budget = float(groups.values[0]), float(groups.values[-1])
+    reports = personal.reports(mechanism, k)
+    reporting, eps_of = _noise_groups(budgets) if gaussian else (groups, dict[float, float]())
 
     def sigma(mu: float) -> float | None:
-        return 1.0 / mu if normal and mu else None
+        return 1.0 / mu if gaussian and mu else None
 
-    own = personal.own_epsilons(log_delta, reporting, how, rounds)
-    size, worst = personal.number_of_parts(reporting, how), 0.0
-    for each in tqdm(own, total=size, desc="budgets", leave=False, disable=None):
+    ranges = personal.own_epsilons(log_delta, reporting, reports, rounds)
+    count, worst = personal.number_of_parts(reporting, reports), 0.0
+    for each in tqdm(ranges, total=count, desc="budgets", leave=False, disable=None):
         worst = max(worst, each.eps)
         low, high = (eps_of.get(used, used) for used in (each.low, each.high))
         yield PersonalEpsilon("own eps", each.users, low, high, each.eps, True, sigma(each.high))
-    yield PersonalEpsilon("everybody", n, least, most, worst, True)
-    smallest, largest = float(reporting.values[0]), float(reporting.values[-1])
-    # These are about other collections than the given one: no promise to its users.
-    for about, used in (("if all had the largest", largest), ("if all had the smallest", smallest)):
-        alike, budget = BudgetGroups.of_counts([used], [n]), eps_of.get(used, used)
-        (only,) = personal.own_epsilons(log_delta, alike, how, rounds)
+    yield PersonalEpsilon("everybody", n, smallest_budget, largest_budget, worst, True)
+    low_used, high_used = float(reporting.values[0]), float(reporting.values[-1])
+    # These describe hypothetical collections, so they promise nothing to the users of this one.
+    common_budgets = ("if all had the largest", high_used), ("if all had the smallest", low_used)
+    for about, used in common_budgets:
+        one_group, budget = BudgetGroups.of_counts([used], [n]), eps_of.get(used, used)
+        (only,) = personal.own_epsilons(log_delta, one_group, reports, rounds)
         yield PersonalEpsilon(about, n, budget, budget, only.eps, False, sigma(used))
-    if normal:
-        alone = gdp_epsilon(largest * rounds**0.5, log_delta)
-        yield PersonalEpsilon("not shuffled", n, least, most, alone, True)
+    if gaussian:
+        unshuffled = gdp_epsilon(high_used * rounds**0.5, log_delta)
+        yield PersonalEpsilon("not shuffled", n, smallest_budget, largest_budget, unshuffled, True)
 
 
 def _published_entries(
-    log_delta: float, given: Budgets, groups: BudgetGroups, mechanism: str
+    log_delta: float, budgets: Budgets, groups: BudgetGroups, mechanism: str
 ) -> Iterator[PersonalEpsilon]:
-    """Yield the numbers of the literature about one round of all users."""
+    """Yield the published bounds on the eps of all users in one round."""
     from shuffledp.papers.paper_d import published
 
-    deltas = given.deltas_of(groups.values)
+    deltas = budgets.deltas_of(groups.values)
     users = (int(groups.counts.sum()), float(groups.values[0]), float(groups.values[-1]))
-    # A certificate for pure reports does not hold for reports of approximate LDP.
+    # A bound for eps-LDP reports does not hold for (eps, delta)-LDP reports.
     if mechanism in ("any randomisers", "gaussian"):
         about = "everybody" if mechanism == "any randomisers" else "any randomisers"
         clones = published.approximate_epsilon(log_delta, groups, float(deltas @ groups.counts))
@@ -905,12 +910,12 @@ def _published_entries(
     if mechanism == "laplace":
         echoes = published.echoes_epsilon(log_delta, groups)
         yield PersonalEpsilon("echoes (Liu et al.)", *users, echoes, False)
-    chen = published.mu_gdp_epsilon(log_delta, groups, deltas, float(given.delta.max()))
+    chen = published.mu_gdp_epsilon(log_delta, groups, deltas, float(budgets.delta.max()))
     yield PersonalEpsilon("mu-GDP (Chen et al.)", *users, chen, False)
 
 
 def certify(eps: float, setting: Setting, *, view: str = "analyst") -> Certificate:
-    """Return a certificate of a collection at eps, which `verify` checks.
+    """Return a certificate of the ends of delta at eps, which `verify` checks.
 
     Parameters
     ----------
@@ -920,7 +925,7 @@ def certify(eps: float, setting: Setting, *, view: str = "analyst") -> Certifica
         A collection by k-RR, by true reports among users' dummies, or by ``shuffler-dummies``,
         ``two-servers`` or ``signed-dummies``. Only k-RR may have several rounds.
     view
-        Who sees what of a mechanism: ``analyst``, ``mixer``, ``public`` or ``both``.
+        Party against whom a mechanism is certified: ``analyst``, ``mixer``, ``public`` or ``both``.
 
     Raises
     ------
@@ -959,18 +964,18 @@ def certify(eps: float, setting: Setting, *, view: str = "analyst") -> Certifica
     if chosen.name == "user-dummies":
         return Certificate(dummies_certificate(eps, n, k, parameters.dummies, parameters.chances))
     plain_setting = Setting(n, k)
-    # A certificate is about what is promised, not about more users who took part.
+    # Unlike `achieved`, `curve` holds for the promised minimum of participants.
     curve = chosen.curve(parameters, plain_setting)
-    seen = chosen.views(parameters, plain_setting)
-    high = seen.get(view, curve).log_delta(eps).promised
-    if high >= 0.0:
-        raise InputError(f"to {view} nothing is promised at eps={eps:g}")
-    made = view_certificate(eps, (n, k), chosen.name, asdict(parameters), (view, high))
-    return Certificate(made)
+    views = chosen.views(parameters, plain_setting)
+    upper = views.get(view, curve).log_delta(eps).promised
+    if upper >= 0.0:
+        raise InputError(f"no delta below 1 is certified for the view {view} at eps={eps:g}")
+    document = view_certificate(eps, (n, k), chosen.name, asdict(parameters), (view, upper))
+    return Certificate(document)
 
 
 def verify(files: str | Path | Iterable[str | Path]) -> VerificationResult:
-    """Check certificates in files by ball arithmetic, with code independent of the accountant.
+    """Check certificates in files with ball arithmetic, by code independent of the accountant.
 
     Parameters
     ----------

@@ -1,6 +1,7 @@
-"""Typed results of the public functions: each becomes rows, a data frame or a picture.
+"""Result types of the public functions, which convert to rows, data frames and plots.
 
-A column has the same name here, in a data frame and in what the command prints.
+A column has the same name in rows, in data frames and in the output of the command. A quantity is
+enclosed between a certified lower and upper end, and only the upper end may be promised to users.
 """
 
 from __future__ import annotations  # pandas and matplotlib are named in annotations only
@@ -31,22 +32,22 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-# The data sets that every guarantee compares.
+# Neighbouring data sets of the guarantees.
 NEIGHBOURS: Final = "replacement, the same n"
 PROVEN: Final = "proven"
-# The columns of a certificate that say what it is about.
+# Columns of a certificate's claim, apart from the ends of delta.
 _CLAIM: Final = (
     *("n", "k", "eps0", "rounds", "dummies", "chances", "mechanism", "parameters", "view", "eps"),
 )
 
 
 def unit(rounds: int = 1) -> str:
-    """Return what differs between neighbours: everything that one user reports."""
+    """Return the unit of privacy, by which neighbouring data sets differ, in words."""
     return "one record of one user" if rounds == 1 else f"all {rounds} records of one user"
 
 
 def _log10(log_delta: float | None) -> float | None:
-    """Return the decimal logarithm for a natural one; None stays None."""
+    """Convert a natural logarithm to a decimal one; None stays None."""
     return None if log_delta is None else log_delta / log(10.0)
 
 
@@ -55,7 +56,7 @@ def _finite_or_none(value: float) -> float | None:
 
 
 def _delta_cell(delta: float | Decimal) -> float | str:
-    """Return a delta as a number, or as text if it lies below the smallest float."""
+    """Return delta as a float, or as text if it is below the smallest positive float."""
     return float(delta) or str(delta)
 
 
@@ -70,20 +71,20 @@ def _optional_module(name: str, method: str) -> Any:
 
 
 class Result(ABC):
-    """A result of a public function, which can be tabulated and drawn."""
+    """A result of a public function, with a table and a plot."""
 
-    # The columns on the horizontal and on the vertical axis of the picture.
+    # Columns on the horizontal and on the vertical axis of the plot.
     _x: ClassVar[str]
     _y: ClassVar[tuple[str, ...]]
 
     @abstractmethod
     def _rows(self) -> list[Row]:
-        """Return the rows without the columns of the guarantee."""
+        """Return the rows without the columns ``neighbours`` and ``unit``."""
 
     def rows(self) -> list[Row]:
-        """Return the rows of a table as dictionaries of the same keys; None for a missing value.
+        """Return the table as dictionaries with the same keys; a missing value is None.
 
-        The columns ``neighbours`` and ``unit`` say what a guarantee protects.
+        The columns ``neighbours`` and ``unit`` state what the guarantee protects.
         """
         guarantee = {"neighbours": NEIGHBOURS}
         return [
@@ -92,7 +93,7 @@ class Result(ABC):
         ]
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the rows as a data frame.
+        """Return the table as a pandas data frame.
 
         Raises
         ------
@@ -103,12 +104,12 @@ class Result(ABC):
         return frame
 
     def plot(self, axes: Axes | None = None) -> Axes:
-        """Draw the result and return the axes.
+        """Plot the result and return the axes.
 
         Parameters
         ----------
         axes
-            Axes to draw on; by default the current ones.
+            Axes to draw on; by default the current axes of pyplot.
 
         Raises
         ------
@@ -118,17 +119,17 @@ class Result(ABC):
         drawn: Axes = _optional_module("matplotlib.pyplot", "plot").gca() if axes is None else axes
         rows = self._drawn_rows()
         if self._x in ("bound", "mechanism", "file"):
-            places = [str(row[self._x]) for row in rows]
+            labels = [str(row[self._x]) for row in rows]
             for name in self._y:
-                drawn.plot([_coordinate(row[name]) for row in rows], places, "o", label=name)
+                drawn.plot([_coordinate(row[name]) for row in rows], labels, "o", label=name)
             drawn.invert_yaxis()
         else:
             rows.sort(key=lambda row: float(row[self._x]))
-            at = [float(row[self._x]) for row in rows]
+            x = [float(row[self._x]) for row in rows]
             for name in self._y:
-                drawn.plot(at, [_coordinate(row[name]) for row in rows], ".-", label=name)
+                drawn.plot(x, [_coordinate(row[name]) for row in rows], ".-", label=name)
             drawn.set_xlabel(self._x)
-            if "delta" in self._x and max(at) > 0.0:
+            if "delta" in self._x and max(x) > 0.0:
                 drawn.set_xscale("log")
             if "delta" in self._y[0] and max(_coordinate(row[self._y[-1]]) for row in rows) > 0.0:
                 drawn.set_yscale("log")
@@ -156,23 +157,23 @@ def _setting_columns(setting: Setting) -> Row:
     return {**sizes, "mechanism": released.mechanism.name, "parameters": parameters}
 
 
-def _unusual(setting: Setting, **usual: float) -> Row:
-    """Return those fields of a setting that do not have their usual value."""
-    fields = {name: getattr(setting, name) for name in usual}
-    return {name: value for name, value in fields.items() if value != usual[name]}
+def _non_default(setting: Setting, **defaults: float) -> Row:
+    """Return the fields in `defaults` whose value in a setting differs from the default."""
+    fields = {name: getattr(setting, name) for name in defaults}
+    return {name: value for name, value in fields.items() if value != defaults[name]}
 
 
 def _participation_columns(setting: Setting) -> Row:
-    return _unusual(setting, colluding=0, response_rate=1.0)
+    return _non_default(setting, colluding=0, response_rate=1.0)
 
 
 def _rounds_columns(setting: Setting) -> Row:
-    sampled = _unusual(setting, sampling_rate=1.0)
+    sampled = _non_default(setting, sampling_rate=1.0)
     return {"rounds": setting.rounds, **sampled, **_participation_columns(setting)}
 
 
 def _views(collected: Collected, curve: Curve) -> Mapping[str, Curve]:
-    """Return the curve of each view, or nothing where mechanisms do not distinguish views."""
+    """Return the curve against each view in `VIEWS`; empty if the mechanism distinguishes none."""
     if isinstance(collected, Setting):
         views = getattr(collected.mechanism, "views", None)
         return views(collected, curve) if views else {}
@@ -194,16 +195,16 @@ def _views(collected: Collected, curve: Curve) -> Mapping[str, Curve]:
 
 @dataclass(frozen=True, repr=False)
 class _Enclosure(Interval[End], Result, Generic[End]):
-    """Certified ends, and the question that they answer.
+    """Certified ends of a point on a privacy curve.
 
     Attributes
     ----------
     lower, upper
-        Floats, or arrays of the shape of the argument; None for an end that is not known.
+        Floats, or arrays shaped like ``asked``; None for an end that is not known.
     asked
-        The eps or delta asked for.
+        Argument of the curve: eps for an end of delta, delta for an end of eps.
     setting, bound, curve
-        The collection or ledger, the name of the bound, and its curve.
+        The collection, or the settings of several rounds; the name of the bound; and its curve.
     """
 
     asked: Any
@@ -211,15 +212,15 @@ class _Enclosure(Interval[End], Result, Generic[End]):
     bound: str
     curve: Curve = field(compare=False)
 
-    def _ends(self, ends: Interval[float]) -> Row:
+    def _end_columns(self, ends: Interval[float]) -> Row:
         return dict(zip(self._y, (ends.lower, ends.upper), strict=True))
 
     @abstractmethod
     def _promised(self, curve: Curve, asked: Any) -> float:
-        """Return the upper end for another curve."""
+        """Return the upper end of another curve at the argument ``asked``."""
 
     def _rows(self) -> list[Row]:
-        before, after = self._around()
+        before, after = self._context_columns()
         name = self._y[0].partition("_")[0]
         asked = np.ravel(np.asarray(self.asked, object)).tolist()
         lower, upper = (
@@ -229,25 +230,25 @@ class _Enclosure(Interval[End], Result, Generic[End]):
         views, rows = _views(self.setting, self.curve), []
         for value, ends in zip(asked, map(Interval, lower, upper), strict=True):
             shown = _delta_cell(value) if self._x == "delta" else value
-            row = {**before, self._x: shown, **after, **self._ends(ends)}
+            row = {**before, self._x: shown, **after, **self._end_columns(ends)}
             for view, curve in views.items():
-                own = curve is self.curve
-                row[f"{name}_{view}"] = row[self._y[1]] if own else self._promised(curve, value)
+                same = curve is self.curve
+                row[f"{name}_{view}"] = row[self._y[1]] if same else self._promised(curve, value)
             rows.append(row)
         return rows
 
-    def _around(self) -> tuple[Row, Row]:
-        """Return the columns before and after the column of the question."""
+    def _context_columns(self) -> tuple[Row, Row]:
+        """Return the columns before and after that of the argument."""
         setting = self.setting
         if not isinstance(setting, Setting):
             return {"rows": len(setting), "rounds": sum(each.rounds for each in setting)}, {}
-        dummies = _unusual(setting, dummies=0.0)
-        about = {**_rounds_columns(setting), **dummies, "bound": self.bound}
-        return _setting_columns(setting), about
+        dummies = _non_default(setting, dummies=0.0)
+        columns = {**_rounds_columns(setting), **dummies, "bound": self.bound}
+        return _setting_columns(setting), columns
 
 
 class DeltaResult(_Enclosure[End]):
-    """Certified ends of delta, ``lower`` and ``upper``, for the eps in ``asked``."""
+    """Certified ends of delta, ``lower`` and ``upper``, at the eps in ``asked``."""
 
     _x, _y = "eps", ("delta_lower", "delta_upper")
 
@@ -256,15 +257,15 @@ class DeltaResult(_Enclosure[End]):
 
 
 class LogDeltaResult(DeltaResult[End]):
-    """Certified ends of the natural log of delta; its table has delta and decimal logs."""
+    """Certified ends of ln(delta); its table has delta and log10(delta)."""
 
-    def _ends(self, ends: Interval[float]) -> Row:
+    def _end_columns(self, ends: Interval[float]) -> Row:
         logs = {"log10_delta_lower": _log10(ends.lower), "log10_delta_upper": _log10(ends.upper)}
-        return super()._ends(ends.exp()) | logs
+        return super()._end_columns(ends.exp()) | logs
 
 
 class EpsilonResult(_Enclosure[End]):
-    """Certified ends of eps, ``lower`` and ``upper``, for the delta in ``asked``."""
+    """Certified ends of eps, ``lower`` and ``upper``, at the delta in ``asked``."""
 
     _x, _y = "delta", ("eps_lower", "eps_upper")
 
@@ -274,7 +275,7 @@ class EpsilonResult(_Enclosure[End]):
 
 @dataclass(frozen=True)
 class CalibrationResult(Result):
-    """Parameters of a mechanism with which a collection keeps a target (eps, delta).
+    """Parameters of a mechanism for which a collection meets a target (eps, delta).
 
     Attributes
     ----------
@@ -302,15 +303,15 @@ class CalibrationResult(Result):
         return self.setting.eps0
 
     def _rows(self) -> list[Row]:
-        how = _setting_columns(self.setting)
-        sizes = {name: how.pop(name) for name in ("n", "k")}
+        parameters = _setting_columns(self.setting)
+        sizes = {name: parameters.pop(name) for name in ("n", "k")}
         target = {"eps": self.eps, "delta": _delta_cell(self.delta)}
         ends = {"delta_upper": exp_up(self.log_delta), "log10_delta_upper": _log10(self.log_delta)}
-        return [{**sizes, **target, **_rounds_columns(self.setting), **how, **ends}]
+        return [{**sizes, **target, **_rounds_columns(self.setting), **parameters, **ends}]
 
 
 class BoundsResult(dict[str, float], Result):
-    """The eps of each bound by its name, smallest first; the table begins with guarantees."""
+    """The eps of each bound by its name, smallest first; the table lists guarantees first."""
 
     _x, _y = "bound", ("eps",)
 
@@ -334,7 +335,11 @@ class BoundsResult(dict[str, float], Result):
 
 @dataclass(frozen=True)
 class PredictedError:
-    """Predicted error of an unbiased estimate: people in a cell, and total variation distance."""
+    """Predicted error of an unbiased estimate of the histogram.
+
+    ``cell_sd_users`` is the standard deviation of a cell's number of users, and ``tv_distance`` the
+    expected total variation distance of the estimated and the true shares.
+    """
 
     cell_sd_users: float
     tv_distance: float
@@ -342,18 +347,18 @@ class PredictedError:
 
 @dataclass(frozen=True)
 class PlanResult(Result):
-    """A collection by k-RR whose missing value was found, and the errors of mechanisms.
+    """A complete plan of a collection by k-RR, and errors of mechanisms at the same privacy.
 
     Attributes
     ----------
     setting
         The collection; it has n, k and eps0.
     eps, log_delta
-        Its certified guarantee; the natural log of delta.
+        Its certified guarantee: eps, and the natural log of delta.
     delta
-        The delta asked for; None if it was the missing value.
+        The requested delta; None if it was left out and computed.
     errors
-        Errors at the same privacy by the mechanism's name; None if it cannot keep the target.
+        Predicted errors by the mechanism's name; None if it cannot meet the target.
     """
 
     setting: Setting
@@ -369,7 +374,7 @@ class PlanResult(Result):
         row |= {"eps0": self.setting.eps0, "eps": self.eps}
         if self.delta is None:
             row |= {"delta": exp_up(self.log_delta), "log10_delta": _log10(self.log_delta)}
-        else:  # as it was given, without rounding
+        else:  # the requested delta, without rounding
             digits = Decimal(self.delta).log10()
             row |= {"delta": _delta_cell(self.delta), "log10_delta": float(digits)}
         for each in self._drawn_rows():
@@ -387,7 +392,7 @@ def _error(error: PredictedError | None) -> Row:
 
 @dataclass(frozen=True)
 class ComparedMechanism:
-    """A mechanism in a comparison: its calibration, or the reason why there is none."""
+    """A mechanism of a comparison: its calibration, or the reason why there is none."""
 
     name: str
     calibration: TargetCalibration[Any] | None
@@ -395,25 +400,25 @@ class ComparedMechanism:
 
     @property
     def _row(self) -> Row:
-        entry, found = CATALOGUE[self.name], self.calibration
+        entry, calibration = CATALOGUE[self.name], self.calibration
         row: Row = {
             "mechanism": entry.name,
             **dict.fromkeys(("parameters", "local_eps0", *(f"eps_{view}" for view in VIEWS))),
             **dict.fromkeys(("messages", "moved_by_one")),
             **dict.fromkeys(("cell_sd_users", "largest_cell_sd_users", "tv_distance")),
         }
-        if found is not None:
+        if calibration is not None:
             from shuffledp.mechanisms.target_calibration import format_parameters
 
             row |= {
-                "parameters": format_parameters(found.parameters),
-                "local_eps0": _finite_or_none(found.per_user.local_eps0),
-                **{f"eps_{view}": _finite_or_none(found.views[view]) for view in VIEWS},
-                "messages": found.per_user.messages,
-                "moved_by_one": found.per_user.moved_by_one,
-                "cell_sd_users": found.cell_sd,
-                "largest_cell_sd_users": found.largest_cell_sd,
-                "tv_distance": found.tv_distance,
+                "parameters": format_parameters(calibration.parameters),
+                "local_eps0": _finite_or_none(calibration.per_user.local_eps0),
+                **{f"eps_{view}": _finite_or_none(calibration.views[view]) for view in VIEWS},
+                "messages": calibration.per_user.messages,
+                "moved_by_one": calibration.per_user.moved_by_one,
+                "cell_sd_users": calibration.cell_sd,
+                "largest_cell_sd_users": calibration.largest_cell_sd,
+                "tv_distance": calibration.tv_distance,
             }
         return row | {"trust": entry.trust, "source": entry.source, "reason": self.reason}
 
@@ -431,9 +436,9 @@ class ComparisonResult(Result):
     histogram
         Name of the histogram for which errors are predicted.
     hidden_slot
-        Whether local randomisers are also bounded by the hidden slot.
+        Whether local randomisers also use the hidden-slot bound (docs/hidden-slot.md).
     mechanisms
-        The mechanisms, in the order in which they were asked for.
+        The mechanisms, in the requested order.
     """
 
     eps: float
@@ -446,22 +451,22 @@ class ComparisonResult(Result):
     _x, _y = "mechanism", ("cell_sd_users",)
 
     def _rows(self) -> list[Row]:
-        asked = {
+        inputs = {
             "n": self.setting.n,
             "k": self.setting.k,
             "eps": self.eps,
             "delta": _delta_cell(self.delta),
-            **_unusual(self.setting, rounds=1),
+            **_non_default(self.setting, rounds=1),
             **_participation_columns(self.setting),
             "histogram": self.histogram,
             **({"hidden_slot": True} if self.hidden_slot else {}),
         }
-        return [asked | mechanism._row for mechanism in self.mechanisms]
+        return [inputs | mechanism._row for mechanism in self.mechanisms]
 
 
 @dataclass(frozen=True)
 class RenyiResult(Result):
-    """Renyi DP over all rounds: ``rdp`` has the shape of ``order``."""
+    """Renyi DP of all rounds together; ``rdp`` has the shape of ``order``."""
 
     order: Any
     rdp: Any
@@ -509,16 +514,16 @@ class MatrixResult(Result):
     ends
         Certified ends of eps, or of the natural log of delta.
     reports
-        Number of different reports.
+        Number of distinct reports, which are the columns of the matrix.
     local_eps0
-        Local budget of one report for neighbours.
+        Local budget of one report, over neighbouring records.
     error
-        Error of the least-squares estimate of a uniform histogram; None if records cannot be told
-        apart.
+        Predicted error of the least-squares estimate of a uniform histogram; None if the rows of
+        the matrix are linearly dependent.
     neighbours
-        The data sets that are compared.
+        The neighbouring data sets, in words.
     hidden_slot
-        Whether the upper end is also bounded by the hidden slot.
+        Whether the upper end also uses the hidden-slot bound.
     """
 
     ends: EpsilonResult[Any] | LogDeltaResult[Any]
@@ -534,39 +539,39 @@ class MatrixResult(Result):
         about = {
             **{"n": setting.n, "records": setting.k, "reports": self.reports},
             "local_eps0": self.local_eps0,
-            **_unusual(setting, rounds=1),
+            **_non_default(setting, rounds=1),
             **_participation_columns(setting),
             **({"hidden_slot": True} if self.hidden_slot else {}),
         }
         after = _error(self.error) | {"neighbours": self.neighbours}
-        asked = ("eps", "eps_lower", "eps_upper", "delta", "delta_lower", "delta_upper",
-                 "log10_delta_lower", "log10_delta_upper")  # fmt: skip
-        answers = [{name: row[name] for name in row if name in asked} for row in self.ends._rows()]
-        return [about | row | after for row in answers]
+        kept = ("eps", "eps_lower", "eps_upper", "delta", "delta_lower", "delta_upper",
+                "log10_delta_lower", "log10_delta_upper")  # fmt: skip
+        ends = [{name: row[name] for name in row if name in kept} for row in self.ends._rows()]
+        return [about | row | after for row in ends]
 
     def plot(self, axes: Axes | None = None) -> Axes:
-        """Draw the certified ends and return the axes; see `Result.plot`."""
+        """Plot the certified ends and return the axes; see `Result.plot`."""
         return self.ends.plot(axes)
 
 
 @dataclass(frozen=True)
 class PersonalEpsilon:
-    """The eps of users, or a number of the literature about all of them.
+    """The certified eps of some users, or a published or hypothetical eps for comparison.
 
     Attributes
     ----------
     about
-        The users whose eps it is, or the source of a number.
+        The users whose eps it is, the hypothetical collection, or the source of a published bound.
     users
         Number of users.
     budget_low, budget_high
         Smallest and largest local budget of these users.
     eps
-        None if the formula gives nothing.
+        Central budget; None if a published bound does not apply.
     guarantee
-        Whether it may be promised to these users.
+        Whether eps may be promised to these users.
     sigma
-        Standard deviation of Gaussian noise; None for other reports, or without noise.
+        Standard deviation of the Gaussian noise at ``budget_high``; None without such noise.
     """
 
     about: str
@@ -580,10 +585,9 @@ class PersonalEpsilon:
 
 @dataclass(frozen=True)
 class PersonalBudgetsResult(Result):
-    """The eps of users who choose their own budgets.
+    """The central eps of users who choose their own local budgets.
 
-    ``entries`` has one for each group of users, for everybody, and for each number of the
-    literature.
+    ``entries`` are for each group of users, for all users, and for comparison.
     """
 
     mechanism: str
@@ -594,7 +598,7 @@ class PersonalBudgetsResult(Result):
     _x, _y = "budget_high", ("eps",)
 
     def _rows(self) -> list[Row]:
-        normal = self.mechanism == "gaussian"
+        gaussian = self.mechanism == "gaussian"
         return [
             {
                 "mechanism": self.mechanism,
@@ -602,10 +606,10 @@ class PersonalBudgetsResult(Result):
                 **({"rounds": self.rounds} if self.rounds > 1 else {}),
                 "what": entry.about,
                 "users": entry.users,
-                # With Gaussian noise a row is about one budget, or about all up to one.
-                **({} if normal else {"budget_low": entry.budget_low}),
+                # With Gaussian noise a row is about one budget, or about all up to `budget_high`.
+                **({} if gaussian else {"budget_low": entry.budget_low}),
                 "budget_high": entry.budget_high,
-                **({"sigma": entry.sigma} if normal else {}),
+                **({"sigma": entry.sigma} if gaussian else {}),
                 "eps": entry.eps,
                 "guarantee": entry.guarantee,
             }
@@ -624,7 +628,7 @@ class Certificate(dict[str, Any], Result):
 
     @property
     def text(self) -> str:
-        """The text of its file."""
+        """The certificate as JSON text."""
         long = {"blocks", "masses"} & set(self["upper"])
         return json.dumps(self, indent=None if long else 2) + "\n"
 
@@ -641,7 +645,7 @@ class Certificate(dict[str, Any], Result):
 
 
 def _proven_ends(low: float | None, high: float | None) -> Row:
-    """Return the columns of certified ends, given natural logs; None stands for a delta of 0."""
+    """Return the columns of ends of delta from their natural logs; None means that delta is 0."""
     low, high = (-inf if log_delta is None else log_delta for log_delta in (low, high))
     ends = {"delta_lower": exp_down(low), "delta_upper": exp_up(high)}
     return ends | {"log10_delta_upper": _log10(high)}
@@ -674,7 +678,7 @@ class VerificationResult(Result):
         return all(each.verdict == PROVEN for each in self.verdicts)
 
     def rows(self) -> list[Row]:
-        """Return the verdict on each file, and what was proven."""
+        """Return the verdict on each file and the claim that is proven, if any."""
         rows = []
         for each in self.verdicts:
             claim = each.claim

@@ -1,4 +1,4 @@
-"""The ``shuffledp`` command: the privacy of a collection, and its cost."""
+"""The ``shuffledp`` command, which computes the privacy of a collection and predicts its errors."""
 
 import os
 import sys
@@ -16,17 +16,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Returns
     -------
-    Exit status: 0; 2 for arguments that the user can mend; 1 if the answer cannot be written, or a
-    certificate is not proven. Any other exception is a defect and keeps its traceback.
+    Exit status: 0 on success; 2 for invalid arguments or files; 1 if the output cannot be written,
+    memory is short, or a certificate is not proven. Any other exception is a defect and is raised.
     """
     try:
-        status = _answered(parse(sys.argv[1:] if arguments is None else arguments))
+        status = _run(parse(sys.argv[1:] if arguments is None else arguments))
         sys.stdout.flush()
         return status
     except InputError as error:
         print(f"shuffledp: {one_line(str(error))}", file=sys.stderr)
         return 2
-    except BrokenPipeError:  # the reader has closed it, as in `shuffledp list | head -1`
+    except BrokenPipeError:  # the reader has closed the pipe, as in `shuffledp list | head -1`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:
@@ -34,10 +34,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _report(error: Exception) -> int:
-    """Print why the command has no answer, and return its status; raise a defect again."""
+    """Print an error of memory or output and return the exit status; raise any other error."""
     if is_out_of_memory(error):
-        words = " ".join(str(error).split()) or type(error).__name__
-        print(f"shuffledp: out of memory ({words})", file=sys.stderr)
+        detail = " ".join(str(error).split()) or type(error).__name__
+        print(f"shuffledp: out of memory ({detail})", file=sys.stderr)
         return 1
     if isinstance(error, OSError):
         print(f"shuffledp: the answer cannot be written: {one_line(str(error))}", file=sys.stderr)
@@ -46,8 +46,9 @@ def _report(error: Exception) -> int:
     raise error
 
 
-def _answered(parsed: Namespace) -> int:
-    # These load NumPy and SciPy, which --help does not need.
+def _run(parsed: Namespace) -> int:
+    """Execute a parsed command and return the exit status."""
+    # These imports load NumPy and SciPy, which --help does not need.
     from shuffledp.cli.answers import answer, certify
     from shuffledp.results import PROVEN
 

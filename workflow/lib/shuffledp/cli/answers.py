@@ -1,4 +1,4 @@
-"""The rows that answer each command: options become arguments of `shuffledp.queries`."""
+"""Compute the rows that each command prints, by calling a function of `shuffledp.queries`."""
 
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator
@@ -25,12 +25,13 @@ def _options(arguments: Namespace, names: Iterable[str]) -> dict[str, Any]:
     return {name: value for name, value in vars(arguments).items() if name in names}
 
 
-def _setting(arguments: Namespace, **known: Any) -> Setting:
-    return Setting(**_options(arguments, _SETTING) | known)
+def _setting(arguments: Namespace, **overrides: Any) -> Setting:
+    """Return the collection of the options, in which `overrides` replace some."""
+    return Setting(**_options(arguments, _SETTING) | overrides)
 
 
 def _collection(arguments: Namespace) -> Setting:
-    """Return a collection by k-RR, or by a mechanism with its parameters."""
+    """Return the collection by k-RR (--eps0) or by a mechanism with its parameters."""
     name, parameters = arguments.mechanism, arguments.parameters
     if (name is None) != (parameters is None) or (name is None) == (arguments.eps0 is None):
         raise InputError("give --eps0, for k-RR, or --mechanism and its --parameters")
@@ -44,7 +45,7 @@ def _collection(arguments: Namespace) -> Setting:
 
 
 def _as_typed(arguments: Namespace, rows: Iterable[Row]) -> Iterator[Row]:
-    """Yield rows that show a mechanism's parameters as they were typed."""
+    """Yield the rows with the parameters of a mechanism as the user typed them."""
     for row in rows:
         yield row | ({"parameters": arguments.parameters} if "parameters" in row else {})
 
@@ -101,19 +102,19 @@ def _plan_rows(arguments: Namespace) -> Iterable[Row]:
 
 
 def _histogram(arguments: Namespace) -> tuple[int, int, Floats | None]:
-    """Return users, cells and shares of the cells; the shares are None for a uniform histogram."""
+    """Return n, k and the shares of the cells, which are None for a uniform histogram."""
     from shuffledp.input_files import read_histogram
 
     n, k = arguments.n, arguments.k
     if arguments.histogram is None:
         if n is None or k is None:
-            raise InputError("--n and --k are needed, or a --histogram that has them")
+            raise InputError("give --n and --k, or a --histogram from which they follow")
         return n, k, None
     counts = read_histogram(arguments.histogram)
     n, k = int(counts.sum()) if n is None else n, counts.size if k is None else k
     if k < counts.size:
         raise InputError(
-            f"k must be at least the number of cells of {arguments.histogram}, {counts.size}, got "
+            f"k must be at least {counts.size}, the number of cells of {arguments.histogram}, got "
             f"k={k}"
         )
     Setting(n, k, 1.0)  # checks k before an array of that size is made
@@ -214,7 +215,7 @@ _ROWS: Final[dict[str, Callable[[Namespace], Iterable[Row]]]] = {
 
 
 def answer(arguments: Namespace) -> Iterator[Row]:
-    """Yield the rows that answer a parsed command, at least one, as they are computed.
+    """Yield the rows of a parsed command, at least one, as they are computed.
 
     Raises
     ------
@@ -248,7 +249,7 @@ def _setting_to_certify(arguments: Namespace) -> Setting:
     if name is not None:
         return Setting(mechanism=queries.mechanism(name, arguments.parameters), **sizes)
     if not 0.0 < dummies < np.inf:
-        raise InputError(f"dummies must be positive and finite (got {dummies})")
+        raise InputError(f"dummies must be positive and finite, got {dummies}")
     chances = int(np.ceil(dummies)) if arguments.chances is None else arguments.chances
     mechanism = queries.mechanism("user-dummies", dummies=dummies, chances=chances)
     return Setting(mechanism=mechanism, **sizes)

@@ -1,4 +1,4 @@
-"""Options that several commands share, and their types; imports the standard library only."""
+"""Options that several commands share, and their types. Imports only the standard library."""
 
 import argparse
 from collections.abc import Callable
@@ -19,17 +19,17 @@ def _parsed(parse: Callable[[str], T], text: str, kind: str) -> T:
 
 
 def whole(text: str) -> int:
-    """Parse an integer that may be written 1e6."""
+    """Parse an integer, which may be written like 1e6."""
     return _parsed(number_parsing.whole, text, "a whole number")
 
 
 def real(text: str) -> float:
-    """Parse a number; the result is the nearest float."""
+    """Parse a number to the nearest float."""
     return _parsed(number_parsing.number, text, "a number")
 
 
 def decimal(text: str) -> Decimal:
-    """Parse a number with all its digits."""
+    """Parse a number exactly."""
     return _parsed(number_parsing.exact, text, "a number")
 
 
@@ -54,12 +54,12 @@ SAMPLING: Final[dict[str, dict[str, Any]]] = {
         "rounds (default 1); see docs/rounds.md",
     },
 }
-CROWD: Final[dict[str, dict[str, Any]]] = {
+PARTICIPATION: Final[dict[str, dict[str, Any]]] = {
     "--colluding": {
         "type": whole,
         "default": 0,
-        "help": "number of the n users who tell the analyst everything they sent, or send any "
-        "messages; only the others hide a user (default 0)",
+        "help": "number of the n users who reveal their messages to the analyst or send arbitrary "
+        "ones; only the others hide a user (default 0)",
     },
     "--response-rate": {
         "type": real,
@@ -100,17 +100,17 @@ SEVERAL_DELTAS: Final = {**DELTA, "nargs": "+", "help": "target deltas"}
 HIDDEN_SLOT: Final[dict[str, dict[str, Any]]] = {
     "--hidden-slot": {
         "action": "store_true",
-        "help": "also bound local randomisers by the hidden slot, which is mostly tighter; nobody "
-        "outside this project has reviewed its proof (docs/hidden-slot.md)",
+        "help": "also use the hidden-slot bound for local randomisers, which is usually tighter; "
+        "nobody outside this project has reviewed its proof (docs/hidden-slot.md)",
     },
 }
 
 # Options of `delta` and `epsilon`.
-RELEASED: Final[dict[str, dict[str, Any]]] = {
+MECHANISM_OPTIONS: Final[dict[str, dict[str, Any]]] = {
     "--eps0": {**SETTING["--eps0"], "required": False},
     "--mechanism": {
         "metavar": "NAME",
-        "help": "mechanism of 'shuffledp list', instead of k-RR with --eps0; the answer has a "
+        "help": "mechanism of 'shuffledp list', instead of k-RR with --eps0; the output has a "
         "column for each view, as for 'compare'",
     },
     "--parameters": {
@@ -118,4 +118,6 @@ RELEASED: Final[dict[str, dict[str, Any]]] = {
         "help": "parameters of the mechanism in each round, as 'compare' prints them",
     },
 }
-COLLECTION: Final = SETTING | RELEASED | ROUNDS | SAMPLING | CROWD | DUMMIES | COUNT | BOUND
+COLLECTION: Final = (
+    SETTING | MECHANISM_OPTIONS | ROUNDS | SAMPLING | PARTICIPATION | DUMMIES | COUNT | BOUND
+)

@@ -1,4 +1,7 @@
-"""Printing of results: certified ends are rounded to their safe side."""
+"""Print results as tables, CSV or JSON.
+
+In tables, a certified end is rounded so that it stays valid: upper ends up, lower ends down.
+"""
 
 import csv
 import json
@@ -15,14 +18,14 @@ from shuffledp.mechanisms.catalogue import CATALOGUE, VIEWS
 
 Row = dict[str, Any]
 
-# Smallest width to which the last column is folded if it holds sentences.
-_MIN_FOLDED = 24
+# Smallest width, in characters, to which a last column with sentences is wrapped.
+_MIN_WRAPPED: Final = 24
 # Columns that are the same in all rows and are printed below a table.
-_NOTED = ("neighbours", "unit")
-# Width of the table of `compare`, and of text.
+_FOOTNOTES: Final = ("neighbours", "unit")
+# Width, in characters, of text and of the table of `compare`.
 _PAGE_WIDTH: Final = 80
-# The two header lines of `compare`.
-_UPPER_HEADS: Final = ("", "error", "sent", "moved", "eps of", "", "", "", "who is")
+# The two header lines of the table of `compare`.
+_HEADS_ABOVE: Final = ("", "error", "sent", "moved", "eps of", "", "", "", "who is")
 _HEADS: Final = ("mechanism", "people", "a user", "by 10", *VIEWS, "trusted")
 _NOTES: Final = (
     "error: standard deviation of a cell's count, root mean square over the cells",
@@ -33,8 +36,8 @@ _NOTES: Final = (
 )
 _SERVERS: Final = "servers: shuffler and analyst, who must not collude"
 _USERS: Final = "*: and all users, to add dummies"
-# The direction in which the floats of each column are rounded for printing. Certified ends and
-# values that keep a promise are rounded to their safe side. A column must be listed to be printed.
+# Direction in which the floats of each column are rounded in tables. Certified ends and parameters
+# of a guarantee are rounded so that they stay valid. Only columns listed here can be printed.
 _DIRECTIONS: Final[Mapping[str, str]] = {
     **dict.fromkeys(
         (
@@ -63,7 +66,7 @@ _DIRECTIONS: Final[Mapping[str, str]] = {
 
 
 def _rounding(name: str, row: Row) -> str:
-    """Return the direction in which a column is rounded; a lower bound is rounded down.
+    """Return the direction in which a column is rounded; that of a lower bound is down.
 
     Raises
     ------
@@ -75,8 +78,8 @@ def _rounding(name: str, row: Row) -> str:
     return ROUND_FLOOR if row.get("kind") == "lower" else direction
 
 
-def _cell(name: str, row: Row) -> str:
-    """Return a value with seven digits, rounded to its safe side."""
+def _format_cell(name: str, row: Row) -> str:
+    """Return a value as text with seven digits, rounded in the direction of its column."""
     value = row[name]
     if value is None:
         return "-"
@@ -84,16 +87,16 @@ def _cell(name: str, row: Row) -> str:
         return "yes" if value else "no"
     if not isinstance(value, float) or not math.isfinite(value):
         return str(value)
-    shortest = Decimal(repr(float(value)))  # the text that the user gave, if it is an input
+    shortest = Decimal(repr(float(value)))  # an input is shown as the user typed it
     rounded = Context(prec=7, rounding=_rounding(name, row)).create_decimal(shortest)
     return f"{float(rounded):.7g}" if rounded else "0"
 
 
-def _short(name: str, row: Row, times: int = 1) -> str:
-    """Return a multiple of a value with three digits, in at most seven characters."""
+def _format_short(name: str, row: Row, factor: int = 1) -> str:
+    """Return a value times `factor` with three digits, in at most seven characters."""
     if row[name] is None:
         return "-"
-    value = Decimal(repr(float(row[name]))) * times
+    value = Decimal(repr(float(row[name]))) * factor
 
     def rounded(digits: int) -> Decimal:
         return Context(prec=digits, rounding=_rounding(name, row)).create_decimal(value)
@@ -109,20 +112,20 @@ def _json_value(value: object) -> object:
 
 
 def print_rows(rows: Sequence[Row], style: str) -> None:
-    """Print rows of the same columns.
+    """Print rows with the same columns.
 
     Parameters
     ----------
     rows
-        At least one; None where a value does not exist.
+        At least one row; a missing value is None.
     style
-        ``table`` (seven digits, as wide as the terminal or 80 columns), ``csv`` or ``json`` (all
+        ``table`` (seven digits, fitted to the terminal or 80 characters), ``csv`` or ``json`` (all
         digits).
     """
     for row in rows:
         for name, value in row.items():
             if isinstance(value, float):
-                _rounding(name, row)  # refuses a column without a direction in every style
+                _rounding(name, row)  # fails for an unlisted column, whatever the style
     if style == "json":
         json_rows = [{name: _json_value(value) for name, value in row.items()} for row in rows]
         print(json.dumps(json_rows, indent=2, allow_nan=False))
@@ -133,25 +136,32 @@ def print_rows(rows: Sequence[Row], style: str) -> None:
     else:
         width = shutil.get_terminal_size().columns
         _print_table(
-            [{name: _cell(name, row) for name in row if name not in _NOTED} for row in rows],
+            [
+                {name: _format_cell(name, row) for name in row if name not in _FOOTNOTES}
+                for row in rows
+            ],
             width,
         )
         distances = [row[name] for row in rows for name in row if name.endswith("tv_distance")]
         if any(distance is not None and distance > 1.0 for distance in distances):
-            _print_words("a tv_distance above 1: errors exceed all records, the map is noise")
-        _print_words("; ".join(f"{name}: {rows[0][name]}" for name in _NOTED if name in rows[0]))
+            _print_wrapped(
+                "tv_distance above 1: errors exceed the number of records, the map is noise"
+            )
+        _print_wrapped(
+            "; ".join(f"{name}: {rows[0][name]}" for name in _FOOTNOTES if name in rows[0])
+        )
 
 
 def most_accurate_first(rows: Iterable[Row]) -> list[Row]:
-    """Sort rows of `compare` by the error of a cell; those without one come last."""
+    """Sort rows of `compare` by the error of a cell; mechanisms without one come last."""
     return sorted(rows, key=lambda row: math.inf if row["reason"] else row["cell_sd_users"])
 
 
 def print_compared(rows: Iterable[Row], names: Iterable[str]) -> None:
-    """Print rows of `compare` as a table of these mechanisms, each line once its row is computed.
+    """Print rows of `compare` as a table, each line as soon as its row is computed.
 
-    A line at the end names the mechanisms in the order of their errors. A terminal that is
-    narrower than the table gets what `print_rows` prints, once all rows are known.
+    `names` are those of the mechanisms. A line at the end lists them in the order of their errors.
+    On a terminal narrower than the table, call `print_rows` once all rows are computed.
     """
     name_width = max(map(len, [_HEADS[0], *names]))
     # One space before a long heading and two before others fit into 80 columns.
@@ -169,26 +179,26 @@ def print_compared(rows: Iterable[Row], names: Iterable[str]) -> None:
     for row in rows:
         if not printed:
             inputs = takewhile(lambda name: name != "mechanism", row)
-            _print_words(", ".join(f"{name} = {_cell(name, row)}" for name in inputs))
+            _print_wrapped(", ".join(f"{name} = {_format_cell(name, row)}" for name in inputs))
             print()
-            print_line(_UPPER_HEADS)
+            print_line(_HEADS_ABOVE)
             print_line(_HEADS)
         printed.append(row)
         if row["reason"] is None:
             print_line(_comparison_cells(row))
         else:
-            _print_words(f"{row['mechanism']}: {row['reason']}")
+            _print_wrapped(f"{row['mechanism']}: {row['reason']}")
             sys.stdout.flush()
     print()
     calibrated = [row for row in most_accurate_first(printed) if row["reason"] is None]
     if len(calibrated) > 1:
-        _print_words("least error first: " + ", ".join(row["mechanism"] for row in calibrated))
+        _print_wrapped("least error first: " + ", ".join(row["mechanism"] for row in calibrated))
     trusted = {_comparison_cells(row)[-1] for row in calibrated}
     notes = [_SERVERS] * any("servers" in each for each in trusted)
     notes += [_USERS] * any("*" in each for each in trusted)
     for note in (*_NOTES[:-1], "; ".join(notes), _NOTES[-1]):
-        _print_words(note)
-    _print_words("; ".join(f"{name}: {printed[0][name]}" for name in _NOTED))
+        _print_wrapped(note)
+    _print_wrapped("; ".join(f"{name}: {printed[0][name]}" for name in _FOOTNOTES))
 
 
 def _comparison_cells(row: Row) -> tuple[str, ...]:
@@ -196,32 +206,35 @@ def _comparison_cells(row: Row) -> tuple[str, ...]:
     servers = "servers*" if "users" in entry.duty else "servers"
     return (
         entry.name,
-        _short("cell_sd_users", row),
-        _short("messages", row),
-        _short("moved_by_one", row, 10),
-        *(_short(f"eps_{view}", row) for view in VIEWS),
+        _format_short("cell_sd_users", row),
+        _format_short("messages", row),
+        _format_short("moved_by_one", row, 10),
+        *(_format_short(f"eps_{view}", row) for view in VIEWS),
         "curator" if entry.central else servers,
     )
 
 
-def _print_words(words: str) -> None:
-    width = min(_PAGE_WIDTH, max(shutil.get_terminal_size().columns, _MIN_FOLDED))
-    lines = textwrap.wrap(words, width, break_on_hyphens=False)
-    print(*lines, sep="\n", end="\n" if words else "")
+def _print_wrapped(text: str) -> None:
+    width = min(_PAGE_WIDTH, max(shutil.get_terminal_size().columns, _MIN_WRAPPED))
+    lines = textwrap.wrap(text, width, break_on_hyphens=False)
+    print(*lines, sep="\n", end="\n" if text else "")
 
 
 def _print_table(rows: Sequence[dict[str, str]], width: int) -> None:
-    """Print one line per row; if it is too wide, print the values common to all rows first."""
+    """Print one line per row; if that is too wide, print values common to all rows once, before.
+
+    If the other columns are still too wide, print each row as a block with one line per column.
+    """
     lines = [list(rows[0]), *(list(row.values()) for row in rows)]
     if _fits(lines, width):
         _print_lines(lines, width)
         return
-    same = {name for name, cell in rows[0].items() if all(row[name] == cell for row in rows)}
-    _print_lines([[name, cell] for name, cell in rows[0].items() if name in same], width)
-    rest = [{name: cell for name, cell in row.items() if name not in same} for row in rows]
+    common = {name for name, cell in rows[0].items() if all(row[name] == cell for row in rows)}
+    _print_lines([[name, cell] for name, cell in rows[0].items() if name in common], width)
+    rest = [{name: cell for name, cell in row.items() if name not in common} for row in rows]
     if not rest[0]:
         return
-    if same:
+    if common:
         print()
     lines = [list(rest[0]), *(list(row.values()) for row in rest)]
     if _fits(lines, width):
@@ -240,20 +253,20 @@ def _widths(lines: Sequence[Sequence[str]]) -> list[int]:
 def _fits(lines: Sequence[Sequence[str]], width: int) -> bool:
     *others, last = _widths(lines)
     if any(" " in line[-1] for line in lines):
-        last = min(last, _MIN_FOLDED)
+        last = min(last, _MIN_WRAPPED)
     return sum(others) + 2 * len(others) + last <= width
 
 
 def _print_lines(lines: Sequence[Sequence[str]], width: int) -> None:
-    """Print aligned cells; the last column is folded between words."""
+    """Print aligned cells; the last column is wrapped between words."""
     widths = _widths(lines)[:-1]
     indent = sum(widths) + 2 * len(widths)
     for *cells, last in lines:
         start = "".join(cell.ljust(size) + "  " for cell, size in zip(cells, widths, strict=True))
-        folded = textwrap.wrap(
+        wrapped = textwrap.wrap(
             last,
-            max(width - indent, _MIN_FOLDED),
+            max(width - indent, _MIN_WRAPPED),
             break_long_words=False,
             break_on_hyphens=False,
         )
-        print(start + f"\n{' ' * indent}".join(folded))
+        print(start + f"\n{' ' * indent}".join(wrapped))

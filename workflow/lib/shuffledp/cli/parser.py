@@ -1,4 +1,4 @@
-"""The parser of the command line; imports the standard library only, so that --help is quick."""
+"""The parser of the command line. Imports only the standard library, so that --help is fast."""
 
 import argparse
 import re
@@ -12,12 +12,12 @@ from shuffledp.cli.options import (
     BOUND,
     COLLECTION,
     COUNT,
-    CROWD,
     DELTA,
     EPS,
     HIDDEN_SLOT,
     MECHANISM,
-    RELEASED,
+    MECHANISM_OPTIONS,
+    PARTICIPATION,
     ROUNDS,
     SAMPLING,
     SETTING,
@@ -44,7 +44,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _Version(argparse.Action):
-    """Print the version, which is looked up only when it is asked for."""
+    """Print the version, which is looked up only for this option."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
         print(f"shuffledp {find_version()}")
@@ -66,12 +66,12 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
         {name: SETTING[name] for name in ("--n", "--k")}
         | ROUNDS
         | SAMPLING
-        | CROWD
+        | PARTICIPATION
         | {"--eps": EPS, "--delta": SEVERAL_DELTAS},
     ),
     "plan": (
-        "find the one of n, k, eps0, eps, delta that is left out (the smallest n, k, eps or delta, "
-        "the largest eps0 that is certified), and predict the error of each round's histogram by "
+        "compute the one of n, k, eps0, eps, delta that is left out (smallest certified n, k, eps "
+        "or delta, largest certified eps0), and predict the error of each round's histogram by "
         "mechanisms at the same privacy (uniform histogram, unbiased estimates): "
         "cell_sd_users is the standard deviation of a cell's number of users, tv_distance the "
         "total variation distance of the shares",
@@ -85,7 +85,7 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
         }
         | ROUNDS
         | SAMPLING
-        | CROWD
+        | PARTICIPATION
         | {
             "--mechanism": {
                 **MECHANISM,
@@ -96,7 +96,7 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
     "compare": (
         "compare mechanisms at the same certified privacy: each is calibrated to (eps, delta). The "
         "table of 80 columns prints a line as soon as it is computed, in the order of --mechanism "
-        "or of 'shuffledp list'. With --detail, and as json or csv, the most accurate mechanism "
+        "or of 'shuffledp list'. With --detail, and in json or csv, the most accurate mechanism "
         "comes first, with all digits of its parameters; the local budget of a user's messages "
         "before they are mixed (local_eps0; empty: unbounded); the eps of four views (eps_...; "
         "empty: unbounded): analyst, who opens the reports; mixer, who mixes them and reads the "
@@ -109,7 +109,7 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
             "--n": {"type": whole, "help": "number of users (default: those of the histogram)"},
             "--k": {
                 "type": whole,
-                "help": "number of cells (default: those of the histogram; more are empty)",
+                "help": "number of cells (default: those of the histogram; further ones are empty)",
             },
             "--eps": EPS,
             "--delta": DELTA,
@@ -120,7 +120,10 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
                 "as a grid file of the pipeline (default: equally many users in each cell)",
             },
             "--slots": {"type": whole, "help": "messages in an envelope, for signed dummies"},
-            "--share": {"type": real, "help": "share of the users that signed dummies need (0.9)"},
+            "--share": {
+                "type": real,
+                "help": "smallest share of users who take part, for signed dummies (0.9)",
+            },
             "--max-seconds": {
                 "type": real,
                 "default": 30.0,
@@ -131,7 +134,7 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
         }
         | HIDDEN_SLOT
         | ROUNDS
-        | CROWD,
+        | PARTICIPATION,
     ),
     "matrix": (
         "enclose delta at given eps, or eps at given delta, for a randomiser given as a matrix; "
@@ -160,7 +163,7 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
         }
         | HIDDEN_SLOT
         | ROUNDS
-        | CROWD,
+        | PARTICIPATION,
     ),
     "rounds": (
         "enclose delta at given eps, or eps at given delta, for all rounds of a ledger together; "
@@ -176,9 +179,8 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
         },
     ),
     "personalised": (
-        "compute the eps of users who choose their own budgets and are shuffled together: for each "
-        "group and for all users, next to published bounds and the eps if all had the same budget "
-        "(docs/personalised.md)",
+        "compute the eps of users who choose their own budgets: for each group and for all users, "
+        "next to published bounds and the eps if all had the same budget (docs/personalised.md)",
         {
             "--budgets": {
                 "required": True,
@@ -192,7 +194,7 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
                 "choices": ["krr", "binary", "laplace", "gaussian"],
                 "default": "krr",
                 "help": "how users report: k-RR (default), yes or no by randomised response, or a "
-                "number of a known range with Laplace or Gaussian noise (sigma: its standard "
+                "number in a known range with Laplace or Gaussian noise (sigma: its standard "
                 "deviation, the length of the range being 1)",
             },
             "--k": {"type": whole, "help": "number of cells (k-RR)"},
@@ -258,7 +260,7 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
                 "help": "number of chances of one dummy each (default: the smallest possible)",
             },
             "--mechanism": {"metavar": "NAME", "help": "mechanism, with its --parameters"},
-            "--parameters": RELEASED["--parameters"],
+            "--parameters": MECHANISM_OPTIONS["--parameters"],
             "--view": {
                 "choices": VIEWS,
                 "default": VIEWS[0],
@@ -268,12 +270,12 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
         },
     ),
     "verify": (
-        "check certificates by ball arithmetic, with code that shares nothing with the accountant",
+        "check certificates with ball arithmetic, by code independent of the accountant",
         {"files": {"nargs": "+", "metavar": "FILE", "help": "certificates to check"}},
     ),
     "list": ("list bounds and mechanisms: kind, whether it is a guarantee, and source", {}),
     "completion": (
-        "print the shell code that completes commands and options; the line for a start-up file is "
+        "print shell code that completes commands and options; add this line to a start-up file: "
         'eval "$(shuffledp completion bash)"',
         {"shell": {"choices": ["bash", "zsh"], "help": "the shell"}},
     ),
@@ -293,10 +295,10 @@ def _make_parser() -> tuple[_Parser, dict[str, _Parser]]:
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    made = dict[str, _Parser]()
+    parsers = dict[str, _Parser]()
     for name, (about, options) in _COMMANDS.items():
         summary = re.split(r" \(|:|;", about)[0]
-        command = made[name] = commands.add_parser(name, help=summary, description=about)
+        command = parsers[name] = commands.add_parser(name, help=summary, description=about)
         command.set_defaults(command=name)
         for option, details in options.items():
             command.add_argument(option, **details)
@@ -308,13 +310,13 @@ def _make_parser() -> tuple[_Parser, dict[str, _Parser]]:
             default="table",
             help="table of seven digits that fits the terminal (default), or all digits",
         )
-    return parser, made
+    return parser, parsers
 
 
 def _check_words(parser: _Parser, parsers: Mapping[str, _Parser], words: Sequence[str]) -> None:
-    """Refuse an unknown command or option, and suggest a similar one.
+    """Exit with an error for an unknown command or option, and suggest a similar one.
 
-    argparse would first complain about a missing option, which is often the one with the typo.
+    argparse would instead report a missing option first, which is often the misspelt one.
     """
     before = list(takewhile(lambda word: word.startswith("-"), words))
     after = words[len(before) :]
@@ -325,22 +327,22 @@ def _check_words(parser: _Parser, parsers: Mapping[str, _Parser], words: Sequenc
     if command not in _COMMANDS:
         meant = did_you_mean(command, _COMMANDS) or f" (commands: {', '.join(_COMMANDS)})"
         parser.error(f"there is no command {command}{meant}")
-    known = [*_COMMANDS[command][1], "--format", "--help"]
-    _check_options(parsers[command], after[1:], known)
+    options = [*_COMMANDS[command][1], "--format", "--help"]
+    _check_options(parsers[command], after[1:], options)
 
 
-def _check_options(parser: _Parser, words: Sequence[str], known: Sequence[str]) -> None:
+def _check_options(parser: _Parser, words: Sequence[str], options: Sequence[str]) -> None:
     for word in words:
         option = word.split("=")[0]
-        if option.startswith("--") and not any(name.startswith(option) for name in known):
-            parser.error(f"there is no option {option}{did_you_mean(option, known)}")
+        if option.startswith("--") and not any(name.startswith(option) for name in options):
+            parser.error(f"there is no option {option}{did_you_mean(option, options)}")
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
     """Parse the words of the command line; the command's name is in ``command``.
 
-    Like argparse, it exits after printing help, version or completion, and for words that cannot be
-    parsed; without words it prints the help. Raises `InputError` for completion without shtab.
+    Like argparse, exit after printing help, version or completion, and for words that cannot be
+    parsed; without words, print the help. Raise `InputError` for completion without shtab.
     """
     parser, parsers = _make_parser()
     if not words:
@@ -359,6 +361,6 @@ def _completion(parser: _Parser, shell: str) -> str:
         import shtab
     except ImportError as error:
         raise InputError(
-            'completion is written by shtab, which is in the extra "completion": pip install shtab'
+            "completion needs shtab, which is not installed: pip install shtab"
         ) from error
     return str(shtab.complete(parser, shell))
