@@ -110,7 +110,7 @@ def test_no_flipped_bit_of_a_page_is_read(tmp_path):
             table = read_tables([path])
         except InputError as error:
             assert str(error).startswith(f"{path} is damaged (")
-            assert str(error).endswith("delete it and run again, it will be made anew")
+            assert str(error).endswith("delete it and run again to make it anew")
             assert "\n" not in str(error)
             refused += 1
         else:

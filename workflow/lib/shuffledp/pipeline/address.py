@@ -1,4 +1,4 @@
-"""Addresses of downloads: hide their secret parts, and name their files."""
+"""Check the addresses (URLs) of downloads, and mask their secret parts for logs and results."""
 
 import hashlib
 import re
@@ -9,17 +9,18 @@ from urllib.parse import urlsplit
 
 from shuffledp.errors import InputError
 
-# A user name and password before the host; a query, which may hold a signature.
+# User name and password before the host.
 _CREDENTIALS: Final = re.compile(r"(?<=//)[^/?#\s\"']*@")
 # A download keeps its file name, and a cluster's submission passes it through a shell.
 _FILE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~%+=&@-]*")
+# Query, which may hold a signature.
 _QUERY: Final = re.compile(r"(?<=\S)\?[^\s\"'<>()]+")
 
 
 class Address(str):
-    """An address whose `repr`, which Snakemake records for parameters, hides its query.
+    """An address whose `repr`, which Snakemake records for parameters, is masked.
 
-    A digest in the `repr` still tells addresses apart that differ in their queries only.
+    The `repr` ends in a digest of the whole address, so that a change of the query is noticed.
     """
 
     __slots__ = ()
@@ -30,18 +31,18 @@ class Address(str):
 
 
 def masked(text: str) -> str:
-    """Replace the query and the credentials of every address in a text by three points."""
+    """Replace the query and the credentials of every address in a text by ``...``."""
     return _QUERY.sub("?...", _CREDENTIALS.sub("...@", text))
 
 
 def masked_addresses(config: Any) -> Any:
-    """Return a configuration that may be shown: the values of all keys ``url`` are masked."""
+    """Return a configuration with the values of all keys ``url`` masked."""
     if isinstance(config, Mapping):
         return {
             key: masked(value) if key == "url" else masked_addresses(value)
             for key, value in config.items()
         }
-    return [masked_addresses(one) for one in config] if isinstance(config, list) else config
+    return [masked_addresses(entry) for entry in config] if isinstance(config, list) else config
 
 
 def check_address(url: str) -> None:
@@ -51,14 +52,14 @@ def check_address(url: str) -> None:
     ------
     InputError
         If it is not an address, contains a user name or password, or ends in an unsafe file name.
-        The message continues after the key and shows no secret.
+        The message lacks its subject, the key, and shows no secret.
     """
     try:
         parts = urlsplit(url)
-        whole = bool(parts.hostname and file_name(url)) and parts.port != 0
+        complete = bool(parts.hostname and file_name(url)) and parts.port != 0
     except ValueError:
-        whole = False
-    if not whole or " " in url:
+        complete = False
+    if not complete or " " in url:
         raise InputError(f"must be an address such as https://host/file (got {masked(url)!r})")
     if "@" in parts.netloc:
         raise InputError(

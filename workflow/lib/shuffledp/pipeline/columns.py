@@ -8,14 +8,14 @@ import pyarrow as pa
 
 from shuffledp.errors import InputError
 
-# Marks of files under the key CONTENTS (docs/data.md): true data identifies people, and simulated
-# releases can be turned into it by anybody who knows their seed.
+# Marks of files under the key CONTENTS (docs/data.md). True data identify people, and who knows the
+# seed of simulated releases can compute the true data from them.
 CONTENTS: Final = "contents"
 TRUE: Final = "true data"
 SIMULATED: Final = "simulated release"
 PUBLIC: Final = "public"
 
-_FLOAT, _COUNT, _NAME, _FLAG = pa.float64(), pa.int64(), pa.string(), pa.bool_()
+_FLOAT, _INTEGER, _TEXT, _FLAG = pa.float64(), pa.int64(), pa.string(), pa.bool_()
 
 
 @dataclass(frozen=True)
@@ -40,15 +40,16 @@ class Column:
     nullable: bool = True
 
     def field(self, name: str) -> pa.Field:
-        """Return the field of a schema with this name."""
-        words = {"unit": self.unit, "description": self.description}
-        return pa.field(name, self.type, self.nullable, metadata=words)
+        """Return the Arrow field of a column with this name."""
+        metadata = {"unit": self.unit, "description": self.description}
+        return pa.field(name, self.type, self.nullable, metadata=metadata)
 
 
+# Columns of tables in which estimates are numbers of records instead of shares of n.
 IN_RECORDS: Final[Mapping[str, Column]] = {
     "estimate": Column(_FLOAT, "records", "Estimated number of records in the cell"),
     "standard_error": Column(
-        _FLOAT, "records", "Standard error of an unbiased estimate, as its holder can tell it"
+        _FLOAT, "records", "Standard error of an unbiased estimate, computable from the release"
     ),
 }
 
@@ -68,46 +69,48 @@ COLUMNS: Final[Mapping[str, Column]] = {
     "eps": Column(_FLOAT, "1", "Central privacy budget"),
     "delta": Column(_FLOAT, "1", "Delta at eps"),
     "log10_delta": Column(_FLOAT, "1", "Decimal logarithm of delta at eps"),
-    "bound": Column(_NAME, "text", "Name of the bound on delta"),
-    "colluding": Column(_COUNT, "users", "Users who collude with whoever sees the release"),
+    "bound": Column(_TEXT, "text", "Name of the bound on delta"),
+    "colluding": Column(_INTEGER, "users", "Number of users who collude with the adversary"),
     "response_rate": Column(_FLOAT, "1", "Probability with which a user responds"),
     # Releases.
-    "calibration": Column(_NAME, "text", "What the noise was chosen for (docs/data.md)"),
-    "mechanism": Column(_NAME, "text", "Name of the mechanism"),
-    "estimator": Column(_NAME, "text", "Name of the mechanism's estimator"),
-    "repetition": Column(_COUNT, "1", "Index of the independent release, from 0"),
+    "calibration": Column(_TEXT, "text", "What the noise was chosen for (docs/data.md)"),
+    "mechanism": Column(_TEXT, "text", "Name of the mechanism"),
+    "estimator": Column(_TEXT, "text", "Name of the mechanism's estimator"),
+    "repetition": Column(_INTEGER, "1", "Index of the independent release, from 0"),
     "estimate": Column(_FLOAT, "share of n", "Estimated share of the records that are in the cell"),
     "standard_error": Column(
-        _FLOAT, "share of n", "Standard error of an unbiased estimate, as its holder can tell it"
+        _FLOAT, "share of n", "Standard error of an unbiased estimate, computable from the release"
     ),
-    "parameters": Column(_NAME, "text", "Parameters of the mechanism, with all digits"),
-    "local_eps0": Column(_FLOAT, "1", "What a user's messages reveal before they are mixed"),
+    "parameters": Column(_TEXT, "text", "Parameters of the mechanism, with all digits"),
+    "local_eps0": Column(
+        _FLOAT, "1", "Local privacy budget of a user's messages before they are mixed"
+    ),
     "messages": Column(_FLOAT, "messages", "Mean number of messages of a user who responds"),
-    "reason": Column(_NAME, "text", "Why the mechanism cannot be calibrated to this"),
+    "reason": Column(_TEXT, "text", "Why the mechanism cannot meet the target"),
     # Errors.
     "tv_distance": Column(_FLOAT, "1", "Total variation distance of estimate and truth"),
     "expected_tv_distance": Column(
         _FLOAT, "1", "Expected total variation distance of an unbiased estimate and the truth"
     ),
     "cell_error": Column(
-        _FLOAT, "records", "Error of a cell's number, root mean square over the cells"
+        _FLOAT, "records", "Error of a cell's count, root mean square over the cells"
     ),
     "expected_cell_error": Column(
-        _FLOAT, "records", "Standard deviation of a cell's unbiased number, root mean square"
+        _FLOAT, "records", "Standard deviation of a cell's unbiased count, root mean square"
     ),
     "error": Column(_FLOAT, "records", "Estimated minus true number of records in the cell"),
     "known": Column(
-        _FLAG, "1", "Whether the estimate exceeds 2 standard errors: few such are empty"
+        _FLAG, "1", "Whether the estimate exceeds 2 standard errors; few empty cells do"
     ),
     # Curves of figures.
-    "panel": Column(_NAME, "text", "Panel of the figure"),
-    "curve": Column(_NAME, "text", "Curve in its panel"),
-    "kind": Column(_NAME, "text", "How the curve is drawn"),
+    "panel": Column(_TEXT, "text", "Panel of the figure"),
+    "curve": Column(_TEXT, "text", "Curve in its panel"),
+    "kind": Column(_TEXT, "text", "How the curve is drawn"),
     "x": Column(_FLOAT, "as the figure's axis", "Value on the horizontal axis"),
     "y": Column(_FLOAT, "as the figure's axis", "Value on the vertical axis"),
     # Check-ins and cells.
-    "user": Column(_COUNT, "1", "Whose check-in it is, or a fingerprint of that"),
-    "time": Column(pa.timestamp("us", "UTC"), "microseconds, UTC", "When it was made"),
+    "user": Column(_INTEGER, "1", "Identifier of the user, or a fingerprint of it"),
+    "time": Column(pa.timestamp("us", "UTC"), "microseconds, UTC", "Time of the check-in"),
     "latitude": Column(_FLOAT, "degrees, WGS 84", "Latitude", nullable=False),
     "longitude": Column(_FLOAT, "degrees, WGS 84", "Longitude", nullable=False),
     "location": Column(_COUNT, "1", "Identifier of the place, or a fingerprint of it"),
@@ -130,22 +133,22 @@ def schema_of(*names: str, contents: str, other: Mapping[str, Column] | None = N
     contents
         Mark of the file: `TRUE`, `SIMULATED` or `PUBLIC`.
     other
-        Columns of the same names that mean something else in this table.
+        Columns that replace those of the same name in `COLUMNS`.
     """
-    meant = {**COLUMNS, **(other or {})}
-    return pa.schema([meant[name].field(name) for name in names], metadata={CONTENTS: contents})
+    columns = {**COLUMNS, **(other or {})}
+    return pa.schema([columns[name].field(name) for name in names], metadata={CONTENTS: contents})
 
 
 def described(schema: pa.Schema) -> pa.Schema:
-    """Add units and descriptions to a schema, whose types and metadata stay."""
-    for place, field in enumerate(schema):
-        meant = COLUMNS[field.name].field(field.name)
-        schema = schema.set(place, field.with_metadata(meant.metadata))
+    """Return a schema with units and descriptions added to its columns."""
+    for index, field in enumerate(schema):
+        column = COLUMNS[field.name].field(field.name)
+        schema = schema.set(index, field.with_metadata(column.metadata))
     return schema
 
 
 def strictest(contents: list[str]) -> str:
-    """Return the mark of something that is made from tables of these contents.
+    """Return the mark of a file made from files with these marks.
 
     Raises
     ------
@@ -153,7 +156,7 @@ def strictest(contents: list[str]) -> str:
         If a mark is unknown.
     """
     order = (PUBLIC, SIMULATED, TRUE)
-    for one in contents:
-        if one not in order:
-            raise InputError(f"{CONTENTS} must be one of {', '.join(order)} (got {one!r})")
+    for mark in contents:
+        if mark not in order:
+            raise InputError(f"{CONTENTS} must be one of {', '.join(order)} (got {mark!r})")
     return max(contents, key=order.index, default=PUBLIC)

@@ -1,4 +1,4 @@
-"""Write files that appear whole or not at all, and compute their checksums."""
+"""Write files atomically, and compute checksums of files and folders."""
 
 import errno
 import hashlib
@@ -35,7 +35,7 @@ def replacing(destination: Path) -> Iterator[Path]:
     Path
         Where to write a file or create a folder, beside `destination` and with its suffixes. No
         other process on any node has the same path. After an exception it is removed, and the
-        file under the final name is untouched. Remains of killed processes are removed first.
+        file under the final name is unchanged. Files that killed processes left are removed first.
     """
     destination.parent.mkdir(parents=True, exist_ok=True)
     _remove_abandoned(destination)
@@ -85,7 +85,7 @@ def _remove(path: Path) -> None:
 
 
 def settle(temporary: Path, destination: Path) -> None:
-    """Rename a written file within its folder so that a power cut loses neither name nor content.
+    """Flush a file to the disk and rename it within its folder, so that it survives a power cut.
 
     Without the flush the name may reach the disk before the content, which leaves an empty file.
 
@@ -115,8 +115,8 @@ def parts(path: Path) -> list[Path]:
     """Return the files of a data set: the path itself, or a folder's parquet files by name."""
     if not path.is_dir():
         return [path]
-    found = (part for part in path.glob("*.parquet") if not part.name.startswith("."))
-    return sorted(found, key=lambda part: os.fsencode(part.name))
+    files = (file for file in path.glob("*.parquet") if not file.name.startswith("."))
+    return sorted(files, key=lambda file: os.fsencode(file.name))
 
 
 def file_sha256(path: Path) -> str:
@@ -133,7 +133,7 @@ def file_sha256(path: Path) -> str:
 
 
 def verified_sha256(path: Path, checksum: str | None) -> str:
-    """Return the SHA-256 of a file or folder after checking its contents.
+    """Return the SHA-256 of a file or folder after checking it against a configured checksum.
 
     Parameters
     ----------
@@ -151,10 +151,10 @@ def verified_sha256(path: Path, checksum: str | None) -> str:
     """
     if checksum is not None:
         algorithm, _, expected = checksum.partition(":")
-        found = _digest(path, algorithm)
-        if found != expected.lower():
+        digest = _digest(path, algorithm)
+        if digest != expected.lower():
             raise InputError(
-                f"{path}: {algorithm} is {found}, not {expected} as configured: the file is "
+                f"{path}: {algorithm} is {digest}, not {expected} as configured: the file is "
                 "damaged or another one; replace it, or correct checksum in the configuration"
             )
     return file_sha256(path)

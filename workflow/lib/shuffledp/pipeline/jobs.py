@@ -1,4 +1,4 @@
-"""Logging and readable failures, around the one library call of every job."""
+"""Log each job of the workflow, and report its errors in one line where the user can act."""
 
 import logging
 import sys
@@ -13,10 +13,10 @@ _FORMAT: Final = "%(levelname)s: %(message)s"
 
 @contextmanager
 def job(log: str) -> Iterator[None]:
-    """Log to a file and to standard error, and exit on bad input with a message, not a traceback.
+    """Log to a file and to standard error, and exit with status 1 after an exception in the block.
 
     Bad input (`InputError`), errors of the operating system (`OSError`) and lack of memory are
-    reported in one line. Any other exception is a defect of this package and keeps its traceback.
+    logged in one line. Any other exception is a defect of this package, logged with its traceback.
     """
     logging.basicConfig(level=logging.WARNING, format=_FORMAT, force=True)
     logging.getLogger("shuffledp").setLevel(logging.INFO)

@@ -1,4 +1,4 @@
-"""Check a configuration against its schema, with a line for each fault: key, value and remedy."""
+"""Check a configuration against its schema, and report each error by key, value and remedy."""
 
 import difflib
 import math
@@ -13,10 +13,10 @@ from jsonschema import Draft202012Validator, ValidationError
 from shuffledp.errors import InputError
 from shuffledp.pipeline.address import masked
 
-_MAX_FAULTS: Final = 10  # in one message
-_MAX_SHOWN_CHARACTERS: Final = 300  # of a value
+_MAX_ERRORS: Final = 10  # in one message
+_MAX_SHOWN_CHARACTERS: Final = 300  # of a value in a message
 _TEMPLATE_KEY: Final = "__use_yte__"  # lets Snakemake run code in a configuration file
-_MAX_VALUES: Final = 1_000_000  # of a file; an alias counts as often as it is used
+_MAX_VALUES: Final = 1_000_000  # of a file, with all aliases expanded
 _MERGE_TAG: Final = "tag:yaml.org,2002:merge"  # tag of the key <<
 _INTEGER_KEYS: Final = {"seed", "repetitions", "n", "individual_every", "colluding"}
 
@@ -34,13 +34,13 @@ def check_schema(config: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
     Raises
     ------
     InputError
-        Naming the key of every fault, at most ten, and what is accepted.
+        If the configuration is not valid; the message has a line for each error, at most ten.
     """
-    errors = sorted(Draft202012Validator(schema).iter_errors(config), key=_place)
-    lines = [line for error in errors for line in _faults(error)]
+    errors = sorted(Draft202012Validator(schema).iter_errors(config), key=_key_of)
+    lines = [line for error in errors for line in _describe(error)]
     if lines:
-        more = [f"and {len(lines) - _MAX_FAULTS} more"] if len(lines) > _MAX_FAULTS else []
-        raise InputError("\n".join([*map(_printable, lines[:_MAX_FAULTS]), *more]))
+        more = [f"and {len(lines) - _MAX_ERRORS} more"] if len(lines) > _MAX_ERRORS else []
+        raise InputError("\n".join([*map(_printable, lines[:_MAX_ERRORS]), *more]))
 
 
 def set_defaults(config: dict[str, Any], schema: Mapping[str, Any]) -> None:
@@ -51,12 +51,12 @@ def set_defaults(config: dict[str, Any], schema: Mapping[str, Any]) -> None:
 
 
 def _printable(line: str) -> str:
-    """Escape the characters of a line that would break it or move a terminal's cursor."""
+    """Escape characters that would break a line or move a terminal's cursor."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
 
 
 def check_values(config: Mapping[str, Any]) -> None:
-    """Refuse values that YAML can express and the schema accepts, such as NaN or a NUL in a path.
+    """Check for invalid values that the schema accepts, such as NaN or a NUL in a path.
 
     Parameters
     ----------
@@ -66,14 +66,14 @@ def check_values(config: Mapping[str, Any]) -> None:
     Raises
     ------
     InputError
-        Naming the key and the value.
+        If there is one; the message names its key and value.
     """
     for key, value in _leaves(config, ""):
         _check_value(key, value)
 
 
 def check_unique_keys(path: Path) -> None:
-    """Refuse a configuration file that has a key twice, of which YAML readers keep the last.
+    """Check a configuration file for what YAML readers accept silently, such as a repeated key.
 
     Parameters
     ----------
@@ -83,16 +83,16 @@ def check_unique_keys(path: Path) -> None:
     Raises
     ------
     InputError
-        Naming the file, the key and both lines. Also if the file is not valid YAML, has a tag
-        without a value, expands to more than a million values by aliases, or is a template for
-        Snakemake, which would run code.
+        If a key is given twice, of which YAML readers keep the last; or if the file is not valid
+        YAML, has an invalid tag or value, expands to more than a million values by aliases, or is
+        a template whose code Snakemake would run.
     """
-    root = _composed(path)
+    root = _compose(path)
     if root is None:
         return
     if not isinstance(root, yaml.MappingNode):
         raise InputError(f"{path} must hold keys and their values, such as `seed: 1`")
-    if _values(root, {}) > _MAX_VALUES:
+    if _count_values(root, {}) > _MAX_VALUES:
         raise InputError(
             f"{path}: its aliases (*name) expand to more than {_MAX_VALUES:,} values: write the "
             "values out"
@@ -110,16 +110,16 @@ def _children(node: Any) -> list[Any]:
     return list(node.value) if isinstance(node, yaml.SequenceNode) else []
 
 
-def _values(node: Any, known: dict[int, int]) -> int:
-    """Return how many values a node expands to; a node within itself counts as none."""
-    if id(node) not in known:
-        known[id(node)] = 0
-        known[id(node)] = 1 + sum(_values(child, known) for child in _children(node))
-    return known[id(node)]
+def _count_values(node: Any, counts: dict[int, int]) -> int:
+    """Return the number of values in a node with aliases expanded; a cyclic alias counts as 0."""
+    if id(node) not in counts:
+        counts[id(node)] = 0
+        counts[id(node)] = 1 + sum(_count_values(child, counts) for child in _children(node))
+    return counts[id(node)]
 
 
 def _invalid_values(root: Any) -> Iterator[tuple[int, str]]:
-    """Yield line and problem of a tag without a value, such as one that names a function."""
+    """Yield the line and the problem of an invalid value, such as a tag that names a function."""
     loader = yaml.SafeLoader("")
     try:
         for scalar in _scalars(root, set()):
@@ -129,22 +129,22 @@ def _invalid_values(root: Any) -> Iterator[tuple[int, str]]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         yield (mark.line if mark else 0) + 1, error.problem or "no value"
-    # Python converts numbers and dates, and its errors have no line.
+    # Errors of Python's conversion of numbers and dates have no line.
     except (ValueError, AttributeError, OverflowError):
         kind = scalar.tag.rpartition(":")[2]
         yield scalar.start_mark.line + 1, f"{scalar.value[:40]!r} is not a valid {kind}"
 
 
-def _scalars(node: Any, seen: set[int]) -> Iterator[Any]:
+def _scalars(node: Any, visited: set[int]) -> Iterator[Any]:
     if isinstance(node, yaml.ScalarNode):
         yield node
-    elif id(node) not in seen:
-        seen.add(id(node))
+    elif id(node) not in visited:
+        visited.add(id(node))
         for child in _children(node):
-            yield from _scalars(child, seen)
+            yield from _scalars(child, visited)
 
 
-def _composed(path: Path) -> Any:
+def _compose(path: Path) -> Any:
     content = path.read_bytes()
     try:
         text = content.decode("utf-8-sig")
@@ -171,28 +171,28 @@ def _composed(path: Path) -> Any:
         ) from None
 
 
-def _check_mapping(path: Path, node: Any, place: str, seen: set[int]) -> None:
-    if id(node) in seen:  # an anchor may stand within itself
+def _check_mapping(path: Path, node: Any, parent: str, visited: set[int]) -> None:
+    if id(node) in visited:  # an anchor may stand within itself
         return
-    seen.add(id(node))
+    visited.add(id(node))
     if isinstance(node, yaml.SequenceNode):
         for index, child in enumerate(node.value):
-            _check_mapping(path, child, f"{place}[{index}]", seen)
+            _check_mapping(path, child, f"{parent}[{index}]", visited)
     elif isinstance(node, yaml.MappingNode):
         lines: dict[tuple[str, str], int] = {}
         for key, child in node.value:
-            name, identity = _below(place, key.value), (key.tag, str(key.value))
+            name, tagged = _child_key(parent, key.value), (key.tag, str(key.value))
             line = key.start_mark.line + 1
-            if identity in lines:
+            if tagged in lines:
                 raise InputError(
-                    f"{name} is given twice, in lines {lines[identity]} and {line} of {path}, and "
+                    f"{name} is given twice, in lines {lines[tagged]} and {line} of {path}, and "
                     "only the last would count: keep one"
                 )
-            lines[identity] = line
-            _check_mapping(path, child, name, seen)
+            lines[tagged] = line
+            _check_mapping(path, child, name, visited)
 
 
-def _place(error: ValidationError) -> str:
+def _key_of(error: ValidationError) -> str:
     """Return the key of the wrong value, such as ``regions.paris.n[2]``."""
     text = "".join(
         f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path
@@ -200,79 +200,79 @@ def _place(error: ValidationError) -> str:
     return text.removeprefix(".")
 
 
-def _below(place: str, key: object) -> str:
-    return f"{place}.{key}" if place else str(key)
+def _child_key(parent: str, key: object) -> str:
+    return f"{parent}.{key}" if parent else str(key)
 
 
-def _short(value: object) -> str:
+def _show(value: object) -> str:
     if value is None or isinstance(value, bool):
         return {None: "nothing", True: "true", False: "false"}[value]
     text = masked(repr(value)) if "://" in str(value) else repr(value)
     return text if len(text) <= _MAX_SHOWN_CHARACTERS else f"{text[:_MAX_SHOWN_CHARACTERS]}..."
 
 
-def _faults(error: ValidationError) -> Iterator[str]:
-    """Yield what is wrong in words that need no knowledge of JSON schema."""
-    place = _place(error)
+def _describe(error: ValidationError) -> Iterator[str]:
+    """Yield a description of the error that needs no knowledge of JSON schema."""
+    place = _key_of(error)
     value: Any = error.instance
     schema: Any = error.schema
     if "propertyNames" in error.absolute_schema_path:
         yield (
-            f"{place}: the name {_short(value)} must be made of lower-case letters, digits and _, "
+            f"{place}: the name {_show(value)} must be made of lower-case letters, digits and _, "
             "and begin with a letter or a digit"
         )
     elif error.validator == "additionalProperties":
-        known = list(schema["properties"])
+        keys = list(schema["properties"])
         for key in value:
-            if key not in known:
-                yield f"{_below(place, key)}: there is no such key{_meant(str(key), known)}"
+            if key not in keys:
+                yield f"{_child_key(place, key)}: there is no such key{_suggestion(str(key), keys)}"
     elif error.validator == "required":
         # There is one error for each missing key, and its message begins with the key.
         wanted: Any = error.validator_value
         key = next(key for key in wanted if error.message.startswith(repr(key)))
-        yield f"{_below(place, key)}: this key is missing"
+        yield f"{_child_key(place, key)}: this key is missing"
     elif error.validator == "oneOf":
         yield from _alternatives(error)
     elif error.validator == "uniqueItems":
-        yield f"{place}: every entry must differ from the others (got {_short(value)})"
+        yield f"{place}: every entry must differ from the others (got {_show(value)})"
     elif error.validator == "pattern":
-        yield f"{place}: {_short(value)} is not accepted. {schema['description']}"
+        yield f"{place}: {_show(value)} is not accepted. {schema['description']}"
     elif error.validator == "type" and _reads_as_number(value) and _wants_number(schema["type"]):
         yield (
             f"{place}: {value!r} is text to YAML, which reads a number only with a point before "
             f"the exponent, as in 1.0e-6, and without quotes"
         )
     else:
-        yield f"{place or 'the configuration'}: must be {_form(schema)} (got {_short(value)})"
+        yield f"{place or 'the configuration'}: must be {_accepted(schema)} (got {_show(value)})"
 
 
 def _alternatives(error: ValidationError) -> Iterator[str]:
-    """Name the accepted forms, or what is wrong with the form that was meant."""
-    place, value = _place(error), error.instance
-    forms: Any = error.validator_value
-    if all(set(form) == {"required"} for form in forms):
-        keys = " or ".join(key for form in forms for key in form["required"])
+    """Yield the accepted alternatives, or the errors of the alternative that was meant."""
+    place, value = _key_of(error), error.instance
+    alternatives: Any = error.validator_value
+    if all(set(form) == {"required"} for form in alternatives):
+        keys = " or ".join(key for form in alternatives for key in form["required"])
         if isinstance(value, Mapping):
             yield f"{place}: give either {keys}, and not both"
         return
-    meant = [i for i, form in enumerate(forms) if form.get("type") == "object"]
-    if isinstance(value, Mapping) and meant:
-        for inner in sorted(error.context or (), key=_place):
-            if inner.schema_path[0] == meant[0]:
-                yield from _faults(inner)
+    mappings = [i for i, form in enumerate(alternatives) if form.get("type") == "object"]
+    if isinstance(value, Mapping) and mappings:
+        for inner in sorted(error.context or (), key=_key_of):
+            if inner.schema_path[0] == mappings[0]:
+                yield from _describe(inner)
         return
-    yield f"{place}: must be {_form({'oneOf': forms})} (got {_short(value)})"
+    yield f"{place}: must be {_accepted({'oneOf': alternatives})} (got {_show(value)})"
 
 
-def _form(schema: Mapping[str, Any]) -> str:
-    """Return in words what a schema accepts: ``a whole number from 2 or the word all``."""
+def _accepted(schema: Mapping[str, Any]) -> str:
+    """Return what a schema accepts, in words: ``a whole number from 2 or the word all``."""
     kind = schema.get("type")
     if kind is None:
         words = [f"the word {schema['const']}"] if "const" in schema else schema.get("enum")
-        return " or ".join(words or map(_form, schema["oneOf"]))
+        return " or ".join(words or map(_accepted, schema["oneOf"]))
     if isinstance(kind, list):
-        return " or ".join(_form({**schema, "type": one}) for one in kind)
-    return _FORMS[kind](schema)
+        return " or ".join(_accepted({**schema, "type": one}) for one in kind)
+    return _ACCEPTED[kind](schema)
 
 
 def _mapping(schema: Mapping[str, Any]) -> str:
@@ -288,7 +288,7 @@ def _list(schema: Mapping[str, Any]) -> str:
     least, most = schema.get("minItems"), schema.get("maxItems")
     count = f"{least} entries" if least == most else "one or more entries"
     item = schema["prefixItems"][0] if "prefixItems" in schema else schema["items"]
-    return f"a list of {count}, each {_form(item)}"
+    return f"a list of {count}, each {_accepted(item)}"
 
 
 def _text(schema: Mapping[str, Any]) -> str:
@@ -308,7 +308,7 @@ _LIMITS: Final = {
     "maximum": "to",
     "exclusiveMaximum": "and below",
 }
-_FORMS: Final = {
+_ACCEPTED: Final = {
     "object": _mapping,
     "array": _list,
     "string": _text,
@@ -318,9 +318,9 @@ _FORMS: Final = {
 }
 
 
-def _meant(key: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(key, known, n=1)
-    return f"; did you mean {close[0]}?" if close else f" (keys: {', '.join(known)})"
+def _suggestion(key: str, keys: Iterable[str]) -> str:
+    close = difflib.get_close_matches(key, keys, n=1)
+    return f"; did you mean {close[0]}?" if close else f" (keys: {', '.join(keys)})"
 
 
 def _wants_number(types: object) -> bool:
@@ -354,7 +354,7 @@ def _check_value(key: str, value: Any) -> None:
     name = key.rpartition(".")[2].partition("[")[0]
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise InputError(f"{key} must be a finite number (got {value})")
+            raise InputError(f"{key} must be a finite number, got {value}")
         if name in _INTEGER_KEYS:
             raise InputError(
                 f"{key} must be written without point or exponent, such as 1000 (got {value})"

@@ -1,4 +1,9 @@
-"""Select the rows of tables at one calibration."""
+"""Select the rows of tables at one calibration.
+
+A release's calibration says what its noise was chosen for: ``matched``, the (eps, delta) certified
+for k-RR with the same eps0; ``target``, a configured (eps, delta); ``delta-hat`` and ``own-delta``,
+values of paper A that are not guarantees; ``none``, where the noise follows from eps0 alone.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,17 +15,17 @@ import pandas as pd
 from shuffledp.errors import InputError
 from shuffledp.pipeline.tables import read_tables
 
-DELTA_HAT: Final = "delta-hat"  # calibration to paper A's delta-hat, which is not a guarantee
-TARGET: Final = "target"  # calibration of each mechanism to a target (eps, delta)
-OWN_DELTA: Final = "own-delta"  # calibration of one cell to paper A's delta(x0), likewise
-# A cell counts as occupied if its estimate exceeds this many standard errors; intervals reach as
-# far to each side.
+DELTA_HAT: Final = "delta-hat"  # paper A's delta-hat, its eq. 10
+TARGET: Final = "target"
+OWN_DELTA: Final = "own-delta"  # paper A's delta(x0) of a single cell x0
+# A cell counts as occupied if its estimate exceeds this many standard errors, which is also the
+# half-width of intervals.
 STANDARD_ERRORS: Final = 2.0
-_LOG10_TOLERANCE: Final = 1e-9  # tables have targets that went through a natural logarithm
+_LOG10_TOLERANCE: Final = 1e-9  # rounding errors of targets converted from natural logarithms
 
 
 def at_target(table: pd.DataFrame, target_delta: float) -> pd.DataFrame:
-    """Return the rows calibrated to the target delta; the others come from a sweep of eps.
+    """Return the ``matched`` rows at the target delta; those at other deltas sweep eps.
 
     Raises
     ------
@@ -31,30 +36,30 @@ def at_target(table: pd.DataFrame, target_delta: float) -> pd.DataFrame:
     rows: pd.DataFrame = table[(table["calibration"] == "matched") & (offset < _LOG10_TOLERANCE)]
     if rows.empty:
         raise InputError(
-            f"target_delta must be one the table was made for (got {target_delta:g}): no matched "
-            "release has that delta"
+            f"no matched release has target_delta={target_delta:g}: choose a delta for which the "
+            "table was made"
         )
     return rows
 
 
 def at_targets(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows where each mechanism is calibrated to a target by itself."""
+    """Return the rows where each mechanism is calibrated to a configured target (eps, delta)."""
     return table[table["calibration"] == TARGET].reset_index(drop=True)
 
 
 def calibrated(table: pd.DataFrame, calibration: str, target_delta: float) -> pd.DataFrame:
-    """Return the releases whose noise follows from eps0, and the others at one calibration.
+    """Return the releases with one calibration, and those whose noise follows from eps0.
 
     The order of the rows is kept; it is that of the mechanisms in the configuration.
 
     Parameters
     ----------
     table
-        Utility, individual or release table.
+        A table of errors (utility or individual) or of releases.
     calibration
-        ``matched`` (at the target delta), ``delta-hat``, or a calibration of some mechanism.
+        ``matched`` (at the target delta), ``delta-hat``, or a calibration of a single mechanism.
     target_delta
-        The delta for ``matched``; other calibrations do not use it.
+        Delta of the ``matched`` releases; other calibrations ignore it.
 
     Raises
     ------
@@ -66,8 +71,8 @@ def calibrated(table: pd.DataFrame, calibration: str, target_delta: float) -> pd
     else:
         others = table[table["calibration"] == calibration]
         if others.empty:
-            known = ", ".join(sorted(set(table["calibration"]) - {"none"}))
-            raise InputError(f"calibration must be one of {known} (got {calibration!r})")
+            available = ", ".join(sorted(set(table["calibration"]) - {"none"}))
+            raise InputError(f"calibration must be one of {available}, got {calibration!r}")
     kept = (table["calibration"] == "none") | table.index.isin(others.index)
     return table[kept].reset_index(drop=True)
 
@@ -75,16 +80,16 @@ def calibrated(table: pd.DataFrame, calibration: str, target_delta: float) -> pd
 def read_calibrated(
     releases: Path, calibration: str, target_delta: float, **equal: float | str
 ) -> Iterator[pd.DataFrame]:
-    """Read the first repetition of the rows that `calibrated` returns, release by release.
+    """Read the first repetition of the rows that `calibrated` selects, release by release.
 
     Parameters
     ----------
     releases
         Parquet file with the columns of `tables.RELEASES`, for one eps0 or for targets.
     calibration, target_delta
-        The same as for `calibrated`.
+        See `calibrated`.
     equal
-        Further conditions, as for `tables.read_tables`.
+        Further conditions; see `tables.read_tables`.
 
     Yields
     ------
@@ -92,8 +97,8 @@ def read_calibrated(
     at a time is in memory.
     """
     names = ["n", "calibration", "eps", "log10_delta", "mechanism"]
-    every = read_tables([releases], columns=names, repetition=0, cell=0, **equal)
-    for _, row in calibrated(every, calibration, target_delta).drop_duplicates().iterrows():
+    first_cells = read_tables([releases], columns=names, repetition=0, cell=0, **equal)
+    for _, row in calibrated(first_cells, calibration, target_delta).drop_duplicates().iterrows():
         # Where the noise follows from eps0 there is neither eps nor delta.
-        one = {name: row[name] for name in names if pd.notna(row[name])}
-        yield read_tables([releases], repetition=0, **(equal | one))
+        release = {name: row[name] for name in names if pd.notna(row[name])}
+        yield read_tables([releases], repetition=0, **(equal | release))

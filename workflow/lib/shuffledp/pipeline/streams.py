@@ -1,4 +1,4 @@
-"""Random streams that depend on what a job computes, not on when or where it runs."""
+"""Random number generators that depend on what a job computes, not on when or where it runs."""
 
 import hashlib
 
@@ -6,9 +6,9 @@ import numpy as np
 
 
 def stream(seed: int, *labels: object) -> np.random.Generator:
-    """Return an independent generator for a job named by its labels.
+    """Return the random number generator of the job with these labels.
 
-    The same seed and labels give the same stream on any machine and for any number of cores;
+    Equal seeds and labels give the same stream on any machine and for any number of cores;
     different labels give independent streams.
     """
     digest = hashlib.sha256("\x1f".join(map(str, labels)).encode()).digest()

@@ -1,4 +1,4 @@
-"""Write and read parquet tables with fixed column types and the run's parameters inside."""
+"""Write and read Parquet tables with fixed columns and the run's parameters as metadata."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,17 +26,17 @@ from shuffledp.pipeline.columns import (
 )
 from shuffledp.pipeline.files import replacing
 
-# Keys about the file itself, and the fingerprint of the code: other code can give the same table.
+# Metadata about the file itself, and the fingerprint of the code, which need not change the table.
 _NOT_PARAMETERS: Final = ("geo", "pandas", "ARROW:schema", "code", CONTENTS)
-GROUP_ROWS: Final = 1 << 20  # rows that are packed together; Arrow's own default
-# Options for writing and for reading every parquet file.
+GROUP_ROWS: Final = 1 << 20  # rows of a row group; Arrow's default
+# Options for writing and for reading every Parquet file.
 PACKED: Final[Mapping[str, Any]] = {"compression": "zstd", "write_page_checksum": True}
 CHECKED: Final[Mapping[str, Any]] = {"page_checksum_verification": True}
 _FORMAT: Final = ds.ParquetFileFormat(
     default_fragment_scan_options=ds.ParquetFragmentScanOptions(pre_buffer=False, **CHECKED)
 )
 
-# Bounds that depend on the cells' true counts; a table of others is marked `PUBLIC` by its writer.
+# Some bounds depend on the true counts; the writer of a table of others marks it `PUBLIC`.
 PRIVACY = schema_of("n", "k", "eps0", "eps", "bound", "delta", "log10_delta", contents=TRUE)
 PROMISES = schema_of(
     *("n", "k", "mechanism", "parameters", "eps", "delta", "log10_delta"), contents=TRUE
@@ -54,7 +54,7 @@ UTILITY = schema_of(
     *("colluding", "response_rate", "parameters", "local_eps0", "messages", "reason"),
     contents=TRUE,
 )
-# Distances of simulated data.
+# Distances of synthetic data.
 DISTANCES = schema_of(*_RELEASE, "tv_distance", contents=PUBLIC)
 CERTAINTY = schema_of(
     *("region", "grid", "calibration", "mechanism", "estimator", "eps0", "eps", "n", "repetition"),
@@ -69,10 +69,10 @@ CURVES = schema_of("panel", "curve", "kind", "x", "y", contents=PUBLIC)
 def writing(
     schema: pa.Schema, destination: Path, metadata: Mapping[str, str]
 ) -> Iterator[Callable[[pd.DataFrame], None]]:
-    """Write a table part by part as zstd parquet with exactly the schema's columns.
+    """Write a Parquet table with exactly the schema's columns, in parts of any size.
 
-    Every page has a checksum. The bytes do not depend on the parts. One row group at a time is held
-    in memory.
+    Pages are compressed by zstd and have checksums. The bytes do not depend on how the rows are
+    divided into parts. One row group at a time is in memory.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def writing(
 
     Yields
     ------
-    Function that adds rows.
+    Function that appends the rows of a data frame.
     """
     keys = {k.decode(): v.decode() for k, v in schema.metadata.items()} | dict(metadata)
     keyed, bare = schema.with_metadata(dict(sorted(keys.items()))), schema.remove_metadata()
@@ -98,10 +98,10 @@ def writing(
             rows = pa.Table.from_pandas(piece, schema=bare, preserve_index=False)
             pending = pa.concat_tables([pending, rows.replace_schema_metadata()])
             if pending.num_rows > GROUP_ROWS:
-                writer.write_table(whole(GROUP_ROWS), GROUP_ROWS)
+                writer.write_table(first(GROUP_ROWS), GROUP_ROWS)
                 pending = pending.slice(GROUP_ROWS)
 
-    def whole(rows: int) -> pa.Table:
+    def first(rows: int) -> pa.Table:
         return pending.slice(0, rows).combine_chunks().cast(keyed)
 
     with (
@@ -109,39 +109,39 @@ def writing(
         pq.ParquetWriter(temporary, keyed, **PACKED) as writer,
     ):
         yield add
-        writer.write_table(whole(pending.num_rows), GROUP_ROWS)
+        writer.write_table(first(pending.num_rows), GROUP_ROWS)
 
 
 def write_table(
     table: pd.DataFrame, schema: pa.Schema, destination: Path, metadata: Mapping[str, str]
 ) -> None:
-    """Write a whole table, with the same bytes as by `writing`.
+    """Write a whole table; the bytes are the same as those by `writing`.
 
     Parameters
     ----------
     table
         Table with the schema's columns; others are left out.
     schema, destination, metadata
-        The same as for `writing`.
+        See `writing`.
     """
     with writing(schema, destination, metadata) as add:
         add(table)
 
 
 def write_csv(table: pd.DataFrame, destination: Path) -> None:
-    """Write a small table for people, whole or not at all."""
+    """Write a table as CSV; the file appears only when it is complete."""
     with replacing(destination) as temporary:
         table.to_csv(temporary, index=False)
 
 
 @contextmanager
 def reading(source: Path) -> Iterator[None]:
-    """Raise an error that names the file and the remedy if a result of an earlier job is damaged.
+    """Replace Arrow's error about a damaged file by one that names the file and the remedy.
 
     Raises
     ------
     InputError
-        Instead of Arrow's error about a file that is not complete parquet.
+        If the block fails because `source` is not a complete Parquet file.
     """
     try:
         yield
@@ -149,7 +149,7 @@ def reading(source: Path) -> Iterator[None]:
         if (isinstance(error, OSError) and error.errno) or is_out_of_memory(error):
             raise  # the file is missing or unreadable, which does not mean that it is damaged
         raise InputError(
-            f"{source} is damaged ({error!r}): delete it and run again, it will be made anew"
+            f"{source} is damaged ({error!r}): delete it and run again to make it anew"
         ) from error
 
 
@@ -158,9 +158,9 @@ def read_tables(
     columns: list[str] | None = None,
     **equal: float | str | range | list[int],
 ) -> pd.DataFrame:
-    """Read one or more tables of the same schema, in the given order.
+    """Read one or more tables of the same schema, one after the other.
 
-    A row group at a time is held in memory beside the rows that are kept.
+    Only one row group at a time is in memory beside the selected rows.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ def read_tables(
     columns
         Names of the columns to read; by default all.
     equal
-        ``name=value`` keeps only the rows where that column has that value, or one of several.
+        ``name=value`` selects the rows where that column has that value, or one of a list.
     """
     conditions = [
         ds.field(name).isin(value) if isinstance(value, range | list) else ds.field(name) == value
@@ -179,29 +179,29 @@ def read_tables(
     tables = []
     for path in sources:
         with reading(path):
-            one = ds.dataset(path, format=_FORMAT).to_table(
+            table = ds.dataset(path, format=_FORMAT).to_table(
                 columns=columns, filter=condition, batch_readahead=1, fragment_readahead=1
             )
-            tables.append(one.replace_schema_metadata())
+            tables.append(table.replace_schema_metadata())
     whole = pa.concat_tables(tables)
-    # Arrow's memory is freed column by column as pandas gets its own, if nothing else holds it.
-    del tables, one
-    found: pd.DataFrame = whole.to_pandas(split_blocks=True, self_destruct=True)
+    # Arrow frees its memory column by column during the conversion if nothing else refers to it.
+    del tables, table
+    frame: pd.DataFrame = whole.to_pandas(split_blocks=True, self_destruct=True)
     pa.default_memory_pool().release_unused()
-    return found
+    return frame
 
 
 def read_metadata(source: Path) -> dict[str, str]:
     """Return the key-value metadata of a parquet file."""
     with reading(source):
-        found = pq.read_schema(source).metadata or {}
-        return {key.decode(): value.decode() for key, value in found.items()}
+        metadata = pq.read_schema(source).metadata or {}
+        return {key.decode(): value.decode() for key, value in metadata.items()}
 
 
 def contents_of(sources: Iterable[Path]) -> str:
-    """Return the mark of something that is made from files: the strictest of their marks.
+    """Return the mark of a file made from other files: the strictest of their marks.
 
-    Base maps and outlines are public. A CSV file has no mark and counts as true data.
+    A CSV file has no mark and counts as true data; base maps and outlines are public.
     """
     return strictest([_contents(source) for source in sources])
 
@@ -213,10 +213,10 @@ def _contents(source: Path) -> str:
 
 
 def run_metadata(source: Path, *parameters: Iterable[tuple[str, Any]]) -> dict[str, str]:
-    """Return a job's parameters as JSON, together with those that its input was made with."""
-    given = {key: json.dumps(value, sort_keys=True) for items in parameters for key, value in items}
-    every = read_metadata(source) | given
-    return {key: value for key, value in every.items() if key not in _NOT_PARAMETERS}
+    """Return a job's parameters as JSON, together with those of the jobs that made its input."""
+    own = {key: json.dumps(value, sort_keys=True) for items in parameters for key, value in items}
+    merged = read_metadata(source) | own
+    return {key: value for key, value in merged.items() if key not in _NOT_PARAMETERS}
 
 
 def read_counts(grid: Path) -> Integers:
