@@ -1,1 +1,1 @@
-"""Make the page of a run: one HTML file with maps, curves and tables, without a server."""
+"""Make the page of a run: one HTML file with maps, curves and tables, which needs no server."""

@@ -1,4 +1,4 @@
-"""Collect the data of the page: regions of a run, ranges of the planner, provenance of the run."""
+"""Collect the data of the page: the regions, the planner's choices and the run's provenance."""
 
 import os
 import platform
@@ -22,9 +22,9 @@ from shuffledp.geography.grid import read_cells
 from shuffledp.mechanisms.catalogue import CATALOGUE, UNBIASED, get_entries, get_estimator
 from shuffledp.page.maps import map_data
 from shuffledp.page.sentences import (
-    about,
     accuracy,
     choices,
+    describe_data,
     is_noise,
     occupied_cells,
     plain,
@@ -42,9 +42,9 @@ from shuffledp.studies.samples import read_samples
 from shuffledp.version import find_version
 
 _DIGITS: Final = 6  # significant digits of numbers that are drawn
-_EXACT_DIGITS: Final = 17  # of guarantees, which the page rounds up
+_EXACT_DIGITS: Final = 17  # significant digits of guarantees, which the page rounds up
 EMBEDDED_RECORDS: Final = "posted in the app Gowalla in 2009 or 2010"
-# The names that d3 gives to matplotlib's markers.
+# Symbols of d3 for the markers of matplotlib.
 _SYMBOLS: Final = {
     "o": "circle", "s": "square", "D": "diamond", "^": "triangle", "v": "triangle2", "*": "star",
     "P": "plus", "X": "times", "d": "diamond2", "p": "hexagon", "h": "hexagon", "<": "wye",
@@ -52,7 +52,7 @@ _SYMBOLS: Final = {
 }  # fmt: skip
 _QUARTILES: Final = {"low": 0.25, "median": 0.5, "high": 0.75}
 
-# Mechanisms of the planner: the smallest errors for each kind of trust (docs/choosing.md).
+# Mechanisms of the planner, with the smallest errors for each kind of trust (docs/choosing.md).
 PLANNED: Final = (
     "gaussian",
     "discrete-laplace",
@@ -61,7 +61,7 @@ PLANNED: Final = (
     "shuffler-dummies",
     "two-servers",
 )
-# Relative amount by which errors of the planner may exceed those of `shuffledp compare`.
+# Relative amount by which the planner's errors may exceed those of `shuffledp compare`.
 PLANNER_LOSS: Final = 0.001
 
 _LIBRARIES: Final = ("snakemake", "numpy", "scipy", "pandas", "geopandas", "pyarrow", "diffprivlib")
@@ -71,7 +71,7 @@ _LIBRARIES: Final = ("snakemake", "numpy", "scipy", "pandas", "geopandas", "pyar
 
 
 def columns(table: pd.DataFrame, digits: int = _DIGITS) -> dict[str, list[Any]]:
-    """Return the columns of a table as lists, numbers with `digits` digits, None if missing."""
+    """Return the columns of a table as lists of numbers with `digits` digits, None if missing."""
     return {str(name): [_round(value, digits) for value in table[name].tolist()] for name in table}
 
 
@@ -90,26 +90,26 @@ def region_data(
     recorded: bool,
     target_delta: float,
 ) -> dict[str, Any]:
-    """Return what the page shows about one region.
+    """Return the data that the page shows about one region.
 
     Parameters
     ----------
     files
-        ``checkins``, ``cells``, ``samples``, ``curves``, ``privacy``, ``sizes``, ``promises``,
-        ``utility``, its ``summary`` and ``releases_{part}`` for each part;
-        ``basemap`` and ``outline`` if there are any.
+        Paths by name: ``checkins``, ``cells``, ``samples``, ``curves``, ``privacy``, ``sizes``,
+        ``promises``, ``utility``, its ``summary``, and ``releases_{part}`` for each part of the
+        releases; ``basemap`` and ``outline`` if there are any.
     name, title, unit
         Key of the region in the configuration, its title, and the unit of the guarantee:
         ``one check-in`` or ``one user``.
     recorded
-        Whether the check-ins have users and times, unlike those made from embedded counts.
+        Whether the check-ins have users and times; those made from embedded counts have none.
     target_delta
         Delta of the releases at equal privacy.
 
     Returns
     -------
-    Data for JSON. ``promises`` are the guarantees to choose from, ``start`` is the first choice,
-    ``plans`` are the costs of each mechanism by n and promise, and ``tables`` compare them.
+    Data for JSON. ``promises`` are the guarantees to choose from, ``start`` is the initial choice,
+    ``plans`` state errors and trust of each mechanism by n and promise, ``tables`` compare them.
     """
     samples = read_samples(files["samples"])
     releases = _first_releases(files, target_delta)
@@ -123,7 +123,7 @@ def region_data(
         "plural": plural(unit),
         "n": sorted(samples),
         "k": k,
-        "about": about(people, when, n, unit, title),
+        "about": describe_data(people, when, n, unit, title),
         "protection": protection(unit),
         "promises": releases[["promise", "eps"]]
         .drop_duplicates()
@@ -151,7 +151,7 @@ def region_data(
 
 
 def records_of(checkins: Path) -> tuple[int | None, str]:
-    """Return the number of people, if known, and when they checked in, in words."""
+    """Return the number of people, None if unknown, and when they checked in, in words."""
     table = read_tables([checkins], columns=["user", "time"])
     people = None if table["user"].isna().any() else table["user"].nunique()
     first, last = table["time"].min(), table["time"].max()
@@ -167,9 +167,9 @@ def _look(mechanism: str) -> dict[str, str]:
 
 
 def _first_releases(files: Mapping[str, Path], target_delta: float) -> pd.DataFrame:
-    """Return unbiased estimates of the first release at each target or, without targets, budget.
+    """Return unbiased estimates of the first repetition at each target or, without targets, eps0.
 
-    The column ``promise`` states the guarantee; rows of a promise have the same ``eps``.
+    The column ``promise`` states the guarantee; rows with the same promise have the same ``eps``.
     """
     parts = [path for name, path in files.items() if name.startswith("releases_")]
     rows = read_tables(parts, repetition=0, estimator=UNBIASED)
@@ -177,7 +177,7 @@ def _first_releases(files: Mapping[str, Path], target_delta: float) -> pd.DataFr
     if len(targets):
         return targets.assign(promise="eps = " + targets["eps"].map("{:g}".format))
     swept = calibrated(rows, "matched", target_delta)
-    # The other mechanisms have the eps that is certified for k-RR with eps0.
+    # The other mechanisms are calibrated to the eps that is certified for k-RR with eps0.
     certified = swept.groupby(["n", "eps0"])["eps"].transform("first")
     promise = "eps0 = " + swept["eps0"].map("{:g}".format) + " for k-RR, same eps for all others"
     return swept.assign(promise=promise, eps=certified)
@@ -215,7 +215,7 @@ def _plan(
     samples: Mapping[int, Any],
     curves: pd.DataFrame,
 ) -> dict[str, Any]:
-    """Return what a mechanism costs and guarantees at a target."""
+    """Return the error, trust and guarantee of a mechanism at a target."""
     entry, n, eps = CATALOGUE[row["mechanism"]], int(row["n"]), float(row["eps"])
     truth, k = samples[n], int(samples[n].size)
     mask = (releases["n"] == n) & (releases["eps"] == eps) & (releases["mechanism"] == entry.name)
@@ -239,7 +239,7 @@ def _plan(
 
 
 def _certified_curve(curves: pd.DataFrame, row: "pd.Series[Any]") -> list[list[Any]] | None:
-    """Return pairs of eps and log10 of delta, rounded up, on the certified curve of a mechanism.
+    """Return points (eps, log10 of delta) of a mechanism's certified curve, with delta rounded up.
 
     The logarithm is None where delta is 0. The result is None if the run has no such curve.
     """
@@ -255,7 +255,7 @@ def _certified_curve(curves: pd.DataFrame, row: "pd.Series[Any]") -> list[list[A
 
 
 def _table(rows: pd.DataFrame, samples: Mapping[int, Any]) -> dict[str, Any]:
-    """Return a table of the mechanisms at one n and eps, the smallest error first."""
+    """Return the table of the mechanisms at one n and eps, the smallest error first."""
     rows = rows.sort_values("cell_error")
     first = rows.iloc[0]
     unit, n = plural(str(first["unit"])), int(first["n"])
@@ -300,7 +300,7 @@ def _row(row: "pd.Series[Any]") -> list[str]:
 def _privacy(
     files: Mapping[str, Path], utility: pd.DataFrame, target_delta: float
 ) -> dict[str, Any]:
-    """Return curves at the largest n, points at smaller n, and eps at the target delta."""
+    """Return delta curves at the largest n, points at smaller n, and eps at the target delta."""
     shown = ["n", "eps0", "eps", "bound", "log10_delta"]
     curves = read_tables([files["curves"]])[shown]
     points = read_tables([files["privacy"]])[shown]
@@ -329,7 +329,7 @@ def _bound(name: str) -> dict[str, Any]:
 
 
 def _sweep(utility: pd.DataFrame) -> dict[str, Any]:
-    """Return quartiles of the distances over the repetitions, at equal privacy."""
+    """Return quartiles over the repetitions of the distances to the truth, at equal privacy."""
     rows = utility[utility["calibration"].isin(["matched", "none"])]
     series = rows[["mechanism", "estimator"]].drop_duplicates().itertuples(index=False, name=None)
     compared = [pair for pair in series if get_estimator(*pair).counterpart is not None]
@@ -345,13 +345,13 @@ def _sweep(utility: pd.DataFrame) -> dict[str, Any]:
 
 
 def planner_data() -> dict[str, Any]:
-    """Return the choices and ranges of the planner; ``scripts/planner.js`` computes its numbers.
+    """Return the choices and ranges of the planner, whose numbers ``scripts/planner.js`` computes.
 
     Returns
     -------
     Data for JSON. ``mechanisms`` have name, label, who must be trusted, and the `trust_kind`.
     ``eps`` and ``delta`` are the targets to choose from, ``n`` and ``k`` the accepted ranges,
-    ``start`` the first choice, and ``loss`` is `PLANNER_LOSS`.
+    ``start`` is the initial choice, and ``loss`` is `PLANNER_LOSS`.
     """
     return {
         "mechanisms": [
@@ -369,11 +369,11 @@ def planner_data() -> dict[str, Any]:
 
 
 def revision(root: Path) -> str:
-    """Return the git revision of a folder, and whether files differ from it.
+    """Return the git commit of a folder, and whether files differ from it, in words.
 
-    A copy that is not under git may have the commit as its folder's name. The program git is needed
-    only to compare files. If it is missing, or refuses to read a clone of another owner, the result
-    says that files may differ.
+    Without a repository, the commit is the folder's name if that looks like one. The program git is
+    needed only to compare files. If it is missing, or refuses to read another owner's clone, the
+    result says that files may differ.
     """
     os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")  # otherwise the import requires git
     from git import Repo

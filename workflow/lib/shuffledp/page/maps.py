@@ -12,7 +12,7 @@ from shuffledp.figures.basemap import DISTRICTS, named_places, simplify_district
 from shuffledp.mechanisms.catalogue import CATALOGUE
 from shuffledp.numerics.arrays import Floats, Integers
 
-# Largest number of estimates of a region on the page; each takes about 10 characters.
+# Largest number of estimates per region on the page; each takes about 10 characters.
 _MAX_ESTIMATES: Final = 150_000
 COORDINATE_DECIMALS: Final = 5  # of degrees, which is about a metre
 
@@ -23,7 +23,7 @@ def map_data(
     samples: Mapping[int, Integers],
     estimates: pd.DataFrame,
 ) -> dict[str, Any] | None:
-    """Return cells, their surroundings, true counts, and releases, the largest n first.
+    """Return the cells, their surroundings, true counts and releases, the largest n first.
 
     Parameters
     ----------
@@ -103,13 +103,13 @@ def surroundings(layers: gpd.GeoDataFrame, box: Floats) -> dict[str, Any]:
     layers
         Layers from `shuffledp.figures.basemap.backdrop`.
     box
-        West, south, east and north end of the cells in degrees.
+        West, south, east and north limits of the cells in degrees.
 
     Returns
     -------
-    ``layers`` are rings and lines near the cells, in the order of the file. ``names`` are those of
-    districts, the largest first, then of rivers and places; ``at`` are the ends of the line along
-    which a name can be written. ``attribution`` must be shown with the map.
+    ``layers`` are rings and lines near the cells, in the order of the file. ``names`` are the names
+    of districts, the largest first, then of rivers and places; ``at`` are the ends of the line
+    along which a name can be written. ``attribution`` must be shown with the map.
     """
     visible = simplify_districts(layers, float(box[2] - box[0]))
     return {
@@ -123,11 +123,11 @@ def surroundings(layers: gpd.GeoDataFrame, box: Floats) -> dict[str, Any]:
 
 
 def districts_of(cells: gpd.GeoSeries, layers: gpd.GeoDataFrame) -> list[str]:
-    """Return the district that contains the middle of each cell, by name; empty if none does."""
+    """Return the name of the district that contains the centre of each cell, empty if none does."""
     named = layers[layers["kind"].isin(DISTRICTS) & (layers["name"] != "")]
     names = [""] * len(cells)
-    middles = shapely.centroid(cells.to_numpy())
-    for cell, district in zip(*named.sindex.query(middles, predicate="within"), strict=True):
+    centres = shapely.centroid(cells.to_numpy())
+    for cell, district in zip(*named.sindex.query(centres, predicate="within"), strict=True):
         names[cell] = str(named["name"].iloc[district])
     return names
 

@@ -43,12 +43,12 @@ def _source(script: str) -> str:
 
 
 def render(data: Mapping[str, Any]) -> str:
-    """Return the page as HTML; `data` has what `workflow/scripts/write_page.py` collects."""
+    """Return the page as HTML; `data` has the keys set by `workflow/scripts/write_page.py`."""
     return render_template(page_part("page.html"), [page_part(name) for name in _SCRIPTS], data)
 
 
 def render_template(template: str, scripts: Sequence[str], data: Mapping[str, Any]) -> str:
-    """Return a page from its template, its scripts in order, and its data, in the common style."""
+    """Return a page as HTML from its template, scripts in order, and data, in the common style."""
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )

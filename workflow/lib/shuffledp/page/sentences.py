@@ -1,4 +1,8 @@
-"""Write the sentences of the page, which state the results of a run without formulas."""
+"""Write the sentences of the page, which state the results of a run without formulas.
+
+`rows` and `row` are those of `shuffledp.pipeline.selection.at_targets` with unbiased estimates, for
+one region, n and eps; k is the number of cells.
+"""
 
 import re
 from typing import Any, Final
@@ -10,9 +14,9 @@ from shuffledp.figures.style import count_units, format_eps, plural
 from shuffledp.mechanisms.catalogue import CATALOGUE, RECORDS, Entry
 
 rounded_up: Final = format_eps
-# For larger shares the complement is stated, because 99.99999 % reads like 100 %.
+# Above this share the complement is stated, because 99.99999 % reads like 100 %.
 _MAX_PERCENTAGE: Final = 0.99
-# Beginning of the advice for each kind of trust (`trust_kind`); the last needs the least trust.
+# Condition of the advice for each kind of trust (`trust_kind`), from most to least trust.
 _TRUST_ADVICE: Final = {
     "curator": "If one curator may hold all records",
     "shuffler": "If the shuffler may learn the exact map",
@@ -22,13 +26,12 @@ _TRUST_ADVICE: Final = {
 
 
 def best_guess(eps: float, delta: float) -> float:
-    """Return the largest probability of guessing which of two equally likely records was used.
+    """Return an upper bound on the probability of guessing which of two records was released.
 
-    A test of an (eps, delta)-DP release has ``power <= e^eps level + delta``, and the same holds
-    with its errors exchanged. Half of ``1 + power - level`` is therefore at most
-    ``(e^eps + delta)/(e^eps + 1)`` (Kairouz, Oh and Viswanath 2015, Theorem 2.1).
-
-    The release is (eps, delta)-DP for the replacement of one record.
+    The records are equally likely, and the release is (eps, delta)-DP for the replacement of one
+    record. A test then has ``power <= e^eps level + delta``, and the same holds with its errors
+    exchanged. The guess is right with probability ``(1 + power - level)/2``, which is therefore at
+    most ``(e^eps + delta)/(e^eps + 1)`` (Kairouz, Oh and Viswanath 2015, Theorem 2.1).
     """
     return float(min(1.0, (1.0 + delta * np.exp(-eps)) / (1.0 + np.exp(-eps))))
 
@@ -44,20 +47,20 @@ def short(number: float) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share as a percentage, rounded up, or the complement of a share near 1."""
+    """Return a share as a percentage, rounded up; near 1, as ``all but one in`` a number."""
     if share <= _MAX_PERCENTAGE:
         return f"{rounded_up(100.0 * float(share))} %"
     complement = 1.0 - share
     return f"all but one in {np.ceil(1.0 / complement):,.0f}" if complement > 1e-15 else "all"
 
 
-def about(people: int | None, recorded: str, n: int, unit: str, title: str) -> str:
-    """Return how many records there are, of whom and from when, and what a record is.
+def describe_data(people: int | None, recorded: str, n: int, unit: str, title: str) -> str:
+    """Return the number of records, whose they are and from when, and what a record is.
 
     Parameters
     ----------
     people
-        Number of people to whom the check-ins belong, if it is known.
+        Number of people to whom the check-ins belong; None if it is unknown.
     recorded
         How and when a visit was recorded, in words: ``posted in the app Gowalla in 2009``.
     n
@@ -68,15 +71,15 @@ def about(people: int | None, recorded: str, n: int, unit: str, title: str) -> s
         Name of the region.
     """
     of_people = "" if people is None else f" of {people:,} people"
-    whose = of_people if unit == "one check-in" else ", one of each person"
+    owners = of_people if unit == "one check-in" else ", one of each person"
     return (
-        f"The data are {count_units(n, 'one check-in')}{whose} in {title}. "
+        f"The data are {count_units(n, 'one check-in')}{owners} in {title}. "
         f"A check-in, or record, is one visit that a person {recorded}."
     )
 
 
 def protection(unit: str) -> str:
-    """Return what the guarantee protects and what it does not protect, for its unit."""
+    """Return what a guarantee protects and what it does not; `unit` is as in `describe_data`."""
     if unit == "one user":
         return (
             "The map hides every single person, who contributes one of their check-ins, drawn at "
@@ -89,7 +92,7 @@ def protection(unit: str) -> str:
 
 
 def strength(eps: float, delta: float) -> str:
-    """Return what (eps, delta) means for an adversary who guesses between two places."""
+    """Return what (eps, delta)-DP means for an adversary who guesses between two places."""
     chance = rounded_up(100.0 * best_guess(eps, delta))
     return (
         "Suppose that somebody knows all records but one, and that this one is in either of two "
@@ -103,10 +106,10 @@ def strength(eps: float, delta: float) -> str:
 
 
 def trust_kind(entry: Entry) -> str:
-    """Return the kind of trust that a mechanism needs: which parties learn more than the map.
+    """Return the kind of trust that a mechanism needs, by the parties that learn more than the map.
 
     ``curator``: one party holds all records. ``shuffler``: the shuffler learns the exact map.
-    ``apart``: shuffler and analyst together see all records. ``local``: even both together see
+    ``apart``: shuffler and analyst together see all records. ``local``: even together they see
     only noisy reports.
     """
     if entry.central:
@@ -126,8 +129,8 @@ def trust(entry: Entry) -> str:
         "apart": "together they see all records, but neither does alone.",
         "local": "together they see the report of each person.",
     }[kind]
-    asked = re.sub("shuffler|analyst", r"the \g<0>", entry.duty.replace(", ", " "))
-    duty = f" The mechanism also asks {asked}." if asked else ""
+    request = re.sub("shuffler|analyst", r"the \g<0>", entry.duty.replace(", ", " "))
+    duty = f" The mechanism also asks {request}." if request else ""
     return (
         "People send encrypted reports to two servers. The shuffler mixes the reports, so that "
         "nobody can link them to people. The analyst decrypts them. The two must not collude: "
@@ -138,7 +141,7 @@ def trust(entry: Entry) -> str:
 def single_report(mechanism: str, local_eps0: float, k: int) -> str:
     """Return what a single report reveals to somebody who knows its sender.
 
-    `local_eps0` is the budget of a user's messages, infinite if they reveal the record.
+    `local_eps0` is the local budget of a user's messages, infinite if they reveal the record.
     """
     kind = trust_kind(CATALOGUE[mechanism])
     if kind == "curator":
@@ -160,8 +163,8 @@ def single_report(mechanism: str, local_eps0: float, k: int) -> str:
 def recommended(rows: pd.DataFrame) -> str | None:
     """Return the recommended mechanism, or None if no mechanism meets the target.
 
-    Preferred are mechanisms from which no party alone learns more than the map, then those that do
-    not ask users to add dummies, then the smallest error. `rows` are as in `choices`.
+    Prefer mechanisms from which no party alone learns more than the map, then those that do not ask
+    users to add dummies, then the smallest error.
     """
     best = _best_by_trust(rows)
     by_preference = ("apart", "local", "shuffler", "curator")
@@ -169,9 +172,9 @@ def recommended(rows: pd.DataFrame) -> str | None:
 
 
 def _best_by_trust(rows: pd.DataFrame) -> dict[str, str]:
-    """Return the best mechanism of each kind of trust, if one meets the target.
+    """Return the name of the best mechanism for each kind of trust with one that meets the target.
 
-    It has the smallest expected error; mechanisms that ask something of all users come last.
+    The best has the smallest expected error; those that ask all users to add dummies come last.
     """
     met = rows[rows["reason"].isna()].sort_values("expected_cell_error", kind="stable")
     entries = [CATALOGUE[name] for name in met["mechanism"]]
@@ -185,8 +188,7 @@ def _best_by_trust(rows: pd.DataFrame) -> dict[str, str]:
 def choices(rows: pd.DataFrame, k: int) -> list[str]:
     """Return sentences for each kind of trust: the best mechanism and what a report reveals.
 
-    `rows` are those of `shuffledp.pipeline.selection.at_targets` with unbiased estimates, for one
-    region, n and eps. The list is empty if no mechanism meets the target.
+    The list is empty if no mechanism meets the target.
     """
     best = _best_by_trust(rows)
     by_name = {row["mechanism"]: row for row in rows.to_dict("records")}
@@ -203,7 +205,7 @@ def choices(rows: pd.DataFrame, k: int) -> list[str]:
 
 
 def accuracy(row: "pd.Series[Any]", k: int) -> str:
-    """Return the errors of a mechanism, per cell and of the whole map; `row` is as in `choices`."""
+    """Return the errors of a mechanism, per cell and for the whole map."""
     unit, error, mean = plural(row["unit"]), row["expected_cell_error"], row["n"] / k
     per_cell = (
         f"The typical error per cell (standard deviation) is {short(error)} {unit}. "
@@ -218,18 +220,18 @@ def accuracy(row: "pd.Series[Any]", k: int) -> str:
 
 
 def occupied_cells(estimate: Any, standard_error: Any, truth: Any, limit: float) -> str:
-    """Return how many occupied and how many empty cells a release shows to be occupied.
+    """Return how many occupied and how many empty cells a release shows as occupied.
 
-    A release shows a cell to be occupied if the estimate exceeds `limit` standard errors. Values of
-    the cells are in one unit, shape ``(k,)`` each.
+    Those are the cells whose estimate exceeds `limit` standard errors. The arguments have one value
+    per cell, shape ``(k,)``; the estimates and their errors are in the same unit.
     """
-    known = np.asarray(estimate) > limit * np.asarray(standard_error)
+    shown = np.asarray(estimate) > limit * np.asarray(standard_error)
     occupied = np.asarray(truth) > 0
-    wrong = int(np.count_nonzero(known & ~occupied))
+    wrong = int(np.count_nonzero(shown & ~occupied))
     empty = f" It also shows {wrong} empty cell{'s' * (wrong != 1)} as occupied." if wrong else ""
     return (
         f"Of {occupied.size:,} cells, {np.count_nonzero(occupied):,} are occupied. This map shows "
-        f"{np.count_nonzero(known & occupied):,} of them: their estimates exceed two standard "
+        f"{np.count_nonzero(shown & occupied):,} of them: their estimates exceed two standard "
         f"errors.{empty} A cell that the map does not show is not necessarily empty."
     )
 
@@ -240,7 +242,7 @@ def is_noise(row: "pd.Series[Any]", k: int) -> bool:
 
 
 def verdict(row: "pd.Series[Any]", k: int) -> str:
-    """Return the answer to the page's question for one mechanism; `row` is as in `choices`."""
+    """Return whether the map of one mechanism is usable, with its error per cell."""
     unit, error = plural(row["unit"]), short(row["expected_cell_error"])
     if is_noise(row, k):
         return (
