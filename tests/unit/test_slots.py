@@ -38,7 +38,7 @@ def test_longer_envelopes_leave_less_error_for_more_messages(table: pd.DataFrame
 
 
 def test_without_a_length_that_keeps_a_target_there_is_no_figure(table: pd.DataFrame) -> None:
-    with pytest.raises(InputError, match="no length of envelopes keeps the targets"):
+    with pytest.raises(InputError, match="no length of envelopes meets the targets"):
         slots_errors(table.iloc[:0], pd.DataFrame())
 
 

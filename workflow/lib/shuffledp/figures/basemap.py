@@ -29,7 +29,7 @@ _RIVER_NAME: Final = (0.35, 0.65)  # part of a river's length along which its na
 _MIN_DETAIL: Final = 0.008  # share of a map's width; smaller details cannot be seen
 
 _WGS84: Final = 4326
-DISTRICTS: Final = ("district", "park")  # kinds whose names are also those of the cells inside
+DISTRICTS: Final = ("district", "park")  # kinds of areas after which cells inside are named
 
 
 def backdrop(basemap: FilePath | None = None, outline: FilePath | None = None) -> gpd.GeoDataFrame:
@@ -56,7 +56,7 @@ def backdrop(basemap: FilePath | None = None, outline: FilePath | None = None) -
 def simplify_districts(layers: gpd.GeoDataFrame, width: float) -> gpd.GeoDataFrame:
     """Remove details of districts that are too small to see, such as piers.
 
-    `width` is the width of the map in degrees. Neighbours keep their common borders.
+    `width` is the width of the map in degrees. Neighbouring districts keep their common borders.
     """
     districts = layers["kind"].isin(DISTRICTS)
     kept = layers.copy()
@@ -125,7 +125,7 @@ def named_places(
 ) -> list[PlaceName]:
     """Return the names of districts, the largest first, then of rivers and places.
 
-    `window` contains the west, south, east and north limits of the map in degrees.
+    `window` has the west, south, east and north limits of the map in degrees.
     """
     west, _, east, _ = window
     named = layers[layers["name"] != ""]
@@ -145,7 +145,7 @@ def named_places(
             room = min(shape.x - west, east - shape.x)
             ends = np.array([[shape.x - room, shape.y], [shape.x + room, shape.y]])
         else:
-            # The text has to fit on a chord of the district at its own height.
+            # The text must fit on the chord of the district at the latitude of the text.
             middle = shape.representative_point()
             chord = shapely.LineString([(west, middle.y), (east, middle.y)])
             parts = shapely.get_parts(shape.intersection(chord))
@@ -156,7 +156,7 @@ def named_places(
 
 
 def draw_names(axes: Axes, layers: gpd.GeoDataFrame, width: float) -> None:
-    """Write the names that fit into their place and do not overlap a name written before.
+    """Write the names that fit into their areas and do not overlap names written before.
 
     The limits of the axes must be set. `width` is their approximate width in inches.
     """

@@ -1,4 +1,4 @@
-"""Draw bounds on delta: their looks, guarantees between points, and curves that coincide."""
+"""Tools for figures of bounds on delta: colours, steps of guarantees, notes on equal curves."""
 
 import textwrap
 from collections.abc import Mapping
@@ -31,8 +31,8 @@ KIND_LABELS: Final[Mapping[Kind, str]] = MappingProxyType(
 
 GUARANTEES: Final[tuple[Kind, ...]] = ("upper", "exact")
 
-# The first entry applies that has a substring of the name of the bound or curve. The palettes are
-# those of Okabe and Ito, without yellow, which is too light for lines, and the muted one of Tol.
+# A bound or curve has the colour of the first entry with a substring of its name. The palettes are
+# that of Okabe and Ito, without yellow, which is too light for lines, and the muted one of Tol.
 _COLOURS: Final = (
     ("#0072B2", ("fourier",)),
     ("#D55E00", ("single-bin",)),
@@ -57,8 +57,8 @@ _COLOURS: Final = (
 )
 _CERTIFIED_COLOURS: Final = {"upper": "#000000", "lower": "#56B4E9"}
 
-STEPS: Final = 12  # per interval between two points of a guarantee; single steps are invisible
-_MAX_COINCIDENT: Final = 0.01  # share of the panel's height: the width of a line
+STEPS: Final = 12  # between two points of a guarantee: so many that single steps are invisible
+_LINE_WIDTH: Final = 0.01  # share of the panel's height; closer curves coincide
 _NOTE_COLUMNS: Final = 118  # characters in a line of a note
 
 
@@ -74,7 +74,7 @@ def bound_colour(name: str) -> str | None:
 
 
 def guarantee_steps(eps: ArrayLike, log10_delta: ArrayLike) -> tuple[Floats, Floats]:
-    """Return an upper bound between the points of a guarantee, for a line that steps to the right.
+    """Return an upper bound on delta between the points of a guarantee, as steps to the right.
 
     Delta is convex in ``exp(eps)``, so the chord of two upper bounds in ``(exp(eps), delta)`` is
     an upper bound, whereas a straight line on a logarithmic axis may lie below delta. Delta does
@@ -90,8 +90,8 @@ def guarantee_steps(eps: ArrayLike, log10_delta: ArrayLike) -> tuple[Floats, Flo
     Returns
     -------
     eps, log10_delta
-        Coordinates of the steps, both of one shape. They contain the points, but where a bound
-        increases, a point has the bound of the next one.
+        Left ends of the steps, both of one shape. They include the points; a point with a smaller
+        bound than the next one has the bound of the next one.
     """
     x = np.asarray(eps, np.float64)
     y = np.asarray(log10_delta, np.float64)
@@ -107,7 +107,7 @@ def guarantee_steps(eps: ArrayLike, log10_delta: ArrayLike) -> tuple[Floats, Flo
 
 
 def coincidence_note(table: pd.DataFrame, x_scale: str, y_scale: str) -> str:
-    """Return a note that names the curves which nowhere differ by more than a line's width.
+    """Return a note on the curves that differ by less than the width of a line everywhere.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def coincidence_note(table: pd.DataFrame, x_scale: str, y_scale: str) -> str:
 
     Returns
     -------
-    Lines of text; empty if all curves can be distinguished in some panel.
+    Lines of text; empty if any two curves can be distinguished in some panel.
     """
     scaled = table.assign(x=_scale(table["x"], x_scale), y=_scale(table["y"], y_scale))
     scaled = scaled[np.isfinite(scaled["x"]) & np.isfinite(scaled["y"])]
@@ -130,9 +130,7 @@ def coincidence_note(table: pd.DataFrame, x_scale: str, y_scale: str) -> str:
             distance = _vertical_distance(*(curves[name] for name in pair))
             if distance is not None:
                 distances[pair] = max(distances.get(pair, 0.0), distance / height)
-    coincide = {
-        frozenset(pair) for pair, distance in distances.items() if distance < _MAX_COINCIDENT
-    }
+    coincide = {frozenset(pair) for pair, distance in distances.items() if distance < _LINE_WIDTH}
     groups: list[list[str]] = []
     for name in map(str, table["curve"].unique()):
         for group in groups:

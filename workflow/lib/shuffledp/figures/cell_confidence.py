@@ -1,4 +1,7 @@
-"""Draw the confidence in single cells: errors, cells known to be occupied, busiest cells."""
+"""Draw the errors of single cells, the cells known to be occupied, and the busiest cells.
+
+A cell counts as known to be occupied if its estimate exceeds two standard errors.
+"""
 
 import textwrap
 from pathlib import Path
@@ -48,10 +51,10 @@ from shuffledp.pipeline.tables import read_tables
 
 # Diverging, safe for the colour-blind, and different from the colour of water.
 _ERROR_COLOURS: Final = "PuOr_r"
-_MARK_FROM: Final = 0.2  # share of the largest error from which an estimate too low is marked
+_MIN_MARKED_ERROR: Final = 0.2  # share of the largest error; estimates too low by more are marked
 _UNKNOWN: Final = Fill("none", "0.45", "......")
 
-_MAX_RANK: Final = 20  # number of the busiest cells shown
+_MAX_RANK: Final = 20  # number of busiest cells shown
 _LEGEND_COLUMNS: Final = 46  # characters in a line of the legend
 _RANK_SIZE: Final = 0.6  # font size of a rank, as a share of a cell's width
 _MIN_RANK_SIZE, _MAX_RANK_SIZE = 3.0, 6.5  # points
@@ -59,7 +62,7 @@ _SPREAD: Final = 0.6  # share of a row's height over which the mechanisms are sp
 
 
 class _ReleaseArguments(MapFiles):
-    """Files of a region's grid, and the facts about its releases that the title states.
+    """Keyword arguments of `read_release`: files of the grid, and values that the title states.
 
     Attributes
     ----------
@@ -77,17 +80,17 @@ class _ReleaseArguments(MapFiles):
 
 
 def draw_errors(certainty: Path, **release: Unpack[_ReleaseArguments]) -> Figure:
-    """Draw `error_maps` at the largest n from the files and facts of `read_release`."""
+    """Draw `error_maps` of the release that `read_release` reads."""
     return error_maps(*read_release(certainty, DISTRIBUTION, **release))
 
 
 def draw_trust(certainty: Path, **release: Unpack[_ReleaseArguments]) -> Figure:
-    """Draw `trust_maps` at the largest n from the files and facts of `read_release`."""
+    """Draw `trust_maps` of the release that `read_release` reads."""
     return trust_maps(*read_release(certainty, UNBIASED, **release))
 
 
 def draw_ranks(certainty: Path, **release: Unpack[_ReleaseArguments]) -> Figure:
-    """Draw `ranked_cells` at the largest n from the files and facts of `read_release`."""
+    """Draw `ranked_cells` of the release that `read_release` reads."""
     return ranked_cells(*read_release(certainty, UNBIASED, **release))
 
 
@@ -100,7 +103,7 @@ def read_release(
     target_delta: float,
     **files: Unpack[MapFiles],
 ) -> tuple[MapContext, pd.DataFrame]:
-    """Return the grid, and the rows of one estimator at the largest n.
+    """Read the grid, and the rows of one estimator at the largest n.
 
     `certainty` is a Parquet file with the columns of `pipeline.tables.CERTAINTY`. The other
     arguments are those of `_ReleaseArguments`.
@@ -112,7 +115,7 @@ def read_release(
 
 
 def _panels(rows: pd.DataFrame, estimator: str) -> dict[str, pd.DataFrame]:
-    """Return the rows of an estimator, in the order of the cells, by the mechanism's label."""
+    """Return the rows of an estimator by the mechanism's label, in the order of the cells."""
     return {
         get_estimator(*series).label: series_rows(rows, series).sort_values("cell")
         for series in list_series(rows)
@@ -139,7 +142,7 @@ def error_maps(place: MapContext, rows: pd.DataFrame) -> Figure:
         f"{label}\nroot mean square error {np.sqrt((error**2).mean()):,.3g}"
         for label, error in zip(panels, errors, strict=True)
     ]
-    threshold = float(f"{_MARK_FROM * largest:.1g}")
+    threshold = float(f"{_MIN_MARKED_ERROR * largest:.1g}")
     label = f"estimate too low by more than {threshold:,g} {plural(place.unit)}"
     legend = [Line2D([], [], linestyle="none", marker="v", color="black", label=label)]
     # Names of districts would cover the triangles.

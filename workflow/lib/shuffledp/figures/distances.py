@@ -1,4 +1,4 @@
-"""Draw total variation distances: boxes against n and eps, and a comparison of regions."""
+"""Draw total variation distances of estimated and true histograms, by n, by eps and by region."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import cycle
@@ -40,16 +40,16 @@ _Line = Literal["-", "--", "-.", ":"]
 _Dashes = Mapping[Any, Any]  # line style by eps0
 
 _BAND_LINES: Final[tuple[_Line, ...]] = ("--", "-", ":", "-.")
-_MIN_LOG_RATIO: Final = 10.0  # of the largest distance to the smallest, for a logarithmic axis
+_MIN_LOG_RATIO: Final = 10.0  # of the largest to the smallest distance, for a logarithmic axis
 _DASHES: Final = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (5, 1.5, 1, 1.5)))  # by eps0
 _SERIES_OFFSET: Final = 0.024  # share of n that separates neighbouring series
-_MIN_N_RATIO: Final = 4.0  # of the right end of the axis of n to the left end
+_MIN_N_RATIO: Final = 4.0  # of the right to the left end of the axis of n
 
 
 def draw_distances(
     utility: Path, *, title: str, unit: str, calibration: str, target_delta: float
 ) -> Figure:
-    """Read the distances, and draw `distance_boxes`."""
+    """Read the distances and draw `distance_boxes`."""
     table = read_tables([utility])
     return distance_boxes(
         table, title, unit=unit, calibration=calibration, target_delta=target_delta
@@ -57,12 +57,12 @@ def draw_distances(
 
 
 def draw_distances_over_eps(utility: Path, *, title: str, unit: str) -> Figure:
-    """Read the distances, and draw `distance_over_eps`."""
+    """Read the distances and draw `distance_over_eps`."""
     return distance_over_eps(read_tables([utility]), title, unit)
 
 
 def draw_comparison(summary: Path, *, target_delta: float) -> Figure:
-    """Read the summary, and draw `matched_comparison`."""
+    """Read the summary and draw `matched_comparison`."""
     return matched_comparison(pd.read_csv(summary), target_delta)
 
 
@@ -70,7 +70,7 @@ def draw_comparison(summary: Path, *, target_delta: float) -> Figure:
 
 
 def _draw_boxes(axes: Axes, groups: Sequence[pd.DataFrame], series: Sequence[Series]) -> None:
-    """Draw the groups at x = 0, 1, 2, ..., each with the boxes of all series side by side."""
+    """Draw the boxes of all series side by side, for the groups at x = 0, 1, 2, ..."""
     step = 0.84 / len(series)
     for offset, each in enumerate(series):
         boxes = {
@@ -164,7 +164,7 @@ def distance_boxes(
     Raises
     ------
     InputError
-        If the table has no release of that calibration.
+        If the table has no release with that calibration.
     """
     sizes = sorted(utility["n"].unique())
     rows = calibrated(utility, calibration, target_delta)
@@ -186,7 +186,7 @@ def distance_boxes(
 
 
 def _eps_range(panel: pd.DataFrame) -> str:
-    """Return the end of a title: the calibrated eps at the smallest and the largest n."""
+    """Return the end of a panel's title: the calibrated eps at the smallest and the largest n."""
     eps = panel.dropna(subset="eps").groupby("n")["eps"].first()
     if eps.empty:
         return ", no matched mechanism"
@@ -205,10 +205,11 @@ def _eps_range(panel: pd.DataFrame) -> str:
 
 @local_style()
 def distance_over_eps(utility: pd.DataFrame, region_title: str, unit: str) -> Figure:
-    """Draw the distance at the largest n against the matched eps, one panel per eps0.
+    """Draw the distance at the largest n against eps, one panel per eps0.
 
-    A matched mechanism must meet each eps with the delta of the shuffle model there, which falls
-    with eps. Estimates from shuffled reports depend on eps0 alone and are drawn as bands.
+    At each eps, the ``matched`` mechanisms are calibrated to the delta that is certified for the
+    shuffle model, which falls with eps. Estimates from shuffled reports depend on eps0 alone and
+    are drawn as bands.
 
     Parameters
     ----------
@@ -221,15 +222,15 @@ def distance_over_eps(utility: pd.DataFrame, region_title: str, unit: str) -> Fi
 
     Returns
     -------
-    Boxes as in `distance_boxes` for matched mechanisms. For the others, bands from the 10 % to the
-    90 % quantile with a line at the mean.
+    Boxes as in `distance_boxes` for matched mechanisms. For others, bands from the 10 % to the 90 %
+    quantile with a line at the mean.
     """
     n = utility["n"].max()
     rows = utility[(utility["n"] == n) & utility["calibration"].isin(["none", "matched"])]
     boxes = list_series(rows[rows["calibration"] == "matched"])
     unmatched = list_series(rows[rows["calibration"] == "none"])
-    compared = [each for each in unmatched if get_estimator(*each).counterpart is not None]
-    bands = dict(zip(compared, cycle(_BAND_LINES), strict=False))
+    drawn = [each for each in unmatched if get_estimator(*each).counterpart is not None]
+    bands = dict(zip(drawn, cycle(_BAND_LINES), strict=False))
     budgets = sorted(rows["eps0"].unique())
     figure = new_figure(1.0 + 2.2 * len(budgets))
     panels = np.atleast_1d(figure.subplots(len(budgets), 1))
@@ -295,7 +296,7 @@ def matched_comparison(summary: pd.DataFrame, target_delta: float) -> Figure:
     -------
     Mean distance to the true histogram against n with 10 % to 90 % ranges: raw estimates in the
     first row, distributions in the second. The third row has the ratio of each mean to that of the
-    reference, with two standard errors on either side.
+    reference mechanism, with two standard errors on either side.
     """
     regions = list(summary["region"].unique())
     # Two columns fill the page's width; more columns make the figure wider.
@@ -393,7 +394,7 @@ def _draw_lines(
 
 
 def _label_budgets(axes: Axes, rows: pd.DataFrame, *, eps: bool) -> None:
-    """Write eps0 above its lines and, if `eps`, what is certified at the smallest and largest n."""
+    """Write eps0 above its lines and, if `eps`, the certified eps at the smallest and largest n."""
     for eps0, budget in rows.groupby("eps0"):
         text = rf"$\epsilon_0={eps0:g}$"
         certified = budget.groupby("n")["eps"].max().dropna()

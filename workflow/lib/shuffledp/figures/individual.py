@@ -44,9 +44,9 @@ td.range { padding-left: 0; text-align: left; font-size: 0.85em; white-space: no
 
 
 def individual_page(summary: pd.DataFrame, title: str, unit: str) -> str:
-    """Return Table VI of paper A in HTML: the error of each cell, one column per series.
+    """Return Table VI of paper A as an HTML page: the error of each cell, one column per series.
 
-    The page needs no other files. Its metadata say that it shows true data.
+    The page needs no other files. Its metadata mark it as true data.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def _row(head: str, cells: Sequence[tuple[str, str]]) -> str:
 
 
 def _introduction(summary: pd.DataFrame, unit: str) -> str:
-    """Return one or two paragraphs that state n, the privacy, and what is no guarantee."""
+    """Return one or two paragraphs on n, the guarantee, and the columns without a guarantee."""
     matched = summary[summary["calibration"] == "matched"].iloc[0]
     n, eps0 = int(matched["n"]), float(matched["eps0"])
     paragraphs = [
@@ -145,13 +145,13 @@ def _column_head(calibration: str, mechanism: str, estimator: str) -> str:
 
 
 def _errors(summary: pd.DataFrame, series: tuple[str, ...]) -> pd.DataFrame:
-    """Return mean and range of the errors of a series by cell, in check-ins or users."""
+    """Return the mean error and its range for each cell of a series, in check-ins or users."""
     rows = summary[(summary[_SERIES] == list(series)).all(axis=1)]
     return rows.set_index("cell")[["mean", "p10", "p90"]] * float(rows["n"].iloc[0])
 
 
 def _decimals(mean: float) -> int:
-    """Return the number of decimals with which a mean has at least two digits."""
+    """Return the number of decimals that shows a mean with at least two digits."""
     return max(1 - int(np.floor(np.log10(mean))), 0) if mean > 0.0 else 0
 
 

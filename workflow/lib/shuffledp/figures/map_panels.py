@@ -1,4 +1,4 @@
-"""Draw maps of a grid side by side: axes, coloured and hatched cells, legends and layout."""
+"""Parts of figures with maps of a grid: axes, coloured and hatched cells, legends and layout."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -114,7 +114,8 @@ class MapContext:
 def draw_frame(axes: Axes, shapes: CellShapes, *, margin: bool, ordinate: bool) -> None:
     """Set the limits, the labels, and the aspect ratio that is right at the middle latitude.
 
-    A margin around the cells shows their surroundings. With `ordinate` latitudes are labelled.
+    With `margin`, the limits include surroundings of the cells; with `ordinate`, latitudes are
+    labelled.
     """
     west, south, east, north = shapes.bounds
     beside, beyond = (margin * _MAP_MARGIN * each for each in (east - west, north - south))
@@ -134,7 +135,7 @@ def draw_frame(axes: Axes, shapes: CellShapes, *, margin: bool, ordinate: bool) 
 
 
 def _inner_ticks(low: float, high: float) -> list[float]:
-    """Return at least two round numbers that are not at the edges, next to another map's labels."""
+    """Return two or more round numbers, away from the edges and so from the next map's labels."""
     edge = _TICK_MARGIN * (high - low)
     low, high = low + edge, high - edge
     # MaxNLocator adds one tick beyond either end.
@@ -226,7 +227,7 @@ def draw_attribution(axes: Axes, layers: gpd.GeoDataFrame) -> None:
 
 
 def is_fine(cells: int) -> bool:
-    """Return whether a grid has so many cells that vector files contain pixels instead."""
+    """Return whether a grid has so many cells that vector files contain them as pixels."""
     return cells > _RASTERISE_FROM
 
 
@@ -266,9 +267,9 @@ def _join_by_colour(
     norm: Normalize,
     colours: str | Colormap,
 ) -> tuple[list[Outline], Floats]:
-    """Return a path for each colour that joins all its cells, and the value of one of them.
+    """Return a path for each colour that joins its cells, and the value of one of these cells.
 
-    A path for each cell would take a kilobyte, several times over while a figure is saved.
+    Separate paths would take a kilobyte per cell, several times over while a figure is saved.
     """
     rgba = ScalarMappable(norm, colours).to_rgba(values[shown], bytes=True)
     _, first, colour = np.unique(rgba.view(np.uint32), return_index=True, return_inverse=True)
@@ -324,7 +325,7 @@ def map_panels(
     legend_lines: int,
     named: bool = True,
 ) -> tuple[Figure, list[Axes], Axes]:
-    """Return a figure with maps side by side, to which the cells are still to be added.
+    """Return a figure with maps side by side, without their cells.
 
     The panels are placed explicitly. Matplotlib's layout ignores that maps shrink to keep their
     proportions, so that titles would overlap, and PNG and PDF would differ.

@@ -1,4 +1,4 @@
-"""Maps of check-ins and of estimated histograms (paper A, figures 3 to 5)."""
+"""Draw maps of check-ins and of estimated histograms (paper A, figures 3 to 5)."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -79,7 +79,7 @@ def _legend(values: Floats, zero_label: str) -> list[Patch]:
 def draw_checkins(
     checkins: Path, *, title: str, unit: str, dots: bool, **files: Unpack[MapFiles]
 ) -> Figure:
-    """Read the check-ins and the grid of a region, and draw `checkins_map`.
+    """Read the check-ins and the grid of a region and draw `checkins_map`.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def draw_estimates(
     target_delta: float,
     **files: Unpack[MapFiles],
 ) -> Figure:
-    """Read the first release at the largest n, and draw `estimate_maps`.
+    """Read the first release at the largest n and draw `estimate_maps`.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ def checkins_map(place: MapContext, checkins: pd.DataFrame, *, dots: bool) -> Fi
     checkins
         Columns ``latitude`` and ``longitude`` in degrees.
     dots
-        Whether to draw the points, which is misleading if the positions are made up.
+        Whether to draw the points; misleading if their positions within the cells are invented.
 
     Returns
     -------
@@ -198,7 +198,7 @@ def _draw_dots(axes: Axes, shapes: CellShapes, checkins: pd.DataFrame) -> None:
 
 
 def release_panels(original: Integers, rows: pd.DataFrame) -> dict[str, Floats]:
-    """Return the panels of `estimate_maps`: the original and one release of each mechanism.
+    """Return the histograms for `estimate_maps`: the original and one release of each mechanism.
 
     Parameters
     ----------
@@ -206,7 +206,7 @@ def release_panels(original: Integers, rows: pd.DataFrame) -> dict[str, Floats]:
         True histogram, shape ``(k,)``.
     rows
         Columns of `pipeline.tables.RELEASES`: one repetition at one n, eps0 and calibration. Only
-        projected estimates are shown, because they can be compared.
+        estimates that are distributions are kept.
 
     Returns
     -------
@@ -219,7 +219,7 @@ def release_panels(original: Integers, rows: pd.DataFrame) -> dict[str, Floats]:
     """
     (n,) = rows["n"].unique()
     if original.sum() != n:
-        raise InputError(f"original must hold the {n} records released, got {original.sum()}")
+        raise InputError(f"original must sum to the {n} records released, got {original.sum()}")
     panels = {"Original": original / n}
     projected = rows[rows["estimator"] == DISTRIBUTION]
     for series in list_series(projected):

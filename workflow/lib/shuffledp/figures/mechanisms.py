@@ -1,4 +1,4 @@
-"""Draw errors of all mechanisms at the same certified targets."""
+"""Draw the errors of all mechanisms at the same certified (eps, delta)."""
 
 import textwrap
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ from shuffledp.mechanisms.catalogue import CATALOGUE, UNBIASED
 from shuffledp.pipeline.selection import at_targets
 
 # For each row of panels: the estimator, the column of the error, the prefix of the columns of its
-# quantiles, and the label of the axis, which is that of a distance if empty.
+# quantiles, and the label of the axis, or "" for that of distances.
 _ROWS: Final = (
     ("raw", "cell_error", "cell_error_", "error per cell ({units})\n(root mean square)"),
     ("raw", "tv_distance", "", ""),
@@ -48,11 +48,11 @@ _LEGEND_COLUMNS: Final = 118  # characters in a line of the legend
 _LINE_HEIGHT: Final = 0.16  # inches
 
 _SIGNED_DUMMIES: Final = "signed-dummies"
-_SLOT_MARGIN: Final = 1.08  # the same for an axis of slots or messages
+_SLOT_MARGIN: Final = 1.08  # factor by which an axis of slots or messages extends beyond the data
 
 
 def draw_mechanisms(summary: Path) -> Figure:
-    """Read the summary, and draw `mechanism_errors` at its targets.
+    """Read the summary and draw `mechanism_errors` at its targets.
 
     Raises
     ------
@@ -69,7 +69,7 @@ def draw_mechanisms(summary: Path) -> Figure:
 
 
 def draw_slots(slots: Path, summary: Path) -> Figure:
-    """Read the errors by slots and those of all mechanisms, and draw `slots_errors`."""
+    """Read the errors by slots and those of all mechanisms and draw `slots_errors`."""
     return slots_errors(pd.read_csv(slots), at_targets(pd.read_csv(summary)))
 
 
@@ -85,20 +85,20 @@ def mechanism_errors(summary: pd.DataFrame) -> Figure:
     Returns
     -------
     Errors against eps at the largest n on the left, against n at the largest eps on the right.
-    Markers are means of the releases with 10 % to 90 % ranges. Lines show expected errors of
-    unbiased estimates, and join the means of others. The legend lists messages per user, who must
+    Markers are means over the releases with 10 % to 90 % ranges. Lines are expected errors for
+    unbiased estimates, and join the means for others. The legend lists messages per user, who must
     be trusted, and the local budget of a message.
     """
     unit, delta = summary["unit"].iloc[0], summary["delta"].iloc[0]
     n, eps = summary["n"].max(), summary["eps"].max()
-    met = summary[summary["reason"].isna()]
+    calibrated = summary[summary["reason"].isna()]
     legend = _mechanism_legend(summary[(summary["n"] == n) & (summary["eps"] == eps)])
     lines = sum(1 + str(handle.get_label()).count("\n") for handle in legend)
     figure = new_figure(6.4 + _LINE_HEIGHT * lines)
     panels = figure.subplots(3, 2, sharex="col", sharey="row")
     columns = (
-        ("eps", met[met["n"] == n], f"n = {count_units(n, unit)}", r"$\epsilon$"),
-        ("n", met[met["eps"] == eps], rf"$\epsilon={eps:g}$", number_label(unit)),
+        ("eps", calibrated[calibrated["n"] == n], f"n = {count_units(n, unit)}", r"$\epsilon$"),
+        ("n", calibrated[calibrated["eps"] == eps], rf"$\epsilon={eps:g}$", number_label(unit)),
     )
     for column, (x, rows, fixed, label) in zip(panels.T, columns, strict=True):
         for axes, (estimate, measured, prefix, _) in zip(column, _ROWS, strict=True):
@@ -107,7 +107,7 @@ def mechanism_errors(summary: pd.DataFrame) -> Figure:
         column[-1].set_xlabel(label)
         _label_values(column[-1], summary[x])
     for axes, (estimate, *_, label) in zip(panels[:, 0], _ROWS, strict=True):
-        largest = met[met["estimator"] == estimate]["p90"].max()
+        largest = calibrated[calibrated["estimator"] == estimate]["p90"].max()
         axes.set_yscale("log")
         axes.margins(y=0.15)  # leaves room for at least two tick labels
         plain_log_axis(axes.yaxis)
@@ -174,12 +174,14 @@ def _mechanism_legend(rows: pd.DataFrame) -> Sequence[Line2D]:
     return handles
 
 
-# --- Signed dummies by the length of envelopes --------------------------------------------
+# --- Signed dummies by the number of slots -------------------------------------------------
 
 
 @local_style()
 def slots_errors(table: pd.DataFrame, summary: pd.DataFrame) -> Figure:
-    """Draw the error per cell of signed dummies against the length of an envelope.
+    """Draw the error per cell of signed dummies against the slots of an envelope.
+
+    Every user sends one envelope with the same number of slots, each for a message or blank.
 
     Parameters
     ----------
@@ -200,7 +202,7 @@ def slots_errors(table: pd.DataFrame, summary: pd.DataFrame) -> Figure:
     """
     if table.empty:
         raise InputError(
-            "slots: no length of envelopes keeps the targets; add longer envelopes, or raise eps "
+            "slots: no length of envelopes meets the targets; add longer envelopes, or raise eps "
             "or delta"
         )
     n, unit = int(table["n"].iloc[0]), summary["unit"].iloc[0]
@@ -214,14 +216,14 @@ def slots_errors(table: pd.DataFrame, summary: pd.DataFrame) -> Figure:
     figure = new_figure(1.2 + 2.3 * len(budgets))
     panels = figure.subplots(len(budgets), 2, sharex="col", sharey="row", squeeze=False)
     for row, eps in zip(panels, budgets, strict=True):
-        signed, level = table[table["eps"] == eps], others[others["eps"] == eps]
+        signed, others_at_eps = table[table["eps"] == eps], others[others["eps"] == eps]
         for axes, x in zip(row, ("slots", "messages"), strict=True):
             axes.set_xscale("log")
             axes.set_yscale("log")
             axes.set_xlim(table[x].min() / _SLOT_MARGIN, table[x].max() * _SLOT_MARGIN)
             look = CATALOGUE[_SIGNED_DUMMIES].estimators[0].look
             axes.plot(signed[x], signed["cell_error"], **marker_style(look))
-            _draw_other_mechanisms(axes, level)
+            _draw_other_mechanisms(axes, others_at_eps)
             axes.set_title(rf"$\epsilon={eps:g}$", loc="left")
             axes.grid(visible=True, axis="y")
         row[0].set_ylabel(f"error per cell ({plural(unit)})\n(root mean square)")
@@ -253,7 +255,7 @@ def _label_short_axis(axis: Axis) -> None:
 
 
 def _draw_other_mechanisms(axes: Axes, rows: pd.DataFrame) -> None:
-    """Draw a horizontal line for each mechanism, with a marker that no other marker covers."""
+    """Draw a horizontal line for each mechanism, with markers that do not cover each other."""
     for place, row in enumerate(rows.to_dict("records")):
         look = CATALOGUE[row["mechanism"]].estimators[0].look
         axes.axhline(row["expected_cell_error"], color=look.colour, linewidth=0.8)

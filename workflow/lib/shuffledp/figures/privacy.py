@@ -1,4 +1,4 @@
-"""Draw certified privacy: delta against eps, eps against the number of people, and by unit."""
+"""Draw the certified privacy of shuffled k-RR: delta by eps, and eps by n and by check-ins."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -39,20 +39,20 @@ _MAX_COLUMNS: Final = 3  # panels in a row
 _MAX_LABEL_ABOVE: Final = 0.65  # share of the eps axis; farther right a curve meets the label
 _PANEL_GAP: Final = {"wspace": 0.06}  # room for the last tick label of one panel and the next
 
-_MAX_LABELLED: Final = 3  # curves; labels on more curves would overlap
+_MAX_LABELLED: Final = 3  # curves; labels of more curves would overlap
 _MILLION: Final = 1_000_000
 
 # Line style by unit: all check-ins are collected, or one check-in of each user.
 _UNIT_LINES: Final[dict[str, Line]] = {"checkin": "-", "user": "--"}
 _MIN_CHECKINS: Final = 0.85  # left end of the axis of check-ins
-_MAX_EPS: Final = 25.0  # upper end of the axis; a larger eps hides nothing
+_MAX_EPS: Final = 25.0  # upper end of the axis; a larger eps protects nothing
 
 
 # --- Delta against eps -------------------------------------------------------------------
 
 
 def draw_privacy(curves: Path, *, title: str, unit: str, target_delta: float) -> Figure:
-    """Read the curves, and draw `delta_curves`."""
+    """Read the curves and draw `delta_curves`."""
     return delta_curves(read_tables([curves]), title, unit, target_delta)
 
 
@@ -60,8 +60,8 @@ def draw_privacy(curves: Path, *, title: str, unit: str, target_delta: float) ->
 def delta_curves(curves: pd.DataFrame, title: str, unit: str, target_delta: float) -> Figure:
     """Draw delta against eps, one panel per eps0, from delta = 1 to 1e-12 on a logarithmic axis.
 
-    The target delta and the eps that `upper` certifies there are marked. The area below the largest
-    lower bound is shaded, because a delta there overstates privacy.
+    The target delta and the eps that the bound ``upper`` certifies there are marked. The area below
+    the largest lower bound is shaded, because a delta there overstates privacy.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def _draw_bounds(axes: Axes, rows: pd.DataFrame) -> None:
 
 
 def _bound_handle(name: str) -> Line2D:
-    """Return the legend entry of a bound, which also defines how the bound is drawn."""
+    """Return the legend entry of a bound, which also has the style of its curve."""
     kind = BOUNDS[name].kind
     certified = "certified, " if name in ("upper", "lower") else ""
     return Line2D(
@@ -148,14 +148,14 @@ def _bound_handle(name: str) -> Line2D:
         [],
         color=bound_colour(name) or "#000000",
         linestyle=LINE_STYLES[kind],
-        # Guarantees are wider, so that `lower`, which is drawn over `upper`, does not hide it.
+        # Guarantees are wider, so that ``lower``, drawn over ``upper``, does not hide it.
         linewidth=2.6 if BOUNDS[name].guarantee else 1.3,
         label=f"{name}: {certified}{KIND_LABELS[kind]}",
     )
 
 
 def _bound_legend(curves: pd.DataFrame, lowest: float) -> list[Line2D]:
-    """Return legend entries; bounds that are below every panel are labelled with their delta."""
+    """Return legend entries; those of bounds below every panel state the order of their delta."""
     handles = []
     for name, highest in curves.groupby("bound", sort=False)["log10_delta"].max().items():
         handle = _bound_handle(str(name))
@@ -173,7 +173,7 @@ def _shade_unsafe(axes: Axes, rows: pd.DataFrame) -> None:
     if lower.empty:
         return
     bottom = axes.get_ylim()[0]
-    # Each bound has points at other eps, more where it is steep.
+    # The bounds have points at different eps, more where they are steep.
     eps = np.unique(lower["eps"])
     largest = np.full(eps.size, bottom)
     for _, curve in lower.groupby("bound"):
@@ -191,7 +191,7 @@ def _shade_unsafe(axes: Axes, rows: pd.DataFrame) -> None:
 
 
 def _mark_target(axes: Axes, rows: pd.DataFrame, target_delta: float) -> None:
-    """Mark the target delta, and the eps that `upper` certifies there."""
+    """Mark the target delta, and the eps that the bound ``upper`` certifies there."""
     level = np.log10(target_delta)
     axes.axhline(level, color="0.4", linewidth=0.8, linestyle=(0, (2, 2)), zorder=1)
     label = rf"target $\delta={power(target_delta)}$"
@@ -229,7 +229,7 @@ def _label_delta_axis(axes: Axes, lowest: float) -> None:
 
 
 def draw_sizes(sizes: Path, cells: Path, *, title: str, unit: str) -> Figure:
-    """Read the table and the total count of the grid, and draw `users_needed`."""
+    """Read the table and the total count of the grid and draw `users_needed`."""
     total = int(read_counts(cells).sum())
     return users_needed(read_tables([sizes]), total, title, unit)
 
@@ -311,7 +311,7 @@ def _draw_sizes_of_budget(
     # Eps does not increase with n, so a guarantee for n people holds for more.
     axes.step(upper["n"], upper["eps"], where="post", color=colour)
     axes.vlines(both["n"], both["eps_lower"], both["eps"], color=colour, alpha=0.5)
-    # Rows for a requested eps have no lower bound; rows for a given n do.
+    # Rows for a requested eps have no lower bound, unlike those for a requested n.
     requested = upper[~upper["n"].isin(both["n"])]
     axes.plot(requested["n"], requested["eps"], linestyle="none", **look)
     for n, eps in requested[["n", "eps"]].itertuples(index=False, name=None) if labelled else ():
@@ -323,7 +323,7 @@ def _draw_sizes_of_budget(
 
 
 def _gap_note(positive: pd.DataFrame) -> str:
-    """Return a note on the gap between the certified ends, which is often too small to see."""
+    """Return a note on the gap between the certified bounds, which is often too small to see."""
     ends = positive.pivot_table(index=["eps0", "n"], columns="bound", values="eps").dropna()
     if ends.empty:
         return ""
@@ -336,7 +336,7 @@ def _gap_note(positive: pd.DataFrame) -> str:
 
 
 def draw_units(privacy: Path, users: Path, *, title: str) -> Figure:
-    """Read the two tables, and draw `units_privacy`."""
+    """Read the two tables and draw `units_privacy`."""
     return units_privacy(read_tables([privacy]), pd.read_csv(users), title)
 
 
@@ -356,38 +356,40 @@ def units_privacy(table: pd.DataFrame, users: pd.DataFrame, title: str) -> Figur
     Returns
     -------
     Solid lines for the collection of all check-ins, dashed ones for one check-in of each user.
-    Between two computed numbers of check-ins a line has the eps of the larger one, which is an
+    Between two computed numbers of check-ins, a line has the eps of the larger one, which is an
     upper bound. If users are known, a second panel shows the share with at least as many check-ins.
     """
-    known = not users.empty
-    figure = new_figure(4.6 if known else 3.4)
-    heights = [2.2, 1.0] if known else [1.0]
+    users_known = not users.empty
+    figure = new_figure(4.6 if users_known else 3.4)
+    heights = [2.2, 1.0] if users_known else [1.0]
     panels = np.atleast_1d(figure.subplots(len(heights), 1, sharex=True, height_ratios=heights))
     upper, last = panels[0], panels[-1]
     looks = budget_looks(table["eps0"])
     for eps0, look in looks.items():
-        _draw_units_of_budget(upper, table[table["eps0"] == eps0], look, known=known)
-    largest = max(table["checkins"].max(), users["checkins"].max() if known else 1)
+        _draw_units_of_budget(upper, table[table["eps0"] == eps0], look, users_known=users_known)
+    largest = max(table["checkins"].max(), users["checkins"].max() if users_known else 1)
     upper.set(xscale="log", yscale="log", ylabel=r"certified $\epsilon$ of a person")
     upper.set_xlim(_MIN_CHECKINS, 1.15 * largest)
     upper.set_ylim(top=_MAX_EPS)
     plain_log_axis(upper.yaxis)
     upper.grid(visible=True, axis="both")
-    if known:
+    if users_known:
         _draw_users(last, users)
     last.set_xlabel("check-ins of a person")
     plain_log_axis(last.xaxis)
-    figure.legend(handles=_unit_legend(looks, known=known), loc="outside lower center", ncols=2)
+    figure.legend(
+        handles=_unit_legend(looks, users_known=users_known), loc="outside lower center", ncols=2
+    )
     figure.suptitle(f"{escape_math(title)}: one check-in or one user? {_user_counts(table, users)}")
     return figure
 
 
 def _draw_units_of_budget(
-    axes: Axes, rows: pd.DataFrame, look: dict[str, Any], *, known: bool
+    axes: Axes, rows: pd.DataFrame, look: dict[str, Any], *, users_known: bool
 ) -> None:
     for unit, line in _UNIT_LINES.items():
         unit_rows = rows[rows["unit"] == unit]
-        if known and unit == "user":  # does not depend on the person's check-ins
+        if users_known and unit == "user":  # does not depend on the person's check-ins
             axes.axhline(unit_rows["eps"].iloc[0], color=look["color"], linestyle=line)
         else:
             # Eps does not decrease with check-ins, so steps have the eps of the larger number.
@@ -414,8 +416,8 @@ def _draw_users(axes: Axes, users: pd.DataFrame) -> None:
     axes.grid(visible=True, axis="both")
 
 
-def _unit_legend(looks: dict[float, dict[str, Any]], *, known: bool) -> list[Line2D]:
-    assumption = "" if known else ", if all users have as many"
+def _unit_legend(looks: dict[float, dict[str, Any]], *, users_known: bool) -> list[Line2D]:
+    assumption = "" if users_known else ", if all users have as many"
     labels = {
         "checkin": "all check-ins are collected",
         "user": f"each user gives one check-in{assumption}",

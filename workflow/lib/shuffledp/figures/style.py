@@ -1,7 +1,8 @@
-"""Style of all figures: looks of series, labels, local rcParams and reproducible files.
+"""Style of all figures: colours and markers, labels, rcParams and reproducible files.
 
-Mechanisms have the colours of their `Look`, bounds those of `figures.bounds`, and local budgets
-those of `ordered_colours`. No panel mixes two of these palettes.
+A series is an estimator of a mechanism and has the colour and marker of its `Look`. Bounds have the
+colours of `figures.bounds`, and local budgets those of `ordered_colours`. No panel mixes two of
+these palettes.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -79,7 +80,7 @@ def marker_style(look: Look) -> dict[str, Any]:
 
 
 def box_colour(look: Look) -> tuple[float, ...]:
-    """Return a colour inside boxes that is light enough for the median's marker to stand out."""
+    """Return the colour inside boxes, light enough for the median's marker to stand out."""
     opacity = 0.45 if look.filled else 0.0
     return tuple(1.0 - opacity * (1.0 - channel) for channel in to_rgb(look.colour))
 
@@ -98,17 +99,16 @@ def series_rows(table: pd.DataFrame, series: Series) -> pd.DataFrame:
 
 
 def series_shifts(table: pd.DataFrame, offset: float) -> list[tuple[Series, float]]:
-    """Return the series of a table with factors of x that separate neighbours by `offset`."""
+    """Return the series of a table, each with a factor of x; neighbours differ by `offset`."""
     series = list_series(table)
     middle = (len(series) - 1) / 2.0
     return [(each, 1.0 + offset * (index - middle)) for index, each in enumerate(series)]
 
 
 def calibration_title(calibration: str, target_delta: float, mechanisms: Sequence[str]) -> str:
-    """Return the line of a title that says to what the mechanisms were calibrated.
+    """Return the line of a title that states to which privacy the mechanisms are calibrated.
 
-    With the calibration `matched` it is the eps that is certified for the shuffle model at the
-    target delta.
+    For ``matched`` this is the eps certified for the shuffle model at the target delta.
     """
     if calibration == "matched":
         return (
@@ -127,7 +127,7 @@ def calibration_title(calibration: str, target_delta: float, mechanisms: Sequenc
 
 
 def escape_math(text: str) -> str:
-    """Escape a name from the configuration, so that no part of it is read as mathtext."""
+    """Escape a text from the configuration, so that no part of it is read as mathtext."""
     return text.replace("$", r"\$")
 
 
@@ -142,7 +142,7 @@ def count_units(n: int, unit: str) -> str:
 
 
 def number_label(unit: str) -> str:
-    """Return the label of an axis that shows n."""
+    """Return the label of an axis of n for a unit of privacy."""
     if unit == "one user":
         return "number of users n (one check-in each)"
     return f"number of {plural(unit)} n"
@@ -151,13 +151,13 @@ def number_label(unit: str) -> str:
 def distance_label(largest: float) -> str:
     """Return the label of an axis of total variation distances up to `largest`.
 
-    Distances above 1 are possible for estimates that are not distributions.
+    Only estimates that are not distributions can have distances above 1.
     """
     return DISTANCE_LABEL if largest <= 1.0 else f"{DISTANCE_LABEL}\n(above 1: only noise)"
 
 
 def ordered_colours(number: int) -> list[str]:
-    """Return colours from dark to light, whose order is visible even in grey."""
+    """Return colours from dark to light, whose order remains visible in greyscale."""
     positions = np.linspace(0.0, 0.75, max(number, 2))
     return [to_hex(colour) for colour in mpl.colormaps["cividis"](positions)]
 

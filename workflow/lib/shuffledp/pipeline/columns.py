@@ -55,14 +55,16 @@ IN_RECORDS: Final[Mapping[str, Column]] = {
 
 COLUMNS: Final[Mapping[str, Column]] = {
     # What is collected.
-    "n": Column(_COUNT, "records", "Number of records that take part, each counted as one user's"),
-    "k": Column(_COUNT, "cells", "Number of cells of the grid"),
-    "checkins": Column(_COUNT, "check-ins", "Number of check-ins of one user"),
-    "unit": Column(_NAME, "text", "What delta protects"),
-    "region": Column(_NAME, "text", "Name of the region in the configuration"),
-    "grid": Column(_NAME, "text", "Name of the grid in the configuration"),
-    "cell": Column(_COUNT, "1", "Number of the cell, from 0"),
-    "count": Column(_COUNT, "records", "True number of records in the cell"),
+    "n": Column(
+        _INTEGER, "records", "Number of records in the collection, each counted as one user's"
+    ),
+    "k": Column(_INTEGER, "cells", "Number of cells of the grid"),
+    "checkins": Column(_INTEGER, "check-ins", "Number of check-ins of one user"),
+    "unit": Column(_TEXT, "text", "Unit of privacy: what differs between neighbouring data sets"),
+    "region": Column(_TEXT, "text", "Name of the region in the configuration"),
+    "grid": Column(_TEXT, "text", "Name of the grid in the configuration"),
+    "cell": Column(_INTEGER, "1", "Number of the cell, from 0"),
+    "count": Column(_INTEGER, "records", "True number of records in the cell"),
     "budget": Column(_FLOAT, "1", "Privacy budget that a user chose"),
     # Privacy.
     "eps0": Column(_FLOAT, "1", "Local privacy budget of one report"),
@@ -113,12 +115,12 @@ COLUMNS: Final[Mapping[str, Column]] = {
     "time": Column(pa.timestamp("us", "UTC"), "microseconds, UTC", "Time of the check-in"),
     "latitude": Column(_FLOAT, "degrees, WGS 84", "Latitude", nullable=False),
     "longitude": Column(_FLOAT, "degrees, WGS 84", "Longitude", nullable=False),
-    "location": Column(_COUNT, "1", "Identifier of the place, or a fingerprint of it"),
-    "window": Column(_NAME, "text", "Month, or first day, of the window of time"),
-    "id": Column(_NAME, "text", "Identifier of the cell, unique in its grid"),
-    "name": Column(_NAME, "text", "Name of the cell"),
-    "row": Column(_COUNT, "1", "Row of the cell from the south, from 0"),
-    "column": Column(_COUNT, "1", "Column of the cell from the west, from 0"),
+    "location": Column(_INTEGER, "1", "Identifier of the place, or a fingerprint of it"),
+    "window": Column(_TEXT, "text", "Month, or first day, of the window of time"),
+    "id": Column(_TEXT, "text", "Identifier of the cell, unique in its grid"),
+    "name": Column(_TEXT, "text", "Name of the cell"),
+    "row": Column(_INTEGER, "1", "Row of the cell from the south, from 0"),
+    "column": Column(_INTEGER, "1", "Column of the cell from the west, from 0"),
     "geometry": Column(pa.binary(), "degrees, WGS 84", "Outline of the cell"),
 }
 
