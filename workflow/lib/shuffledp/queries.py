@@ -204,7 +204,7 @@ def mechanism(name: str, parameters: str = "", **numbers: float) -> Released[Any
     parameters
         Parameters in the notation that `compare` prints: ``"eps=1.0, nu=25"``.
     **numbers
-        Parameters as keywords, instead of or beside ``parameters``.
+        Parameters as keywords, instead of or in addition to ``parameters``.
 
     Raises
     ------
@@ -225,6 +225,7 @@ def mechanism(name: str, parameters: str = "", **numbers: float) -> Released[Any
 
 
 def _mechanisms(names: Iterable[str]) -> list[Mechanism[Any]]:
+    """Return the distinct mechanisms with these names, at least one."""
     from shuffledp.mechanisms.registry import get_mechanisms
 
     names = [names] if isinstance(names, str) else list(names)

@@ -216,19 +216,19 @@ class _Enclosure(Interval[End], Result, Generic[End]):
         return dict(zip(self._y, (ends.lower, ends.upper), strict=True))
 
     @abstractmethod
-    def _promised(self, curve: Curve, asked: Any) -> float:
-        """Return the upper end of another curve at the argument ``asked``."""
+    def _promised(self, curve: Curve, argument: Any) -> float:
+        """Return the upper end of another curve at an argument."""
 
     def _rows(self) -> list[Row]:
         before, after = self._context_columns()
         name = self._y[0].partition("_")[0]
-        asked = np.ravel(np.asarray(self.asked, object)).tolist()
+        arguments = np.ravel(np.asarray(self.asked, object)).tolist()
         lower, upper = (
-            [None] * len(asked) if end is None else np.ravel(end).tolist()
+            [None] * len(arguments) if end is None else np.ravel(end).tolist()
             for end in (self.lower, self.upper)
         )
         views, rows = _views(self.setting, self.curve), []
-        for value, ends in zip(asked, map(Interval, lower, upper), strict=True):
+        for value, ends in zip(arguments, map(Interval, lower, upper), strict=True):
             shown = _delta_cell(value) if self._x == "delta" else value
             row = {**before, self._x: shown, **after, **self._end_columns(ends)}
             for view, curve in views.items():
@@ -252,8 +252,8 @@ class DeltaResult(_Enclosure[End]):
 
     _x, _y = "eps", ("delta_lower", "delta_upper")
 
-    def _promised(self, curve: Curve, asked: Any) -> float:
-        return float(exp_up(curve.log_delta(asked).promised))
+    def _promised(self, curve: Curve, argument: Any) -> float:
+        return float(exp_up(curve.log_delta(argument).promised))
 
 
 class LogDeltaResult(DeltaResult[End]):
@@ -269,8 +269,8 @@ class EpsilonResult(_Enclosure[End]):
 
     _x, _y = "delta", ("eps_lower", "eps_upper")
 
-    def _promised(self, curve: Curve, asked: Any) -> float:
-        return curve.epsilon(float(log_of(asked))).promised
+    def _promised(self, curve: Curve, argument: Any) -> float:
+        return curve.epsilon(float(log_of(argument))).promised
 
 
 @dataclass(frozen=True)

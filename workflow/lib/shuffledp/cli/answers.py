@@ -16,7 +16,7 @@ from shuffledp.errors import InputError
 from shuffledp.mechanisms.catalogue import CATALOGUE
 from shuffledp.numerics.arrays import Floats
 
-# Options that are fields of a `Setting` beside n, k and eps0.
+# Options that are fields of a `Setting` besides n, k and eps0.
 _PARTICIPATION: Final = ("rounds", "sampling_rate", "colluding", "response_rate")
 _SETTING: Final = ("n", "k", "eps0", *_PARTICIPATION, "count", "dummies")
 

@@ -73,7 +73,7 @@ DUMMIES: Final[dict[str, dict[str, Any]]] = {
     "--dummies": {
         "type": real,
         "default": 0.0,
-        "help": "mean number of uniform reports that each user sends beside the true one (default "
+        "help": "mean number of uniform reports that each user sends besides the true one (default "
         "0)",
     },
 }

@@ -140,14 +140,19 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
         "enclose delta at given eps, or eps at given delta, for a randomiser given as a matrix; "
         "with the local budget of one report (local_eps0), certified ends for n users, and the "
         "error of the least-squares estimate of a uniform histogram (cell_sd_users: largest "
-        "standard deviation of a record's number of users; empty if rows are linearly dependent)",
+        "standard deviation of the number of users with a record; empty if rows are linearly "
+        "dependent)",
         {
             "file": {
                 "metavar": "FILE",
                 "help": "csv or parquet, one row of probabilities per record",
             },
             "--n": SETTING["--n"],
-            "--eps": {**SEVERAL_EPS, "required": False, "help": "central budgets, or"},
+            "--eps": {
+                **SEVERAL_EPS,
+                "required": False,
+                "help": "central budgets; give either --eps or --delta",
+            },
             "--delta": {**SEVERAL_DELTAS, "required": False},
             "--pairs": {
                 "metavar": "FILE",
@@ -166,15 +171,19 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
         | PARTICIPATION,
     ),
     "rounds": (
-        "enclose delta at given eps, or eps at given delta, for all rounds of a ledger together; "
-        "the rounds may differ (docs/rounds.md)",
+        "enclose delta at given eps, or eps at given delta, for all rounds of a file together; the "
+        "rounds may differ (docs/rounds.md)",
         {
             "file": {
                 "metavar": "FILE",
                 "help": "csv file with columns n and k; eps0 for k-RR, or mechanism and parameters "
                 "as for 'delta'; optionally rounds, the number of such rounds, and note (ignored)",
             },
-            "--eps": {**SEVERAL_EPS, "required": False, "help": "central budgets, or"},
+            "--eps": {
+                **SEVERAL_EPS,
+                "required": False,
+                "help": "central budgets; give either --eps or --delta",
+            },
             "--delta": {**SEVERAL_DELTAS, "required": False},
         },
     ),
@@ -253,11 +262,11 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
         | {
             "--dummies": {
                 "type": real,
-                "help": "mean number of uniform reports that each user sends beside the true one",
+                "help": "mean number of uniform reports that each user sends besides the true one",
             },
             "--chances": {
                 "type": whole,
-                "help": "number of chances of one dummy each (default: the smallest possible)",
+                "help": "largest number of dummies of a user (default: the smallest possible)",
             },
             "--mechanism": {"metavar": "NAME", "help": "mechanism, with its --parameters"},
             "--parameters": MECHANISM_OPTIONS["--parameters"],

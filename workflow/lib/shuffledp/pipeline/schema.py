@@ -285,8 +285,8 @@ def _mapping(schema: Mapping[str, Any]) -> str:
 
 
 def _list(schema: Mapping[str, Any]) -> str:
-    least, most = schema.get("minItems"), schema.get("maxItems")
-    count = f"{least} entries" if least == most else "one or more entries"
+    min_items, max_items = schema.get("minItems"), schema.get("maxItems")
+    count = f"{min_items} entries" if min_items == max_items else "one or more entries"
     item = schema["prefixItems"][0] if "prefixItems" in schema else schema["items"]
     return f"a list of {count}, each {_accepted(item)}"
 

@@ -2,7 +2,7 @@
 
 A release's calibration says what its noise was chosen for: ``matched``, the (eps, delta) certified
 for k-RR with the same eps0; ``target``, a configured (eps, delta); ``delta-hat`` and ``own-delta``,
-values of paper A that are not guarantees; ``none``, where the noise follows from eps0 alone.
+values of paper A (docs/papers.md) that are no guarantees; ``none``, noise that follows from eps0.
 """
 
 from collections.abc import Iterator
