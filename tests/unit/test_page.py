@@ -28,15 +28,14 @@ from shuffledp.page.sentences import (
     is_noise,
     occupied_cells,
     percent,
-    recommended,
     single_report,
     strength,
     trust,
-    trust_kind,
     verdict,
 )
 from shuffledp.papers import page_section
 from shuffledp.papers.page_section import reproduction_data
+from shuffledp.studies.comparison import recommended, trust_kind
 from waiting import run_python
 
 ROOT = Path(__file__).parents[2]

@@ -122,6 +122,40 @@ use rule draw_comparison as draw_mechanisms with:
         figures=calls(("figures.mechanisms.draw_mechanisms", {})),
 
 
+use rule draw_comparison as draw_recommended with:
+    input:
+        unpack(target_releases),
+        summary=result("utility/{region}.{grid}.csv"),
+        samples=result("samples/{region}.{grid}.parquet"),
+        cells=result("grids/{region}.{grid}.parquet"),
+        basemap=basemap_file,
+        outline=outline_file,
+    output:
+        figure("recommended.{region}.{grid}", "recommended_maps", "The main result"),
+    log:
+        log_of("draw_recommended.{region}.{grid}"),
+    benchmark:
+        benchmark_of("draw_recommended.{region}.{grid}")
+    params:
+        figures=calls(("figures.recommended.draw_recommended", NAMED)),
+
+
+use rule draw_comparison as draw_series with:
+    input:
+        unpack(target_releases),
+        summary=result("utility/{region}.{grid}.csv"),
+        samples=result("samples/{region}.{grid}.parquet"),
+        cells=result("grids/{region}.{grid}.parquet"),
+    output:
+        figure("series.{region}.{grid}", "series", "The main result"),
+    log:
+        log_of("draw_series.{region}.{grid}"),
+    benchmark:
+        benchmark_of("draw_series.{region}.{grid}")
+    params:
+        figures=calls(("figures.recommended.draw_series", NAMED)),
+
+
 use rule draw_comparison as draw_slots with:
     input:
         slots=result("utility/{region}.{grid}.slots.csv"),

@@ -237,6 +237,16 @@ def swept(wildcards):
     return {**targets, "mechanisms": [name]}
 
 
+def target_releases(wildcards):
+    """Return the releases of every mechanism at the targets, by the mechanism's name."""
+    place = f"{wildcards.region}.{wildcards.grid}"
+    mechanisms = REGIONS[wildcards.region].get("targets", {}).get("mechanisms", [])
+    return {
+        f"releases_{name}": result(f"releases/{place}.target-{name}.parquet")
+        for name in mechanisms
+    }
+
+
 def own_budgets(wildcards):
     """Return the budgets of users who choose their own."""
     if "budgets" not in REGIONS[wildcards.region]:

@@ -38,8 +38,8 @@ def tables_of(region):
         tables += expand("utility/{place}.{part}.parquet", **each)
         tables += expand("utility/{place}.individual.eps0-{eps0}.csv", **each)
         tables += expand("utility/{place}.csv", **each)
-    tables += expand(f"utility/{first}.certainty.eps0-{{eps0}}.parquet", eps0=eps0)
-    tables += expand(f"tables/individual.{first}.eps0-{{eps0}}.html", eps0=eps0)
+        tables += expand("utility/{place}.certainty.eps0-{eps0}.parquet", **each)
+        tables += expand("tables/individual.{place}.eps0-{eps0}.html", **each)
     if "budgets" in spec:
         tables.append(f"utility/{first}.budgets.csv")
     if budget_column(spec) is not None:
@@ -49,17 +49,19 @@ def tables_of(region):
     return list(map(result, tables))
 
 
-def figures_of(region):
-    """Return every figure of a region, which shows its first grid."""
-    spec, place = REGIONS[region], f"{region}.{first_grid(region)}"
+def figures_of(region, grid):
+    """Return every figure of a grid; those of targets and budgets show a region's first grid."""
+    spec, place = REGIONS[region], f"{region}.{grid}"
     own = own_calibrations(spec["mechanisms"])
     names = ["checkins", "privacy", "sizes", "units", "distances-over-eps"]
-    if "targets" in spec:
-        names.append("mechanisms")
-    if "slots" in spec.get("targets", {}):
-        names.append("slots")
-    if "budgets" in spec:
-        names.append("budgets")
+    if grid == first_grid(region):
+        if "targets" in spec:
+            names += ["mechanisms", "recommended"]
+            names += ["series"] if "every" in spec else []
+        if "slots" in spec.get("targets", {}):
+            names.append("slots")
+        if "budgets" in spec:
+            names.append("budgets")
     stems = expand("{name}.{place}", name=names, place=place)
     stems += expand(
         "distances.{place}.{calibration}",
@@ -79,7 +81,9 @@ def everything():
     """Return all tables and figures of the run."""
     made = [result("utility/comparison.csv"), *figure_files("comparison")]
     for region in REGIONS:
-        made += [*tables_of(region), *figures_of(region)]
+        made += [*tables_of(region)]
+        for grid in REGIONS[region]["grids"]:
+            made += figures_of(region, grid)
     return made
 
 

@@ -63,5 +63,5 @@ for region in REGIONS:
             region
         input:
             tables_of(region),
-            figures_of(region),
+            [figures_of(region, grid) for grid in REGIONS[region]["grids"]],
         localrule: True

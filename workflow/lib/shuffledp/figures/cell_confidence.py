@@ -111,7 +111,10 @@ def read_release(
     n = int(read_tables([certainty], columns=["n"])["n"].max())
     rows = read_tables([certainty], n=n, estimator=estimator)
     full_title = release_title(title, unit, rows, "matched", target_delta)
-    return MapContext.read(full_title, unit, **files), rows
+    place = MapContext.read(full_title, unit, **files)
+    first = place.window.start or 0
+    shown = rows["cell"].between(first, first + len(place.cells) - 1)
+    return place, rows[shown].assign(cell=rows["cell"] - first)
 
 
 def _panels(rows: pd.DataFrame, estimator: str) -> dict[str, pd.DataFrame]:

@@ -54,14 +54,15 @@ class CellShapes:
         )
 
     @classmethod
-    def read(cls, cells: Path) -> "CellShapes":
-        """Read the outlines of the cells that `shuffledp.geography.grid.grid_checkins` wrote.
+    def read(cls, cells: Path, rows: slice = slice(None)) -> "CellShapes":
+        """Read the outlines of cells that `shuffledp.geography.grid.grid_checkins` wrote.
 
         A million polygons would need five times the memory of their vertices.
         """
         with reading(cells):
             rectangles = "row" in pq.read_schema(cells).names
-            column = pq.read_table(cells, columns=["geometry"], **CHECKED)["geometry"].to_numpy()
+            column = pq.read_table(cells, columns=["geometry"], **CHECKED)["geometry"]
+        column = column.to_numpy()[rows]
         if not rectangles:
             return cls.from_polygons(shapely.from_wkb(column))
         # In well-known binary each rectangle is a header and five vertices.

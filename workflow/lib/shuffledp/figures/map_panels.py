@@ -32,6 +32,7 @@ from shuffledp.figures.basemap import (
 )
 from shuffledp.figures.cell_shapes import CellShapes
 from shuffledp.figures.style import FULL_WIDTH, new_figure
+from shuffledp.geography.grid import windows_of
 from shuffledp.numerics.arrays import Floats
 from shuffledp.pipeline.tables import read_tables
 
@@ -81,19 +82,41 @@ class MapContext:
         Base map and outline from `shuffledp.figures.basemap.backdrop`; none by default.
     unit
         Unit of the guarantee: ``one check-in`` or ``one user``.
+    window
+        Which cells of a histogram the map shows, if it has cells for several windows of time.
     """
 
     cells: pd.DataFrame
     title: str
     layers: gpd.GeoDataFrame = field(default_factory=backdrop)
     unit: str = "one check-in"
+    window: slice = field(default_factory=lambda: slice(None))
 
     @classmethod
-    def read(cls, title: str, unit: str, **files: Unpack[MapFiles]) -> "MapContext":
-        """Read grid and surroundings from their files."""
+    def read(
+        cls, title: str, unit: str, *, whole: bool = False, **files: Unpack[MapFiles]
+    ) -> "MapContext":
+        """Read grid and surroundings from their files.
+
+        Of several windows of time, the map shows the one with most records or, with `whole`, the
+        sum of all.
+        """
         layers = backdrop(files.get("basemap"), files.get("outline"))
-        context = cls(read_tables([files["cells"]], ["name", "count"]), title, layers, unit)
-        vars(context)["shapes"] = CellShapes.read(files["cells"])  # value of the cached property
+        cells, window = read_tables([files["cells"]], ["name", "count"]), slice(None)
+        windows = windows_of(files["cells"])
+        if len(windows) > 1:
+            k = len(cells) // len(windows)
+            counts = cells["count"].to_numpy().reshape(-1, k)
+            busiest = int(counts.sum(axis=1).argmax())
+            window = slice(busiest * k, (busiest + 1) * k)
+            cells = cells.iloc[window].reset_index(drop=True)
+            if whole:
+                cells = cells.assign(count=counts.sum(axis=0))
+            else:
+                title = f"{title}\nThe busiest window: {windows[busiest]}"
+        context = cls(cells, title, layers, unit, window)
+        # The value of the cached property.
+        vars(context)["shapes"] = CellShapes.read(files["cells"], window)
         return context
 
     @cached_property

@@ -95,7 +95,7 @@ def draw_checkins(
         Files of the grid and, if there are any, of a base map and an outline.
     """
     points = read_tables([checkins], columns=["latitude", "longitude"])
-    return checkins_map(MapContext.read(title, unit, **files), points, dots=dots)
+    return checkins_map(MapContext.read(title, unit, whole=True, **files), points, dots=dots)
 
 
 def draw_estimates(
@@ -270,8 +270,8 @@ def estimate_maps(place: MapContext, estimates: Mapping[str, Floats], n: int) ->
         If an estimate does not have one share per cell.
     """
     k = len(place.cells)
-    wrong = {name: np.shape(e) for name, e in estimates.items() if np.shape(e) != (k,)}
-    if wrong:
+    shown = {name: np.shape(estimate[place.window]) for name, estimate in estimates.items()}
+    if wrong := {name: shape for name, shape in shown.items() if shape != (k,)}:
         raise InputError(f"estimates must have one share for each of {k} cells, got {wrong}")
     values = n * np.stack(list(estimates.values()))
     norm = LogNorm(1.0, max(values.max(), 10.0))
@@ -280,6 +280,7 @@ def estimate_maps(place: MapContext, estimates: Mapping[str, Floats], n: int) ->
         for value in values[1:]
     ]
     titles = [name + distance for name, distance in zip(estimates, ["", *distances], strict=True)]
+    values = values[:, place.window]
     figure, panels, bar = map_panels(place, titles, _legend(values, _ZERO_LABEL), 1)
     for axes, value in zip(panels, values, strict=True):
         collection = _draw_counts(axes, place.shapes, value, norm)

@@ -135,6 +135,15 @@ def read_cells(source: Path) -> "gpd.GeoDataFrame":
         return gpd.read_parquet(source, **CHECKED)
 
 
+def windows_of(cells: Path) -> list[str]:
+    """Return the names of the windows of time of cells that `grid_checkins` wrote, if any."""
+    with reading(cells):
+        if "window" not in pq.read_schema(cells).names:
+            return []
+        table = pq.read_table(cells, columns=["window"], **CHECKED)
+    return list(dict.fromkeys(table["window"].to_pylist()))
+
+
 def _in_every_window(cells: Cells, windows: Windows) -> "gpd.GeoDataFrame":
     """Repeat the table of cells for each window, with numbers that continue."""
     number = len(cells) * len(windows)

@@ -29,15 +29,14 @@ from shuffledp.page.sentences import (
     occupied_cells,
     plain,
     protection,
-    recommended,
     single_report,
     strength,
     trust,
-    trust_kind,
     verdict,
 )
 from shuffledp.pipeline.selection import STANDARD_ERRORS, at_target, at_targets, calibrated
 from shuffledp.pipeline.tables import read_tables
+from shuffledp.studies.comparison import recommended, trust_kind
 from shuffledp.studies.samples import read_samples
 from shuffledp.version import find_version
 

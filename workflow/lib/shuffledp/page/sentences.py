@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 
 from shuffledp.figures.style import count_units, format_eps, plural
-from shuffledp.mechanisms.catalogue import CATALOGUE, RECORDS, Entry
+from shuffledp.mechanisms.catalogue import CATALOGUE, Entry
+from shuffledp.studies.comparison import best_by_trust, trust_kind
 
 rounded_up: Final = format_eps
 # Above this share the complement is stated, because 99.99999 % reads like 100 %.
@@ -105,20 +106,6 @@ def strength(eps: float, delta: float) -> str:
     )
 
 
-def trust_kind(entry: Entry) -> str:
-    """Return the kind of trust that a mechanism needs, by the parties that learn more than the map.
-
-    ``curator``: one party holds all records. ``shuffler``: the shuffler learns the exact map.
-    ``apart``: shuffler and analyst together see all records. ``local``: even together they see
-    only noisy reports.
-    """
-    if entry.central:
-        return "curator"
-    if "shuffler" in entry.seen:
-        return "shuffler"
-    return "apart" if entry.seen["both"] == RECORDS else "local"
-
-
 def trust(entry: Entry) -> str:
     """Return whom users of a mechanism must trust, and with what."""
     kind = trust_kind(entry)
@@ -160,37 +147,12 @@ def single_report(mechanism: str, local_eps0: float, k: int) -> str:
     )
 
 
-def recommended(rows: pd.DataFrame) -> str | None:
-    """Return the recommended mechanism, or None if no mechanism meets the target.
-
-    Prefer mechanisms from which no party alone learns more than the map, then those that do not ask
-    users to add dummies, then the smallest error.
-    """
-    best = _best_by_trust(rows)
-    by_preference = ("apart", "local", "shuffler", "curator")
-    return next((best[kind] for kind in by_preference if kind in best), None)
-
-
-def _best_by_trust(rows: pd.DataFrame) -> dict[str, str]:
-    """Return the name of the best mechanism for each kind of trust with one that meets the target.
-
-    The best has the smallest expected error; those that ask all users to add dummies come last.
-    """
-    met = rows[rows["reason"].isna()].sort_values("expected_cell_error", kind="stable")
-    entries = [CATALOGUE[name] for name in met["mechanism"]]
-    entries.sort(key=lambda entry: entry.duty.startswith("all users"))
-    best: dict[str, str] = {}
-    for entry in entries:
-        best.setdefault(trust_kind(entry), entry.name)
-    return best
-
-
 def choices(rows: pd.DataFrame, k: int) -> list[str]:
     """Return sentences for each kind of trust: the best mechanism and what a report reveals.
 
     The list is empty if no mechanism meets the target.
     """
-    best = _best_by_trust(rows)
+    best = best_by_trust(rows)
     by_name = {row["mechanism"]: row for row in rows.to_dict("records")}
     advice = []
     for kind in filter(best.__contains__, _TRUST_ADVICE):

@@ -1,0 +1,200 @@
+"""Draw the map that users should release: by the recommended mechanism, and by a curator."""
+
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from shuffledp.errors import InputError
+from shuffledp.figures.map_panels import MapContext, MapFiles
+from shuffledp.figures.maps import estimate_maps, release_panels
+from shuffledp.figures.style import (
+    count_units,
+    escape_math,
+    format_eps,
+    local_style,
+    marker_style,
+    new_figure,
+    plural,
+    series_look,
+)
+from shuffledp.geography.grid import read_cells, windows_of
+from shuffledp.mechanisms.catalogue import CATALOGUE, DISTRIBUTION, UNBIASED
+from shuffledp.numerics.arrays import Floats, Integers
+from shuffledp.pipeline.selection import STANDARD_ERRORS, at_targets
+from shuffledp.pipeline.tables import read_tables
+from shuffledp.studies.comparison import best_by_trust, recommended
+
+_USUAL_EPS: Final = 1.0
+_MAX_PLACES: Final = 6  # panels of the figure of a series
+
+
+def draw_recommended(
+    summary: Path,
+    samples: Path,
+    *,
+    title: str,
+    unit: str,
+    cells: Path,
+    basemap: Path | None = None,
+    outline: Path | None = None,
+    **releases: Path,
+) -> Figure:
+    """Draw the true map, that of the best mechanism with a curator, and the recommended one.
+
+    Parameters
+    ----------
+    summary
+        CSV file of the errors of all mechanisms at the targets.
+    samples
+        Parquet file of the true counts.
+    title
+        Name of the region, with the unit.
+    unit
+        Unit of the guarantee: ``one check-in`` or ``one user``.
+    cells, basemap, outline
+        Files of the map.
+    releases
+        Parquet files of the releases at the targets, by ``releases_`` and the mechanism's name.
+
+    Returns
+    -------
+    Projected estimates at the largest n, and at the target eps that is closest to 1.
+    """
+    rows = _targets(summary)
+    names = dict.fromkeys(filter(None, [best_by_trust(rows).get("curator"), recommended(rows)]))
+    chosen = _read(rows, releases, list(names), DISTRIBUTION)
+    n = int(rows["n"].iloc[0])
+    original = read_tables([samples], n=n).sort_values("cell")["count"].to_numpy()
+    files: MapFiles = {"cells": cells}
+    if basemap:
+        files["basemap"] = basemap
+    if outline:
+        files["outline"] = outline
+    place = MapContext.read(_title(title, unit, rows), unit, **files)
+    return estimate_maps(place, release_panels(original, chosen), n)
+
+
+def draw_series(
+    summary: Path,
+    samples: Path,
+    *,
+    title: str,
+    unit: str,
+    cells: Path,
+    **releases: Path,
+) -> Figure:
+    """Draw the counts of the busiest cells over the windows of time, by the recommended mechanism.
+
+    The parameters are those of `draw_recommended`.
+    """
+    rows = _targets(summary)
+    name = recommended(rows)
+    if name is None:
+        raise InputError("no mechanism meets the target, so that there is no series to draw")
+    chosen = _read(rows, releases, [name], UNBIASED).sort_values("cell")
+    n = int(rows["n"].iloc[0])
+    truth = read_tables([samples], n=n).sort_values("cell")["count"].to_numpy()
+    windows = windows_of(cells)
+    places = read_cells(cells)["name"].to_numpy().reshape(len(windows), -1)[0]
+    return series_figure(
+        _title(title, unit, rows),
+        windows,
+        places.tolist(),
+        truth.reshape(len(windows), -1),
+        n * chosen["estimate"].to_numpy().reshape(len(windows), -1),
+        n * chosen["standard_error"].to_numpy().reshape(len(windows), -1),
+        name,
+        unit,
+    )
+
+
+@local_style()
+def series_figure(
+    title: str,
+    windows: list[str],
+    places: list[str],
+    truth: Integers,
+    estimates: Floats,
+    errors: Floats,
+    mechanism: str,
+    unit: str,
+) -> Figure:
+    """Draw true counts and estimates with two standard errors over time, in the busiest places.
+
+    Parameters
+    ----------
+    title
+        Title of the figure.
+    windows, places
+        Names of the windows of time, and of the places.
+    truth, estimates, errors
+        True counts, unbiased estimates and their standard errors in records, shape
+        ``(windows, places)``.
+    mechanism
+        Name of the mechanism that made the estimates.
+    unit
+        Unit of the guarantee: ``one check-in`` or ``one user``.
+    """
+    busiest = np.argsort(-truth.sum(axis=0), kind="stable")[:_MAX_PLACES]
+    columns = min(len(busiest), 3)
+    lines = -(-len(busiest) // columns)
+    figure = new_figure(1.1 + 1.7 * lines)
+    panels = figure.subplots(lines, columns, sharex=True, squeeze=False)
+    at = np.arange(len(windows))
+    look = marker_style(series_look(mechanism, UNBIASED))
+    for axes, place in zip(panels.flat, busiest, strict=False):
+        axes.plot(at, truth[:, place], color="black", linewidth=1.0, label="truth")
+        axes.errorbar(
+            at,
+            estimates[:, place],
+            yerr=STANDARD_ERRORS * errors[:, place],
+            linestyle="none",
+            elinewidth=1.0,
+            markersize=3.0,
+            label=f"{CATALOGUE[mechanism].label}, \N{PLUS-MINUS SIGN} 2 standard errors",
+            **look,
+        )
+        axes.set_title(escape_math(places[place]), loc="left")
+        axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
+        axes.grid(axis="y")
+        shown = at[:: -(-len(windows) // 6)]
+        axes.set_xticks(shown, [windows[each] for each in shown], rotation=40, ha="right")
+    for axes in panels.flat[len(busiest) :]:
+        axes.set_visible(False)
+    for axes in panels[:, 0]:
+        axes.set_ylabel(plural(unit))
+    handles, labels = panels[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=2)
+    figure.suptitle(title)
+    return figure
+
+
+def _targets(summary: Path) -> pd.DataFrame:
+    """Return the rows of unbiased estimates at the largest n and the target eps closest to 1."""
+    rows = at_targets(pd.read_csv(summary))
+    rows = rows[(rows["estimator"] == UNBIASED) & (rows["n"] == rows["n"].max())]
+    closest = rows["eps"].iloc[np.abs(np.log(rows["eps"] / _USUAL_EPS)).argmin()]
+    return rows[rows["eps"] == closest]
+
+
+def _read(
+    rows: pd.DataFrame, releases: dict[str, Path], names: list[str], estimator: str
+) -> pd.DataFrame:
+    """Read the first release of each of the named mechanisms at the targets of `rows`."""
+    n, eps = int(rows["n"].iloc[0]), float(rows["eps"].iloc[0])
+    parts = [
+        read_tables([releases[f"releases_{name}"]], n=n, eps=eps, repetition=0, estimator=estimator)
+        for name in names
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
+def _title(title: str, unit: str, rows: pd.DataFrame) -> str:
+    n, eps, delta = (rows[name].iloc[0] for name in ("n", "eps", "delta"))
+    return (
+        rf"{escape_math(title)}: n = {count_units(int(n), unit)}, $\epsilon$ = {format_eps(eps)}, "
+        rf"$\delta$ = {delta:g}"
+    )
