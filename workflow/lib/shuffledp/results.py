@@ -337,8 +337,8 @@ class BoundsResult(dict[str, float], Result):
 class PredictedError:
     """Predicted error of an unbiased estimate of the histogram.
 
-    ``cell_sd_users`` is the standard deviation of a cell's number of users, and ``tv_distance`` the
-    expected total variation distance of the estimated and the true shares.
+    ``cell_sd_users`` is the largest standard deviation of a cell's estimated number of users, and
+    ``tv_distance`` the expected total variation distance of estimated and true shares.
     """
 
     cell_sd_users: float

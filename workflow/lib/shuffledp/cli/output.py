@@ -66,7 +66,7 @@ _DIRECTIONS: Final[Mapping[str, str]] = {
 
 
 def _rounding(name: str, row: Row) -> str:
-    """Return the direction in which a column is rounded; that of a lower bound is down.
+    """Return the direction in which a column is rounded, which is down for a lower bound.
 
     Raises
     ------
@@ -221,7 +221,7 @@ def _print_wrapped(text: str) -> None:
 
 
 def _print_table(rows: Sequence[dict[str, str]], width: int) -> None:
-    """Print one line per row; if that is too wide, print values common to all rows once, before.
+    """Print one line per row; if that is too wide, print the values common to all rows first.
 
     If the other columns are still too wide, print each row as a block with one line per column.
     """

@@ -90,7 +90,7 @@ def draw_checkins(
     unit
         Unit of the guarantee: ``one check-in`` or ``one user``.
     dots
-        Whether to draw a dot for each check-in, beside the counts per cell.
+        Whether to draw a dot for each check-in, next to the counts per cell.
     files
         Files of the grid and, if there are any, of a base map and an outline.
     """
@@ -115,7 +115,7 @@ def draw_estimates(
     releases, samples
         Parquet files of the estimates and of the true counts.
     title, unit, files
-        As in `draw_checkins`.
+        See `draw_checkins`.
     calibration, target_delta
         Selection of releases, as in `shuffledp.pipeline.selection.calibrated`.
     """

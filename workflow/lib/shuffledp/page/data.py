@@ -70,7 +70,7 @@ _LIBRARIES: Final = ("snakemake", "numpy", "scipy", "pandas", "geopandas", "pyar
 
 
 def columns(table: pd.DataFrame, digits: int = _DIGITS) -> dict[str, list[Any]]:
-    """Return the columns of a table as lists of numbers with `digits` digits, None if missing."""
+    """Return the columns of a table as lists, with `digits` digits; None if not a finite number."""
     return {str(name): [_round(value, digits) for value in table[name].tolist()] for name in table}
 
 

@@ -91,7 +91,7 @@ def rings_of(cells: gpd.GeoSeries) -> list[list[list[float]]]:
 
 
 def _rounded(values: pd.Series) -> list[float]:
-    """Round numbers of records so that one decimal of twice a number remains right."""
+    """Round numbers of records so finely that twice a number is right to one decimal."""
     return [round(x, 2) if abs(x) >= 10.0 else float(f"{x:.4g}") for x in values.tolist()]
 
 
