@@ -20,7 +20,7 @@ from shuffledp.papers import paper_a
 from shuffledp.papers.answers import (
     COLUMNS,
     COMPATIBLE,
-    NOT,
+    NOT_REPRODUCED,
     NOT_TRIED,
     PRINTED_ONLY,
     REPRODUCED,
@@ -188,9 +188,9 @@ def test_a_verdict_follows_from_the_values(published):
     right, wrong = Decimal("1.264E-28"), Decimal("2E-3")
     assert Answer(as_printed=right, correct=wrong).verdict(row) == PRINTED_ONLY
     assert Answer(as_printed=wrong, correct=right).verdict(row) == REPRODUCED
-    assert Answer(as_printed=wrong, correct=wrong).verdict(row) == NOT
+    assert Answer(as_printed=wrong, correct=wrong).verdict(row) == NOT_REPRODUCED
     assert Answer(as_printed=right, percentile=50.0, plausible=True).verdict(row) == COMPATIBLE
-    assert Answer(as_printed=right, percentile=99.9).verdict(row) == NOT
+    assert Answer(as_printed=right, percentile=99.9).verdict(row) == NOT_REPRODUCED
     assert Answer(note="out of scope").verdict(row) == NOT_TRIED
 
 
@@ -209,7 +209,7 @@ def test_all_numbers_have_their_expected_verdicts(values):
 
 def test_only_the_known_cells_of_paper_a_are_missed(values):
     own = values[(values["paper"] == "A") & (values["bound"] == "proposed")]
-    missed = own.loc[own["verdict"] == NOT, ["table", "n", "k", "eps0", "eps"]]
+    missed = own.loc[own["verdict"] == NOT_REPRODUCED, ["table", "n", "k", "eps0", "eps"]]
     assert set(missed.itertuples(index=False, name=None)) == MISSED
     zeros = own[own["published"] == "0"]
     assert set(zeros["verdict"]) == {REPRODUCED}
@@ -352,7 +352,7 @@ def test_random_numbers_depend_on_the_seed_alone(published, histograms):
 
 
 def test_the_column_that_is_rejected_has_too_small_values_only(values):
-    rejected = values[(values["table"] == "VI") & (values["verdict"] == NOT)]
+    rejected = values[(values["table"] == "VI") & (values["verdict"] == NOT_REPRODUCED)]
     assert set(rejected["mechanism"]) == {"gaussian"}
     assert set(rejected["region"]) == {"paris"}
     assert (rejected["published"].map(float) < rejected["as_printed"].map(float)).all()
@@ -374,7 +374,7 @@ def test_checkins_are_counted_on_the_step_grids(histograms):
 def test_the_summary_lists_all_numbers_that_are_not_reproduced(values):
     text = summary(values, {"A, figure 1": ["paper_a.figure-1"]})
     section = text.partition("## Not reproduced")[2].partition("##")[0]
-    assert section.count("\n| ") - 2 == (values["verdict"] == NOT).sum() == 13
+    assert section.count("\n| ") - 2 == (values["verdict"] == NOT_REPRODUCED).sum() == 13
     assert "| all | 173 | 29 | 75 | 52 | 13 | 4 |" in text
     assert (
         "The 29 reproduced numbers are 27 printed zeros, where eps >= eps0, and 2 more: check-ins"

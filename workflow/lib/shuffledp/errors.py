@@ -14,24 +14,24 @@ class InputError(ValueError):
     """
 
 
-# The longest word of a message, and the longest message: a list of all mechanisms or bounds fits.
-MAX_WORD, MAX_MESSAGE = 120, 1_000
+# In characters; a message that lists all mechanisms or bounds is shorter.
+MAX_WORD_LENGTH, MAX_MESSAGE_LENGTH = 120, 1_000
 
 
-def shortened(text: str, most: int = MAX_WORD) -> str:
-    """Return the beginning and the end of a long text."""
-    half = (most - 3) // 2
-    return text if len(text) <= most else f"{text[:half]}...{text[-half:]}"
+def shortened(text: str, max_length: int = MAX_WORD_LENGTH) -> str:
+    """Return a text, with an ellipsis in place of its middle if it is too long."""
+    half = (max_length - 3) // 2
+    return text if len(text) <= max_length else f"{text[:half]}...{text[-half:]}"
 
 
 def one_line(message: str) -> str:
-    """Return a message of readable length without characters that move a terminal's cursor."""
+    """Return a message as one line of limited length, with unprintable characters escaped."""
     words = (shortened(word) for word in message.split())
-    line = shortened(" ".join(words), MAX_MESSAGE)
+    line = shortened(" ".join(words), MAX_MESSAGE_LENGTH)
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
 
 
-# Messages of the dynamic loader, of threads and of C++, which do not raise MemoryError.
+# Parts of the messages of the dynamic loader, threads and C++, which do not raise MemoryError.
 _MEMORY_MESSAGES: Final = (
     "failed to map segment",
     "cannot allocate memory",
@@ -41,10 +41,10 @@ _MEMORY_MESSAGES: Final = (
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an error, or one that led to it, means that memory is exhausted.
+    """Return whether an error, or an error that caused it, means that memory is exhausted.
 
-    NumPy and Arrow raise a `MemoryError`. Loading a library or starting a thread may also fail for
-    lack of memory; only the message of such an error reveals it.
+    NumPy and Arrow raise a `MemoryError`. If loading a library or starting a thread fails for lack
+    of memory, only the message of the error says so.
     """
     cause: BaseException | None = error
     while cause is not None:
@@ -61,9 +61,9 @@ def is_out_of_memory(error: BaseException) -> bool:
     return False
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return the end of a message that suggests a known word similar to an unknown one, if any."""
+def did_you_mean(word: str, accepted: Iterable[str]) -> str:
+    """Return a clause that suggests the accepted word most similar to a wrong one, if any."""
     import difflib
 
-    close = difflib.get_close_matches(word, list(known), n=1)
+    close = difflib.get_close_matches(word, list(accepted), n=1)
     return f"; did you mean {close[0]}?" if close else ""

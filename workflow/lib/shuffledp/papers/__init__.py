@@ -1,5 +1,5 @@
-"""Everything that exists only because a paper says it.
+"""Bounds of the literature, and the recomputed tables, figures and numbers of papers A to D.
 
-Bounds of the literature, paper D's algorithms and experiments, and the recomputed tables, figures
-and numbers of the four papers. Nothing certified depends on it.
+A is Biswas, Jung and Palamidessi; B Girgis et al.; C Koskela, Heikkilä and Honkela; D Chen, Cao
+and Ge (docs/papers.md). No certified bound depends on this package.
 """

@@ -1,4 +1,4 @@
-"""Figure of every bound on one release of shuffled k-RR, at one setting."""
+"""Compute the figure that compares all bounds on one release of shuffled k-RR in one setting."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -13,17 +13,17 @@ from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import Setting
 from shuffledp.papers.figure_specs import FigureSpec, curve, curves
 
-# eps0 is paper A's, below the limit of 1/2 of Erlingsson et al.; with 1e5 users every closed form
-# improves on local privacy down to delta = 1e-30. No other user holds the target's cell: the worst
-# count for single-bin.
+# eps0 as in paper A, below the limit of 1/2 of Erlingsson et al. With 1e5 users every closed form
+# improves on local privacy down to delta = 1e-30. With count = 0 no other user holds the target's
+# cell, the worst case of single-bin.
 SETTING: Final = Setting(n=100_000, k=16, eps0=0.49, count=0)
-# Denser where eps approaches 0, where curves bend on a logarithmic axis.
+# Denser at large delta: eps approaches 0 there, and curves bend on a logarithmic axis.
 LOG10_DELTAS: Final = -np.append(np.arange(2.0, 6.0, 0.25), np.linspace(6.0, 30.0, 17))
 EPS_POINTS: Final = np.geomspace(1e-4, 0.4, 15)
 
 
 def _epsilon(bound: Bound, log10_delta: float) -> float:
-    """Return eps, or NaN where the bound does not apply."""
+    """Return eps at a delta, or NaN if the bound does not apply there."""
     try:
         return float(bound.curve(SETTING).epsilon(log10_delta * np.log(10.0)).only)
     except NotApplicableError:
@@ -31,9 +31,10 @@ def _epsilon(bound: Bound, log10_delta: float) -> float:
 
 
 def _bound_curve(bound: Bound) -> pd.DataFrame:
+    """Return the curve at `LOG10_DELTAS`, or at `EPS_POINTS` if eps is 0 at all of these."""
     eps = np.array([_epsilon(bound, log10_delta) for log10_delta in LOG10_DELTAS])
     if np.any(eps > 0.0):
-        # A logarithmic axis cannot show eps = 0, and eps0 holds without any bound.
+        # A logarithmic axis cannot show eps = 0, and eps = eps0 holds without any bound.
         eps = np.where((eps > 0.0) & (eps < SETTING.eps0), eps, np.nan)
         return curve("", bound.name, bound.kind, eps, LOG10_DELTAS)
     log_delta = np.asarray(bound.curve(SETTING).log_delta(EPS_POINTS).only)
@@ -71,9 +72,10 @@ FIGURES: Final[Mapping[str, FigureSpec]] = MappingProxyType(
                 "between the certified bounds, `lower` and `upper`: a band thinner than the line. "
                 "Upper bounds hold for every data set; `clones`, `renyi` and the bounds called "
                 "generic hold for every local randomiser and cannot be tight for 16 cells; "
-                "`strong-adversary` is exact against somebody who knows far more. Lower bounds "
-                "and approximate curves are no guarantee. `single-bin` looks at one count only, "
-                "at the worst number of users in its cell, none. `single-bin-as-printed`, the "
+                "`strong-adversary` is exact against an adversary who knows far more. Lower "
+                "bounds and approximate curves are no guarantee. `single-bin` is the divergence "
+                "of one cell's count if no other user is in that cell, the worst case. "
+                "`single-bin-as-printed`, the "
                 "theorem of Biswas, Jung and Palamidessi with its misprint, is off the plot, "
                 "thousands of orders of magnitude below the truth. `fourier` ends at its floor; "
                 "bounds begin where their eps is above 0 and end at eps0."

@@ -1,4 +1,4 @@
-"""Printed numbers of the papers, recomputed values, and the verdict on each number."""
+"""Read the papers' printed numbers, and compare recomputed values with them digit by digit."""
 
 import csv
 from dataclasses import dataclass, fields
@@ -17,10 +17,10 @@ from typing import Final
 
 from shuffledp.errors import InputError
 
-_DIGITS = Context(prec=50)
-# Tables that truncate digits; all others round them.
+_PRECISION = Context(prec=50)
+# Paper and table whose numbers are truncated to significant digits; all others are rounded.
 _TRUNCATED_TABLES: Final = frozenset({("A", "II")})
-_TRUNCATED_DIGITS: Final = 3  # the one fourth digit that is printed is a trailing 0
+_TRUNCATED_DIGITS: Final = 3  # the only printed fourth digit is a trailing 0
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Published:
     paper, table
         Letter of the paper as in docs/accounting.md; its table, figure or section.
     quantity, bound, mechanism, region
-        Quantity, the bound or mechanism that gives it, and the city.
+        What the number measures, the bound or mechanism that yields it, and the city.
     n, k, eps0, eps, x0, rounds, delta
         Parameters; ``x0`` is the paper's number for a cell.
     published
@@ -63,8 +63,8 @@ class Published:
         """Return whether a value agrees with the printed number.
 
         The value is rounded to the printed digits; for paper A's Table II it is truncated to at
-        most three. A quantity "(at least)" is met by any larger value. A printed 0 agrees with
-        exactly 0 only.
+        most three. If the quantity is marked "(at least)", all larger values agree too. A printed
+        0 agrees only with exactly 0.
         """
         target = self.value
         if "(at least)" in self.quantity:
@@ -76,7 +76,7 @@ class Published:
             exponent = max(exponent, target.adjusted() + 1 - _TRUNCATED_DIGITS)
             rounding = ROUND_DOWN
         place = Decimal((0, (1,), exponent))
-        return (value / place).quantize(Decimal(1), rounding, _DIGITS) * place == target
+        return (value / place).quantize(Decimal(1), rounding, _PRECISION) * place == target
 
 
 COLUMNS = tuple(field.name for field in fields(Published))
@@ -126,8 +126,8 @@ def _row(source: Path, line: int, cells: list[str]) -> Published:
 
 
 def from_log(log_value: float) -> Decimal:
-    """Return exp(log_value) without underflow; 0 for -inf."""
-    return Decimal(log_value).exp(_DIGITS) if log_value > float("-inf") else Decimal(0)
+    """Return exp(log_value) as a decimal number, which does not underflow; 0 for -inf."""
+    return Decimal(log_value).exp(_PRECISION) if log_value > float("-inf") else Decimal(0)
 
 
 def relative_difference(value: Decimal, printed: str) -> Decimal | None:
@@ -135,15 +135,15 @@ def relative_difference(value: Decimal, printed: str) -> Decimal | None:
     target = Decimal(printed)
     if not target:
         return None if value else Decimal(0)
-    return abs(_DIGITS.divide(value, target) - 1)
+    return abs(_PRECISION.divide(value, target) - 1)
 
 
 REPRODUCED: Final = "reproduced"
 PRINTED_ONLY: Final = "reproduced by the printed formula only"
 COMPATIBLE: Final = "compatible with random repetitions"
-NOT: Final = "not reproduced"
+NOT_REPRODUCED: Final = "not reproduced"
 NOT_TRIED: Final = "not tried"
-VERDICTS: Final = (REPRODUCED, PRINTED_ONLY, COMPATIBLE, NOT, NOT_TRIED)
+VERDICTS: Final = (REPRODUCED, PRINTED_ONLY, COMPATIBLE, NOT_REPRODUCED, NOT_TRIED)
 
 
 @dataclass(frozen=True)
@@ -155,15 +155,15 @@ class Answer:
     as_printed
         Value by the paper's own formula; for a random quantity, the median of the repetitions.
     single_bin, lower, upper
-        For a delta of paper A: the divergence that the paper means, computed correctly, and the
-        certified ends for the whole histogram.
+        For a delta of paper A: the divergence of one cell's count, which the paper bounds, computed
+        correctly, and certified bounds for the whole histogram.
     correct
         Correct value for the stated parameters.
     recovered
-        Parameters that the paper does not state, marked ``(recovered)``, ``(assumed)`` or
-        ``unknown``.
+        Parameters that the paper does not state, marked ``(recovered)`` if the printed digits
+        follow from them, ``(assumed)`` or ``unknown``.
     percentile
-        Percentile of the printed value among the repetitions; ties count half.
+        Percentile of the printed value among the repetitions of a random quantity; ties count half.
     plausible
         Whether a random quantity meets its criterion (`shuffledp.papers.paper_a`).
     note
@@ -183,14 +183,14 @@ class Answer:
     def verdict(self, printed: Published) -> str:
         """Return the verdict, one of `VERDICTS`."""
         if self.percentile is not None:
-            return COMPATIBLE if self.plausible else NOT
+            return COMPATIBLE if self.plausible else NOT_REPRODUCED
         for value, verdict in ((self.correct, REPRODUCED), (self.as_printed, PRINTED_ONLY)):
             if value is not None and printed.agrees(value):
                 return verdict
-        return NOT_TRIED if self.as_printed is None else NOT
+        return NOT_TRIED if self.as_printed is None else NOT_REPRODUCED
 
     def row(self, printed: Published) -> dict[str, str]:
-        """Return the columns that follow those of the printed number, as text."""
+        """Return the recomputed values as columns of text, to follow those of `Published`."""
         differences = {
             f"relative_difference_{name}": ""
             if value is None
@@ -214,7 +214,7 @@ class Answer:
 
 
 def _text(value: Decimal | None, rounding: str = ROUND_HALF_EVEN) -> str:
-    """Return six significant digits; integers below 1e9 are written in full."""
+    """Return a value with six significant digits, or an integer below 1e9 in full."""
     if value is None:
         return ""
     if value == value.to_integral_value() and abs(value) < 10**9:

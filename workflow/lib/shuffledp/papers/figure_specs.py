@@ -1,4 +1,7 @@
-"""Specifications of recomputed figures: tables of curves and the text shown with them."""
+"""Describe the recomputed figures: tables of curves, and the text shown with them.
+
+A profile is a privacy curve, delta as a function of eps; functions return its natural log.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
@@ -13,7 +16,7 @@ from shuffledp.numerics.arrays import Floats
 
 Kind = Literal["exact", "upper", "lower", "approximate", "as printed"]
 KINDS: tuple[Kind, ...] = ("exact", "upper", "lower", "approximate", "as printed")
-# How a guarantee may be drawn between two points, where nothing was computed.
+# How a guarantee may be drawn between two computed points; see `FigureText.between`.
 Between = Literal["points", "next", "delta over eps", "eps over delta"]
 COLUMNS = ("panel", "curve", "kind", "x", "y")
 
@@ -33,9 +36,9 @@ class FigureText:
     x_scale, y_scale
         ``log`` or ``linear``.
     between
-        Statement that a guarantee makes between its points. ``points``: nothing. ``next``: up to
-        each point the value at that point, for a y that does not decrease with x. ``delta over
-        eps`` and ``eps over delta``: what holds for every privacy profile.
+        What a guarantee proves between its points. ``points``: nothing. ``next``: the y of a point
+        also holds for every x down to the previous point. ``delta over eps`` and ``eps over
+        delta``: what holds for every profile.
     """
 
     title: str
@@ -48,7 +51,7 @@ class FigureText:
 
     @staticmethod
     def read(metadata: Mapping[str, Any]) -> "FigureText":
-        """Read the text from the metadata of a table of curves; other keys are ignored."""
+        """Return the text in the metadata of a table of curves; other keys are ignored."""
         return FigureText(**{field.name: metadata[field.name] for field in fields(FigureText)})
 
     def metadata(self) -> dict[str, str]:
@@ -96,7 +99,7 @@ def curves(parts: Iterable[pd.DataFrame]) -> pd.DataFrame:
 
 LogDelta = Callable[[float], float]
 
-# The end of a curve need not be exact: every point is computed at the eps that is drawn.
+# The end of a curve need not be exact, because each point is computed at the eps that is drawn.
 _END_REL_TOL: Final = 1e-3
 # Replaces -inf, so that the root finder sees finite values.
 _MIN_LOG_DELTA: Final = -100.0
@@ -104,11 +107,11 @@ _MIN_LOG_DELTA: Final = -100.0
 
 def log_deltas(log_delta: LogDelta, eps: Floats) -> Floats:
     """Return the natural logs of delta on a grid of eps."""
-    return np.array([float(log_delta(float(one))) for one in eps])
+    return np.array([float(log_delta(float(e))) for e in eps])
 
 
-def end_of_profile(log_delta: LogDelta, delta: float, largest: float) -> float:
-    """Return the eps in ``[0, largest]`` at which a profile reaches ``delta``, to 0.1 %.
+def end_of_profile(log_delta: LogDelta, delta: float, max_eps: float) -> float:
+    """Return the eps in ``[0, max_eps]`` at which a profile falls to ``delta``, to 0.1 %.
 
     Parameters
     ----------
@@ -116,9 +119,9 @@ def end_of_profile(log_delta: LogDelta, delta: float, largest: float) -> float:
         Natural log of delta as a function of eps, non-increasing.
     delta
         Positive.
-    largest
-        Largest eps; returned if delta is not reached there. If the profile is below delta
-        already at eps = 0, the result is 0.
+    max_eps
+        Returned if the profile is still above delta there. If it is at most delta at eps = 0, the
+        result is 0.
     """
 
     def excess(eps: float) -> float:
@@ -126,19 +129,19 @@ def end_of_profile(log_delta: LogDelta, delta: float, largest: float) -> float:
 
     if excess(0.0) <= 0.0:
         return 0.0
-    if excess(largest) >= 0.0:
-        return largest
-    return float(brentq(excess, 0.0, largest, xtol=1e-9, rtol=_END_REL_TOL))
+    if excess(max_eps) >= 0.0:
+        return max_eps
+    return float(brentq(excess, 0.0, max_eps, xtol=1e-9, rtol=_END_REL_TOL))
 
 
 def eps_grid(
-    log_delta: LogDelta, deltas: tuple[float, float], largest: float, points: int
+    log_delta: LogDelta, deltas: tuple[float, float], max_eps: float, points: int
 ) -> Floats:
     """Return equally spaced eps over the part of a profile with delta in a range.
 
     Parameters
     ----------
-    log_delta, largest
+    log_delta, max_eps
         See `end_of_profile`.
     deltas
         Smallest and largest delta, positive.
@@ -149,14 +152,14 @@ def eps_grid(
     -------
     Increasing, shape ``(points,)``.
     """
-    smallest, greatest = (end_of_profile(log_delta, delta, largest) for delta in deltas)
-    return np.asarray(np.linspace(greatest, smallest, points))
+    last, first = (end_of_profile(log_delta, delta, max_eps) for delta in deltas)
+    return np.asarray(np.linspace(first, last, points))
 
 
 def eps_over_delta(
     panel: str, name: str, kind: Kind, log_delta: LogDelta, eps: Floats
 ) -> pd.DataFrame:
-    """Return a profile as a curve of eps (y) over delta (x); no point is interpolated.
+    """Return a profile as a curve of eps (y) over delta (x), with a computed point at each eps.
 
     Parameters
     ----------
@@ -171,7 +174,7 @@ def eps_over_delta(
 
 
 def delta_over_eps(
-    panel: str, name: str, kind: Kind, log_delta: LogDelta, eps: Floats, smallest: float
+    panel: str, name: str, kind: Kind, log_delta: LogDelta, eps: Floats, min_delta: float
 ) -> pd.DataFrame:
     """Return a profile as a curve of delta (y) over eps (x).
 
@@ -179,8 +182,8 @@ def delta_over_eps(
     ----------
     panel, name, kind, log_delta, eps
         See `eps_over_delta`.
-    smallest
-        Points with a delta below it are omitted.
+    min_delta
+        Points with a smaller delta are omitted.
     """
     delta = np.exp(log_deltas(log_delta, eps))
-    return curve(panel, name, kind, eps, np.where(delta >= smallest, delta, np.nan))
+    return curve(panel, name, kind, eps, np.where(delta >= min_delta, delta, np.nan))

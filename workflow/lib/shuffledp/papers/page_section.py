@@ -1,4 +1,4 @@
-"""Data of the page about the papers: a table of their numbers, and the errata."""
+"""Collect the papers' numbers and errata for the page about the reproduction."""
 
 import re
 from html import escape
@@ -14,7 +14,7 @@ COLUMNS: Final = [
     "delta", "published", "as_printed", "lower", "upper", "correct", "verdict", "note",
 ]  # fmt: skip
 _ENTRY: Final = re.compile(r"^### (?P<name>[A-Z]\d+)\. (?P<title>.*)$", re.MULTILINE)
-# Errata that explain a number, by paper, table and bound (None for all bounds).
+# Errata that explain a number, by paper, table and bound (None for all other bounds).
 _EXPLANATIONS: Final = {
     ("A", "II", "proposed"): ["A1", "A2", "A3"],
     ("A", "II", None): ["A4"],
@@ -34,7 +34,7 @@ _EXPLANATIONS: Final = {
 
 
 def reproduction_data(values: Path, errata: Path) -> dict[str, Any]:
-    """Return the papers' numbers and the errata for the page.
+    """Return the papers' numbers, each with the errata that explain it, and all errata.
 
     Parameters
     ----------
@@ -45,10 +45,10 @@ def reproduction_data(values: Path, errata: Path) -> dict[str, Any]:
     """
     table = pd.read_csv(values)
     entries = _entries(errata.read_text(encoding="utf-8"))
-    known = {entry["name"] for entry in entries}
+    names = {entry["name"] for entry in entries}
     rows = [
         {name: None if pd.isna(value) else value for name, value in row.items()}
-        | {"errata": [name for name in _explanations(row) if name in known]}
+        | {"errata": [name for name in _explanations(row) if name in names]}
         for row in table[COLUMNS].to_dict("records")
     ]
     counts = table["verdict"].value_counts()
@@ -63,8 +63,8 @@ def reproduction_data(values: Path, errata: Path) -> dict[str, Any]:
 
 def _explanations(row: dict[Any, Any]) -> list[str]:
     paper, table = row["paper"], row["table"]
-    of_bound = _EXPLANATIONS.get((paper, table, row["bound"]))
-    return of_bound or _EXPLANATIONS.get((paper, table, None), [])
+    for_bound = _EXPLANATIONS.get((paper, table, row["bound"]))
+    return for_bound or _EXPLANATIONS.get((paper, table, None), [])
 
 
 def _entries(text: str) -> list[dict[str, str]]:
@@ -89,12 +89,12 @@ def as_html(markdown: str) -> str:
             parts.append(f"<pre>{escape(part.strip())}</pre>")
         else:
             paragraphs = re.split(r"\n\s*\n", part.strip())
-            parts += [f"<p>{_inline(one)}</p>" for one in paragraphs if one]
+            parts += [f"<p>{_inline(text)}</p>" for text in paragraphs if text]
     return "".join(parts)
 
 
 def _inline(text: str) -> str:
-    """Convert code spans, bold text and links; code spans first, because they stay as they are."""
+    """Convert code spans, bold text and links; nothing is converted inside code spans."""
     pieces = re.split(r"`([^`]+)`", text)
     for number, piece in enumerate(pieces):
         html = escape(piece)

@@ -1,6 +1,6 @@
-"""All recomputed numbers and figures of the papers, and the summary of a reproduction.
+"""Recompute every printed number of papers A to D, and summarise how the values compare.
 
-The tables are written to results/reproduction/values.csv and summary.md.
+The rules write the results to results/reproduction/values.csv and summary.md.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,12 +15,19 @@ import pyarrow.parquet as pq
 
 from shuffledp.numerics.arrays import Integers
 from shuffledp.papers import all_bounds, paper_a, paper_b, paper_c
-from shuffledp.papers.answers import NOT, NOT_TRIED, REPRODUCED, VERDICTS, Answer, Published
+from shuffledp.papers.answers import (
+    NOT_REPRODUCED,
+    NOT_TRIED,
+    REPRODUCED,
+    VERDICTS,
+    Answer,
+    Published,
+)
 from shuffledp.papers.figure_specs import FigureSpec
 from shuffledp.papers.paper_d import curves
 from shuffledp.pipeline.tables import CHECKED, reading
 
-# Figures given by a table of curves, by the prefix of their file names.
+# Figures that are drawn from a table of curves, by the prefix of their file names.
 FIGURES: Final[Mapping[str, Mapping[str, FigureSpec]]] = MappingProxyType(
     {
         "paper_b": paper_b.FIGURES,
@@ -48,23 +55,24 @@ def answers(
     seed: int,
     repetitions: int = paper_a.REPETITIONS,
 ) -> list[tuple[Published, Answer]]:
-    """Recompute printed numbers and return them with their answers, in the given order.
+    """Recompute printed numbers, and return each with its recomputed values, in the same order.
 
     Parameters
     ----------
     published
         Rows of any of the papers' tables.
     histograms
-        Check-ins by region, shape ``(rows, columns)`` from the south-west, on paper A's grids.
+        Check-ins per cell of paper A's grids by region, shape ``(rows, columns)`` from the
+        south-west.
     seed, repetitions
-        Seed of the random streams; repetitions of each random quantity.
+        Seed of the random streams; number of simulations of each random quantity.
 
     Raises
     ------
     ValueError
         If a row belongs to an unknown table.
     """
-    single: dict[tuple[str, str], Callable[[Published], Answer]] = {
+    recompute: dict[tuple[str, str], Callable[[Published], Answer]] = {
         ("A", "II"): paper_a.table_ii,
         ("A", "V-C2 text"): lambda r: paper_a.text_distance(r, seed, repetitions),
         ("A", "V-D text"): lambda r: paper_a.checkins(r, histograms),
@@ -77,20 +85,20 @@ def answers(
         ("D", "text 4.1"): curves.accuracy,
         **{("A", f"IV{part}"): paper_a.table_iv for part in "abc"},
     }
-    # The columns of these two tables are tested as a whole.
+    # A column of Table V or VI is tested as a whole, so these rows are recomputed together.
     table_v, table_vi = ([row for row in published if row.table == name] for name in ("V", "VI"))
     results = dict(paper_a.table_v(table_v, seed, repetitions))
     results |= paper_a.table_vi(table_vi, histograms, seed, repetitions)
     for row in published:
         if row not in results:
-            if (row.paper, row.table) not in single:
+            if (row.paper, row.table) not in recompute:
                 raise ValueError(f"unknown table {row.table!r} of paper {row.paper}")
-            results[row] = single[row.paper, row.table](row)
+            results[row] = recompute[row.paper, row.table](row)
     return [(row, results[row]) for row in published]
 
 
 def values_table(results: Sequence[tuple[Published, Answer]]) -> pd.DataFrame:
-    """Return one row per printed number; all columns are text.
+    """Return a table with one row per printed number and only text columns.
 
     The columns are those of `Published` and, after the parameters: ``recovered``, ``published``,
     ``as_printed``, ``single_bin``, ``lower``, ``upper``, ``correct`` (see `Answer`),
@@ -113,7 +121,7 @@ _PAPERS: Final = (
     "Heikkilä and Honkela; D Chen, Cao and Ge."
 )
 _PARAMETERS: Final = ("bound", "mechanism", "region", "n", "k", "eps0", "eps", "x0")
-_VERDICTS: Final = (
+_VERDICT_LEGEND: Final = (
     "`values.csv` has every number with its parameters, values and a note. Digits are compared "
     "after rounding, for A's Table II after truncation; a number printed as a minimum is met by "
     "any larger value. *By the printed formula only*: the digits follow from the paper's formula, "
@@ -138,9 +146,10 @@ def summary(values: pd.DataFrame, figures: Mapping[str, Sequence[str]]) -> str:
     """
     rows: list[Row] = list(values.to_dict("records"))
     lines = [
-        *("# The papers' numbers, recomputed", "", _PAPERS, "", *_counts(values), _VERDICTS, ""),
+        *("# The papers' numbers, recomputed", "", _PAPERS, ""),
+        *(*_counts(values), _VERDICT_LEGEND, ""),
         *(_reproduced(rows), ""),
-        *("## Not reproduced", "", *_with_verdict(rows, NOT)),
+        *("## Not reproduced", "", *_with_verdict(rows, NOT_REPRODUCED)),
         *("## Not tried", "", *_with_verdict(rows, NOT_TRIED)),
         *("## Furthest on the unsafe side", "", *_unsafe(rows)),
         *("## Figures", "", *_figures(figures), _NOT_DRAWN, ""),
@@ -149,14 +158,14 @@ def summary(values: pd.DataFrame, figures: Mapping[str, Sequence[str]]) -> str:
 
 
 def verdict_counts(values: pd.DataFrame) -> pd.DataFrame:
-    """Return the number of rows by paper and table (index, in order) and verdict (columns)."""
+    """Return how many rows of each paper's table (index, in order) have each verdict (columns)."""
     keys = [values["paper"], values["table"]]
     counts = pd.crosstab(keys, values["verdict"]).reindex(columns=list(VERDICTS), fill_value=0)
     return counts.reindex(pd.MultiIndex.from_frame(values[["paper", "table"]].drop_duplicates()))
 
 
 def orders_too_small(row: Row) -> float:
-    """Return by how many powers of ten a printed delta is too small; 0 for other quantities."""
+    """Return log10 of correct over printed delta; 0 for other quantities and deltas of 0."""
     if row["quantity"] != "delta" or not row["correct"]:
         return 0.0
     printed, correct = Decimal(row["published"]), Decimal(row["correct"])
@@ -182,7 +191,7 @@ def _counts(values: pd.DataFrame) -> list[str]:
 
 
 def _reproduced(rows: Iterable[Row]) -> str:
-    """Return a sentence on the reproduced numbers: the count of zeros, and the others by name."""
+    """Return a sentence that counts the reproduced zeros and names the other numbers."""
     reproduced = [row for row in rows if row["verdict"] == REPRODUCED]
     others = [row for row in reproduced if Decimal(row["published"])]
     names = "; ".join(f"{row['quantity']} ({row['paper']}, {row['table']})" for row in others)
@@ -202,6 +211,7 @@ def _with_verdict(rows: Iterable[Row], verdict: str) -> list[str]:
 
 
 def _unsafe(rows: Iterable[Row]) -> list[str]:
+    """Return a table of the printed deltas that are furthest below the correct ones."""
     worst = sorted(rows, key=orders_too_small, reverse=True)[:_MAX_UNSAFE_ROWS]
     return _table(
         [
