@@ -11,7 +11,7 @@ from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.pipeline.selection import calibrated
 from shuffledp.pipeline.tables import CERTAINTY
 from shuffledp.studies.cell_confidence import confidence_tables
-from shuffledp.studies.releases import swept
+from shuffledp.studies.releases import release_sweep
 from shuffledp.studies.sweeps import BudgetSweep
 from waiting import run_python
 
@@ -23,7 +23,7 @@ PLACE = {"region": "town", "grid": "3x4"}
 
 def released(mechanisms, repetitions, samples=None):
     sweep = BudgetSweep(3.0, [], TARGET)
-    parts = swept(samples or {N: COUNTS}, sweep, repetitions, mechanisms, seed=7, **PLACE)
+    parts = release_sweep(samples or {N: COUNTS}, sweep, repetitions, mechanisms, seed=7, **PLACE)
     return pd.concat([releases for releases, _ in parts], ignore_index=True)
 
 

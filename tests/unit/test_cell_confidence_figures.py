@@ -19,7 +19,7 @@ from shuffledp.mechanisms.catalogue import get_estimator
 from shuffledp.pipeline.selection import calibrated
 from shuffledp.pipeline.tables import CERTAINTY, write_table
 from shuffledp.studies.cell_confidence import confidence_tables
-from shuffledp.studies.releases import swept
+from shuffledp.studies.releases import release_sweep
 from shuffledp.studies.sweeps import BudgetSweep
 
 COUNTS = np.array([0, 3, 50, 7, 90, 1, 0, 120, 60, 33, 25, 11])
@@ -32,7 +32,7 @@ MECHANISMS = ["gaussian", "krr"]
 def table():
     samples = {200: COUNTS // 2 + np.eye(12, dtype=int)[0] * 4, 400: COUNTS}
     place = {"region": "town", "grid": "3x4"}
-    parts = swept(samples, BudgetSweep(4.0, [], TARGET), 1, MECHANISMS, seed=7, **place)
+    parts = release_sweep(samples, BudgetSweep(4.0, [], TARGET), 1, MECHANISMS, seed=7, **place)
     releases_of_all = pd.concat([releases for releases, _ in parts], ignore_index=True)
     return pd.concat(
         confidence_tables(calibrated(releases_of_all, "matched", TARGET), samples, **place),

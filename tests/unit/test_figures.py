@@ -35,7 +35,7 @@ from shuffledp.pipeline.tables import RELEASES, SAMPLES, write_table
 from shuffledp.studies.comparison import comparison_summary
 from shuffledp.studies.individual import individual_summary, own_delta_summary
 from shuffledp.studies.privacy import privacy_curves
-from shuffledp.studies.releases import swept
+from shuffledp.studies.releases import release_sweep
 from shuffledp.studies.samples import sample_table
 from shuffledp.studies.sweeps import BudgetSweep
 from waiting import run_python
@@ -55,7 +55,9 @@ def released(mechanisms):
     parts = [
         part
         for eps0 in BUDGETS
-        for part in swept(SAMPLES_BY_SIZE, BudgetSweep(eps0, EPS, TARGET), 5, mechanisms, **NAMES)
+        for part in release_sweep(
+            SAMPLES_BY_SIZE, BudgetSweep(eps0, EPS, TARGET), 5, mechanisms, **NAMES
+        )
     ]
     releases, utility = (pd.concat(each, ignore_index=True) for each in zip(*parts, strict=True))
     return releases, utility

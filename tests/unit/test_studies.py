@@ -23,7 +23,7 @@ from shuffledp.pipeline.tables import (
 from shuffledp.studies.comparison import COLUMNS, comparison_summary, findings
 from shuffledp.studies.individual import individual_summary, own_delta_summary
 from shuffledp.studies.privacy import other_counts, privacy_curves, privacy_table
-from shuffledp.studies.releases import swept
+from shuffledp.studies.releases import release_sweep
 from shuffledp.studies.samples import read_samples, sample_sizes, sample_table
 from shuffledp.studies.sweeps import BudgetSweep, matched_budgets
 
@@ -62,7 +62,7 @@ def releases_and_utility(**changes):
     sweep = BudgetSweep(*(asked.pop(key) for key in ("eps0", "eps", "target_delta")))
     releases, utility = (
         pd.concat(parts, ignore_index=True)
-        for parts in zip(*swept(sweep=sweep, **asked), strict=True)
+        for parts in zip(*release_sweep(sweep=sweep, **asked), strict=True)
     )
     assert sorted(releases.columns) == sorted(RELEASES.names)
     assert sorted(utility.columns) == sorted(UTILITY.names)
@@ -443,7 +443,7 @@ def test_findings_state_the_largest_n_and_the_trend():
         "Ulm, shuffle+INV, raw 1.44 at n = 3,000 (0.99 at 100) 1.50 at n = 2,000",
         "Bonn, shuffle+INV, raw 1.00 at n = 100 (0.90 at 50)",
         "",
-        "The same as a difference of the distances:",
+        "Differences instead of ratios of the distances:",
         "",
         "eps0 = 4 eps0 = 6",
         "Ulm, shuffle+INV, raw 0.0015 at n = 3,000 (-0.0006 at 100) 0.0025 at n = 2,000",

@@ -18,7 +18,7 @@ from shuffledp.mechanisms.target_calibration import (
     read_parameters,
 )
 from shuffledp.pipeline.tables import PROMISES, UTILITY, read_tables, write_csv, write_table
-from shuffledp.studies.releases import swept
+from shuffledp.studies.releases import release_sweep
 from shuffledp.studies.sweeps import TargetSweep, promises_table
 from shuffledp.studies.utility import COLUMNS, target_findings, utility_summary
 
@@ -66,7 +66,7 @@ def releases_and_utility(mechanism, **changes):
     } | changes
     keys = ("eps", "delta", "colluding", "response_rate")
     sweep = TargetSweep(*(asked.pop(key) for key in keys))
-    parts = swept(sweep=sweep, mechanisms=[mechanism], **asked)
+    parts = release_sweep(sweep=sweep, mechanisms=[mechanism], **asked)
     releases, utility = (pd.concat(each, ignore_index=True) for each in zip(*parts, strict=True))
     assert list(utility.columns) and set(utility.columns) == set(UTILITY.names)
     return releases, utility

@@ -44,7 +44,7 @@ def test_a_run_summarises_its_results_at_the_end(whole, tmp_path):
     targets = "results/utility/town.shape.csv"
     units = "results/privacy/town.shape.units.parquet"
     summary = clone.run("--force", table, targets, units, f"{figures}comparison.png").stdout
-    assert summary.index("hide one check-in, not a person") < summary.index(f"From {table}.\n\n")
+    assert summary.index("one check-in, not a person") < summary.index(f"From {table}.\n\n")
     assert "town, eps0 = 1, delta = 1e-06: eps is" in summary
     assert f"From {table}.\n\n" in summary
     assert findings(pd.read_csv(clone.path / table)) in summary

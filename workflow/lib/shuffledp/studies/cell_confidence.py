@@ -1,4 +1,8 @@
-"""Compute errors and standard errors of single cells, and which cells are known to be occupied."""
+"""Compute errors and standard errors of single cells, and mark cells very likely occupied.
+
+A cell is called known if its unbiased estimate exceeds `STANDARD_ERRORS` standard errors: at least
+one user is then very likely in it.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -19,25 +23,25 @@ _CELL_KEYS: Final = ["repetition", "cell"]
 def confidence_tables(
     releases: pd.DataFrame, samples: Mapping[int, Integers], *, region: str, grid: str
 ) -> Iterator[pd.DataFrame]:
-    """Compare every estimate with the true count, and mark cells that are very likely occupied.
+    """Compare every estimate with the true count, and mark known cells.
 
     Parameters
     ----------
     releases
         Columns of `pipeline.tables.RELEASES`: complete releases with their unbiased estimates.
     samples
-        True histograms, users per cell by sample size, shape ``(k,)`` each.
+        True histograms: users per cell by sample size, shape ``(k,)`` each.
     region, grid
         Values of the columns with these names.
 
     Yields
     ------
-    Columns of `pipeline.tables.CERTAINTY`, at most a million rows at a time. Together they have one
-    row for each row of ``releases``, in another order. ``count`` is the true number; ``estimate``,
-    ``error`` (estimate - count) and ``standard_error`` are in records. The standard error is
-    missing for biased estimates: use that of the unbiased estimate of the same release. ``known``
-    is true if the unbiased estimate exceeds `STANDARD_ERRORS` standard errors; all estimates of a
-    release share it. It is true for one in 30 to 44 empty cells.
+    Tables with the columns of `pipeline.tables.CERTAINTY` and at most a million rows. Together they
+    have one row for each row of ``releases``, in another order. ``count`` is the true number;
+    ``estimate``, ``error`` (estimate - count) and ``standard_error`` are in records. Biased
+    estimates have no standard error; use that of the unbiased estimate of the same release, which
+    also decides ``known`` for all estimates of the release. One in 30 to 44 empty cells is wrongly
+    called known.
 
     Raises
     ------
@@ -68,7 +72,7 @@ def confidence_tables(
 def _known(
     releases: pd.DataFrame, positions: Integers, repetitions: Integers, counts: Integers
 ) -> NDArray[np.bool_]:
-    """Return which cells are known, by repetition and cell, for the rows of a release."""
+    """Return which cells are known, in order of repetition and cell, for the rows of a release."""
     unbiased = positions[releases["standard_error"].notna().to_numpy()[positions]]
     rows = (
         releases[[*_CELL_KEYS, "estimate", "standard_error"]].iloc[unbiased].sort_values(_CELL_KEYS)

@@ -1,4 +1,4 @@
-"""Compare the accuracy of mechanisms at equal certified privacy, and recommend one."""
+"""Compare the accuracy of mechanisms at equal certified privacy, the question of paper A."""
 
 from collections.abc import Mapping
 
@@ -67,19 +67,20 @@ def comparison_summary(
     utility_by_region
         Table with the columns of `pipeline.tables.UTILITY`, by the region's title.
     unit_by_region
-        The unit of the guarantee in each region: ``one check-in`` or ``one user``.
+        Unit of the guarantee by region: ``one check-in`` or ``one user``.
     target_delta
         The delta of all mechanisms; eps follows from n and eps0.
     reference_by_region
-        Name of the mechanism with which the others are compared in each region.
+        Name of the mechanism with which the others are compared, by region.
 
     Returns
     -------
-    Columns `COLUMNS`. ``estimate`` is the estimator of the reference to which a series is compared,
-    ``raw`` or ``projected``; ``eps`` is the common eps at the target delta; ``p10`` and
-    ``p90`` are quantiles of the distance over the repetitions; ``ratio`` is the mean distance
-    divided by the reference's, with its standard error (NaN for a single repetition). The noise of
-    the mechanisms is independent, so that the relative variances of the means add.
+    Columns `COLUMNS`, with a row for each estimator of each mechanism (a series), eps0 and n.
+    ``estimate`` is the estimator of the reference to which the series is compared, ``raw`` or
+    ``projected``; ``eps`` is the common eps at the target delta; ``p10`` and ``p90`` are quantiles
+    of the distance over the repetitions; ``ratio`` is the mean distance divided by the reference's,
+    with its standard error (NaN for a single repetition): mechanisms have independent noise, so the
+    relative variances of the two means add up.
 
     Raises
     ------
@@ -96,12 +97,12 @@ def comparison_summary(
 
 
 def findings(summary: pd.DataFrame) -> str:
-    """Return two text tables: ratios of distances to the reference's, and their differences.
+    """Return two tables as text: ratios of distances to the reference's, and their differences.
 
     Each table has a line for each region and series other than the reference, and a column for each
-    eps0 with the value at the largest n and, in brackets, at the smallest. A mean over n would
-    depend on the configured values of n. A difference may shrink while the ratio grows, because all
-    distances fall with n. The text is empty if nothing was compared.
+    eps0 with the value at the largest n and, in brackets, at the smallest. (A mean over n would
+    depend on the configured values of n.) All distances fall with n, so a difference may shrink
+    while the ratio grows. The text is empty if nothing was compared.
     """
     rows = summary[summary["mechanism"] != summary["reference"]].dropna(subset="ratio")
     if rows.empty:
@@ -109,13 +110,13 @@ def findings(summary: pd.DataFrame) -> str:
     distance = rows["tv_distance"]
     rows = rows.assign(difference=distance - distance / rows["ratio"])
     return (
-        f"{_trend_table(rows, 'ratio', '.2f')}\n\nThe same as a difference of the distances:\n\n"
-        f"{_trend_table(rows, 'difference', '.4f')}"
+        f"{_trend_table(rows, 'ratio', '.2f')}\n\nDifferences instead of ratios of the distances:"
+        f"\n\n{_trend_table(rows, 'difference', '.4f')}"
     )
 
 
 def _trend_table(rows: pd.DataFrame, column: str, form: str) -> str:
-    """Return a text table of a column at the largest and, if different, the smallest n."""
+    """Return a column at the largest n and, if different, at the smallest n as a text table."""
     keys = ["region", "mechanism", "estimator", "eps0"]
     series = rows.sort_values("n").groupby(keys, sort=False)[["n", column]]
     ends = pd.concat([series.first(), series.last()], axis="columns")
@@ -142,23 +143,23 @@ def _compare_series(rows: pd.DataFrame, reference: str) -> pd.DataFrame:
     }
     parts = []
     for (mechanism, estimator), numbers in groups.items():
-        like = get_estimator(mechanism, estimator).counterpart
-        base = groups.get((reference, str(like)))
-        if like is None or base is None:
+        counterpart = get_estimator(mechanism, estimator).counterpart
+        base = groups.get((reference, str(counterpart)))
+        if counterpart is None or base is None:
             continue
         part = numbers[["tv_distance", "p10", "p90"]].copy()
         part["ratio"] = numbers["tv_distance"] / base["tv_distance"]
         part["standard_error"] = part["ratio"] * np.hypot(numbers["relative"], base["relative"])
-        if mechanism == reference and estimator == like:
+        if mechanism == reference and estimator == counterpart:
             part[["ratio", "standard_error"]] = 1.0, 0.0
         part["eps"] = eps
         part = part.reset_index()
-        parts.append(part.assign(estimate=like, mechanism=mechanism, estimator=estimator))
+        parts.append(part.assign(estimate=counterpart, mechanism=mechanism, estimator=estimator))
     return pd.concat(parts, ignore_index=True)
 
 
 def _describe(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
-    """Return statistics of the distances of one series over the repetitions."""
+    """Return mean, quantiles and relative standard error of a series' distances."""
     distances = rows.groupby(keys)["tv_distance"]
     mean = distances.mean()
     return pd.DataFrame(

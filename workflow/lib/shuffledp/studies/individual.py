@@ -1,4 +1,4 @@
-"""Compute errors of releases in single cells (individual-specific utility, paper A, V-A)."""
+"""Compute the errors of releases in single cells: paper A's individual-specific utility (V-A)."""
 
 from typing import Final
 
@@ -29,7 +29,8 @@ def individual_cells(k: int, every: int | None) -> range:
     k
         Number of cells.
     every
-        Step between cell numbers, which start at 0 in the south-west; None means k / 20.
+        Step between cells, which are numbered row by row from 0 in the south-west; None means
+        k / 20.
 
     Raises
     ------
@@ -57,15 +58,16 @@ def individual_summary(
     counts
         True histogram, shape ``(k,)``.
     every
-        As for `individual_cells`.
+        See `individual_cells`.
     target_delta
         Delta of the matched mechanisms.
 
     Returns
     -------
     Columns ``n, eps0, calibration, mechanism, estimator, cell, eps, log10_delta, repetitions, mean,
-    p10, p90``. Comparable estimators are next to each other; those that are not at equal privacy
-    come first. With calibration ``none`` the error depends on eps0 alone.
+    p10, p90``; mean and quantiles are over the repetitions. Series that are not at equal privacy
+    come first; comparable estimators are next to each other. With calibration ``none`` the error
+    depends on the privacy parameters only through eps0.
 
     Raises
     ------
@@ -75,17 +77,17 @@ def individual_summary(
     picked = releases[releases["cell"].isin(individual_cells(counts.size, every))]
     truth = (counts / counts.sum())[picked["cell"]]
     rows = picked.assign(error=np.abs(picked["estimate"] - truth))
-    # Delta-hat is for the whole histogram; `own_delta_summary` has a delta for each cell.
+    # Delta-hat is one delta for all cells; `own_delta_summary` has one for each cell instead.
     others = rows[~rows["calibration"].isin(["matched", DELTA_HAT])]
     rows = pd.concat([others, at_target(rows, target_delta)])
     compared = []
     for (calibration, mechanism, estimator), part in rows.groupby(_SERIES, sort=False):
-        like = get_estimator(str(mechanism), str(estimator)).counterpart
-        unequal = calibration not in ("none", "matched")
+        counterpart = get_estimator(str(mechanism), str(estimator)).counterpart
+        equal_privacy = calibration in ("none", "matched")
         # At unequal privacy only the raw estimate is shown.
-        if like is not None and not (unequal and like != "raw"):
-            compared.append((not unequal, like != "raw", part))
-    ordered = sorted(compared, key=lambda each: each[:2])
+        if counterpart == "raw" or (counterpart is not None and equal_privacy):
+            compared.append((equal_privacy, counterpart != "raw", part))
+    ordered = sorted(compared, key=lambda series: series[:2])
     return pd.concat([_describe(part) for *_, part in ordered], ignore_index=True)
 
 
@@ -93,8 +95,8 @@ def own_delta_summary(summary: pd.DataFrame, counts: Integers) -> pd.DataFrame:
     """Return the errors of single cells, each at its own delta (paper A, section V-A).
 
     For each cell x0 the mechanism is calibrated to the eps of the comparison and the delta(x0) that
-    paper A assigns to a user in x0. It is the divergence of that one count, with the misprint
-    corrected and in both directions. It is NOT a guarantee for the histogram.
+    paper A assigns to a user in x0: the divergence of that one count, in the larger of its two
+    directions and with the misprint corrected. It is NOT a guarantee for the histogram.
 
     Parameters
     ----------
@@ -106,14 +108,14 @@ def own_delta_summary(summary: pd.DataFrame, counts: Integers) -> pd.DataFrame:
     Returns
     -------
     The same columns for the raw estimates of the matched mechanisms, with calibration
-    ``own-delta``. The errors are those of a normal law with the estimate's variance; hence
-    ``repetitions`` is 0.
+    ``own-delta``. Errors are not simulated (``repetitions`` is 0): they are the mean and quantiles
+    of the absolute value of a normal variable with the estimate's variance.
     """
     n, shares = int(counts.sum()), counts / counts.sum()
     matched = summary[summary["calibration"] == "matched"]
     eps, eps0 = float(matched["eps"].iloc[0]), float(matched["eps0"].iloc[0])
     setting, cells = Setting(n, counts.size, eps0), np.sort(summary["cell"].unique())
-    # The user in x0 is alone if the cell is empty otherwise.
+    # The other users in x0: all but the target, who is taken to be alone if the cell is empty.
     log_deltas = BOUNDS["single-bin"].log_deltas_over_counts(
         eps, setting, np.maximum(counts[cells] - 1, 0)
     )

@@ -1,4 +1,8 @@
-"""Compute delta by every configured bound (paper A, eq. 10), and eps by the number of people."""
+"""Compute delta by every configured bound (paper A, eq. 10), and eps over the number of users.
+
+The privacy is that of shuffled k-RR: n users in k cells, each with local budget eps0. Some bounds
+depend on the number of other users in the target's cell, which the tables call a count.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -16,13 +20,15 @@ from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import Floats, Integers
 
-# Each count takes up to 0.1 s at n = 1e9, and large histograms have thousands of counts.
+# Each count takes up to 0.1 s at n = 1e9, and large histograms have thousands of distinct counts.
 MAX_COUNTS: Final = 500
 MIN_DELTA: Final = 1e-12  # delta at the end of a curve, unless the target requires a smaller one
 _INITIAL_POINTS: Final = 17
-_MAX_BEND: Final = 0.015 * float(np.log(10.0))  # in log delta; a larger bend is visible
-_MAX_FALL: Final = 1.0  # in log delta, between points of a guarantee, which is drawn as steps
-_MIN_SPACING: Final = 1.0 / 512.0  # share of the axis between neighbouring points
+# In log delta: the largest distance of a curve from the straight line between its points that is
+# not visible, and the largest fall between two points of a guarantee, which is drawn as steps.
+_MAX_BEND: Final = 0.015 * float(np.log(10.0))
+_MAX_FALL: Final = 1.0
+_MIN_SPACING: Final = 1.0 / 512.0  # smallest distance between points, as a share of the axis
 
 SIZES: Final = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
 TARGET_EPS: Final = (0.1, 0.5, 1.0, 2.0)
@@ -31,7 +37,7 @@ _Row = tuple[Setting, float, Bound, float]  # setting, eps, bound, natural log o
 
 
 def other_counts(counts: Integers) -> Integers:
-    """Return up to `MAX_COUNTS` distinct numbers of other users in occupied cells."""
+    """Return the distinct numbers of other users in occupied cells, thinned to `MAX_COUNTS`."""
     distinct = np.unique(counts[counts > 0]) - 1
     if distinct.size <= MAX_COUNTS:
         return distinct
@@ -41,7 +47,7 @@ def other_counts(counts: Integers) -> Integers:
 def _log_deltas(
     bound: Bound, eps: Sequence[float], setting: Setting, counts: Integers
 ) -> Iterator[float]:
-    """Yield log delta for each eps; a bound that depends on a cell's count yields the largest."""
+    """Yield log delta at each eps, the largest over the counts if the bound depends on them."""
     for e in eps:
         if not bound.uses_count:
             yield bound.curve(setting).log_delta(e).only
@@ -54,11 +60,11 @@ def privacy_table(
 ) -> pd.DataFrame:
     """Return delta of shuffled k-RR by each bound, for samples of a histogram.
 
-    A bound whose kind is a guarantee holds for every data set, as (eps, delta)-DP for replacement
-    of one check-in. Bounds that depend on one cell's count are maximised over the occupied cells of
-    the sample. If these have more than 500 different counts, only 500 of them are evaluated, from
-    the smallest to the largest; the maximum may then be too small by a power of ten. Other bounds
-    do not depend on data.
+    Guarantees hold for every data set, as (eps, delta)-DP for replacement of one check-in. Bounds
+    that depend on one cell's count are maximised over the occupied cells of the sample; other
+    bounds do not depend on the data. If there are more than 500 different counts, only 500 of them
+    are evaluated, from the smallest to the largest, and the maximum may be too small by an order of
+    magnitude.
 
     Parameters
     ----------
@@ -76,7 +82,7 @@ def privacy_table(
     Raises
     ------
     InputError
-        If there is no such bound.
+        If a bound is not in the registry.
     """
     rows: list[_Row] = []
     for n, counts in tqdm(samples.items(), desc="n", disable=None):
@@ -100,20 +106,20 @@ def privacy_curves(
     budgets
         Local budgets eps0.
     bounds
-        Names in the registry, as for `privacy_table`.
+        Names in the registry; see `privacy_table`.
     target_delta
         The table includes the eps that `upper` certifies at this delta. For a target below 1e-10,
         curves end at a hundredth of it instead of 1e-12.
 
     Returns
     -------
-    Columns of `pipeline.tables.PRIVACY`, eps increasing. The curve of a bound ends with its first
-    delta below this limit.
+    Columns of `pipeline.tables.PRIVACY`, eps increasing. The last point of a curve is its first
+    with delta below that limit.
 
     Raises
     ------
     InputError
-        If there is no such bound.
+        If a bound is not in the registry.
     """
     min_log_delta = float(np.log(min(MIN_DELTA, 0.01 * target_delta)))
     others = other_counts(counts)
@@ -124,7 +130,7 @@ def privacy_curves(
         upper = get_bound("upper")
         ends = [
             bound.curve(setting).epsilon(min_log_delta).only
-            for bound in {each.name: each for each in (upper, *applicable)}.values()
+            for bound in {b.name: b for b in (upper, *applicable)}.values()
             if bound.guarantee and bound.why_not(setting, min_log_delta) is None
         ]
         target = upper.curve(setting).epsilon(float(np.log(target_delta))).promised
@@ -140,7 +146,7 @@ def privacy_curves(
 def _refined(
     bound: Bound, eps: Floats, setting: Setting, others: Integers, min_log_delta: float
 ) -> Iterator[tuple[float, float]]:
-    """Yield points of a curve up to its first log delta below the limit, denser where it bends."""
+    """Yield eps and log delta up to the first below the limit, denser where the curve bends."""
 
     @cache
     def value(e: float) -> float:
@@ -163,9 +169,9 @@ def _refined(
 
 def _applicable(bounds: Sequence[str], setting: Setting, others: Integers) -> list[Bound]:
     """Return the bounds that apply to a setting."""
-    counted = replace(setting, count=int(others[0]))
+    with_count = replace(setting, count=int(others[0]))
     candidates = map(get_bound, bounds)
-    return [b for b in candidates if b.why_not(counted if b.uses_count else setting) is None]
+    return [b for b in candidates if b.why_not(with_count if b.uses_count else setting) is None]
 
 
 def _table(rows: Sequence[_Row]) -> pd.DataFrame:
@@ -186,7 +192,7 @@ def sizes_table(
     sizes: Sequence[int] = SIZES,
     target_eps: Sequence[float] = TARGET_EPS,
 ) -> pd.DataFrame:
-    """Return certified eps of shuffled k-RR against the number of people.
+    """Return the certified eps of shuffled k-RR over the number of users.
 
     Parameters
     ----------
@@ -197,9 +203,9 @@ def sizes_table(
     delta
         In ``(0, 1)``.
     sizes
-        Numbers of people at which both certified ends are computed.
+        Numbers of users at which both certified bounds are computed.
     target_eps
-        Values of eps. If eps < eps0, the smallest number of people that certifies it is computed.
+        Values of eps; for each that is below eps0, the smallest n that certifies it is computed.
 
     Returns
     -------
@@ -215,14 +221,14 @@ def sizes_table(
                 rows.append((n, eps0, eps, name))
         for eps in target_eps:
             if eps < eps0:
-                needed = _people_needed(k, eps0, eps, target)
-                rows += [] if needed is None else [(needed, eps0, eps, "upper")]
+                n_needed = _users_needed(k, eps0, eps, target)
+                rows += [] if n_needed is None else [(n_needed, eps0, eps, "upper")]
     table = pd.DataFrame(rows, columns=["n", "eps0", "eps", "bound"])
     return table.assign(k=k, delta=delta, log10_delta=np.log10(delta))
 
 
-def _people_needed(k: int, eps0: float, eps: float, log_delta: float) -> int | None:
-    """Return the smallest n with a certified (eps, delta), or None if there is none."""
+def _users_needed(k: int, eps0: float, eps: float, log_delta: float) -> int | None:
+    """Return the smallest n at which (eps, delta) is certified, or None if there is none."""
     try:
         return complete(Plan(None, k, eps0, eps, log_delta)).n
     except InputError:

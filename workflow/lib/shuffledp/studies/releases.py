@@ -19,8 +19,9 @@ from shuffledp.pipeline.tables import GROUP_ROWS, RELEASES, UTILITY
 from shuffledp.studies.sweeps import Point, Sweep
 
 NOTICE: Final = (
-    "Simulated releases, for measuring errors: their noise follows from the seed, which stands "
-    "beside this. Whoever knows it can undo the noise. They are not to be published as private."
+    "Simulated releases for measuring errors. Their noise is determined by the seed, which is "
+    "stored beside this notice: whoever knows it can remove the noise. Do not publish them as "
+    "private."
 )
 
 
@@ -44,7 +45,7 @@ def releases(
     labels: Sequence[object],
     response: float = 1.0,
 ) -> Iterator[Release]:
-    """Yield the estimates of every estimator of a mechanism, for every calibration.
+    """Simulate releases, and yield their estimates for every calibration and estimator.
 
     Parameters
     ----------
@@ -56,7 +57,7 @@ def releases(
         Name of the random stream. Mechanism and calibration are added to it, so that adding
         mechanisms or calibrations does not change the releases of others.
     response
-        Probability with which each user responds. Below 1, estimates refer to respondents.
+        Probability with which each user responds. Below 1, estimates are shares of the respondents.
 
     Yields
     ------
@@ -67,27 +68,27 @@ def releases(
         rng = stream(seed, *labels, mechanism.name, calibration.name, calibration.asked)
         parameters = calibration.parameters
         if response == 1.0:
-            parts = [(mechanism.observe(counts, parameters, rng, repetitions), n)]
+            observations = [(mechanism.observe(counts, parameters, rng, repetitions), n)]
         else:
-            parts = [
+            observations = [
                 _observe_respondents(mechanism, counts, parameters, rng, response)
                 for _ in range(repetitions)
             ]
         for name, estimate in mechanism.estimators.items():
-            estimates = [estimate(observed, users, parameters) for observed, users in parts]
+            estimates = [estimate(observed, users, parameters) for observed, users in observations]
             yield Release(mechanism.name, name, calibration, np.concatenate(estimates))
 
 
 def _observe_respondents(
     mechanism: Mechanism[P], counts: Integers, parameters: P, rng: np.random.Generator, rate: float
 ) -> tuple[Floats, int]:
-    """Observe random respondents, and return the observation and their number, at least 1."""
+    """Draw the users who respond, and return what is observed and their number, at least 1."""
     while not (respondents := rng.binomial(counts, rate)).any():
         pass
     return mechanism.observe(respondents, parameters, rng), int(respondents.sum())
 
 
-def swept(
+def release_sweep(
     samples: Mapping[int, Integers],
     sweep: Sweep,
     repetitions: int,
@@ -110,16 +111,16 @@ def swept(
     mechanisms
         Names in the registry.
     seed, region, grid
-        Names of the random streams.
+        Seed and names of the random streams.
 
     Yields
     ------
     releases
-        Columns of `pipeline.tables.RELEASES`, for one series and sample, or for some of its
-        repetitions if all together have more than a million rows. Sample sizes increase. The
-        standard error depends only on the release: it comes from the variance at the unbiased
-        estimate, with shares clipped to [0, 1]. Biased estimates have none, because an interval
-        around them would miss the true share too often.
+        Columns of `pipeline.tables.RELEASES`, one estimator at one point and sample size at a time;
+        tables of more than a million rows are split by repetition. Standard errors depend only on
+        the release: they come from the variance at the unbiased estimate, with shares clipped to
+        [0, 1]. Biased estimates have none, because an interval around them would miss the true
+        share too often.
     utility
         Columns of `pipeline.tables.UTILITY`, one row for each of these releases. Expected errors
         are those of the unbiased estimate. A mechanism that cannot be calibrated has no releases,
@@ -128,7 +129,7 @@ def swept(
     Raises
     ------
     InputError
-        If a mechanism does not exist.
+        If a mechanism is not in the registry.
     """
     chosen = get_mechanisms(mechanisms)
     for n, counts in tqdm(samples.items(), desc="n", disable=None):
@@ -152,7 +153,7 @@ def swept(
 
 
 def _slices(release: Release) -> Iterator[tuple[int, Release]]:
-    """Yield parts of a release of about `GROUP_ROWS` rows, each after its first repetition."""
+    """Split a release by repetition to `GROUP_ROWS` rows; yield first repetition and part."""
     repetitions, k = release.estimates.shape
     step = max(1, GROUP_ROWS // k)
     for first in range(0, repetitions, step):
@@ -175,6 +176,7 @@ def _point_columns(point: Point, n: int) -> dict[str, Any]:
 def _failure(
     point: Point, keys: dict[str, Any], setting: Setting
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return no releases, and the row of utility that says why."""
     row = {
         **keys,
         "estimator": UNBIASED,
@@ -187,7 +189,7 @@ def _failure(
 
 
 def _deviations(point: Point, release: Release, setting: Setting) -> Floats:
-    """Return the standard errors of the estimates, in their shape; NaN if they are biased."""
+    """Return the standard error of each estimate; NaN for a biased estimator."""
     if release.estimator != UNBIASED:
         return np.full(release.estimates.shape, np.nan)
     plausible = release.estimates.clip(0.0, 1.0)
@@ -219,7 +221,7 @@ def _errors(release: Release, first: int, counts: Integers) -> dict[str, Any]:
 
 
 def _expected(point: Point, release: Release, counts: Integers, setting: Setting) -> dict[str, Any]:
-    """Return the costs and expected errors of a mechanism, the same for all its releases."""
+    """Return the columns of expected errors and costs, which all repetitions share."""
     n, k, parameters = setting.n, setting.k, point.calibration.parameters
     distance, deviation = np.nan, np.nan
     if release.estimator == UNBIASED:

@@ -1,4 +1,4 @@
-"""The summary that a run prints at its end."""
+"""Summarise a run as the text that is printed at its end."""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -15,41 +15,41 @@ from shuffledp.studies.utility import target_findings
 def run_summary(
     made: Collection[str], folder: str, places: Mapping[str, str], target_delta: float
 ) -> str:
-    """Return the main tables among the files that a run has made, and where its figures are.
+    """Return the main tables of a run as text, and where its figures and pages are.
 
     Parameters
     ----------
     made
-        Paths of the files that were asked for.
+        Paths of the files that the run was asked to make. Other files are not mentioned.
     folder
         Path of the run's folder.
     places
-        Title of each region by the part ``REGION.GRID`` of its files' names.
+        Title of each region, by ``REGION.GRID`` as in file names.
     target_delta
         The delta of the comparison at equal privacy.
     """
 
-    def asked(name: str) -> Path | None:
+    def path_if_made(name: str) -> Path | None:
         path = Path(folder, name)
         return path if str(path) in made else None
 
     lines = []
-    units = {place: path for place in places if (path := asked(f"privacy/{place}.units.parquet"))}
+    units = {
+        place: path for place in places if (path := path_if_made(f"privacy/{place}.units.parquet"))
+    }
     if units:
-        lines.append(
-            "\nThe numbers of a run hide one check-in, not a person, unless unit is user:\n"
-        )
+        lines.append("\nA run protects one check-in, not a person, unless its unit is user:\n")
     for place, path in units.items():
         users = pd.read_csv(Path(folder, "privacy", f"{place}.users.csv"))
         lines.append(units_findings(read_tables([path]), users, places[place]))
-    comparison = asked("utility/comparison.csv")
+    comparison = path_if_made("utility/comparison.csv")
     if comparison and (table := findings(pd.read_csv(comparison))):
         lines.append(
-            "\nDistance to the true histogram at equal privacy (delta = "
-            f"{target_delta:g}), as a multiple of the\nreference's: at the largest n (at the "
-            f"smallest). From {comparison}.\n\n{table}\n"
+            "\nTotal variation distance to the true histogram at equal privacy (delta = "
+            f"{target_delta:g}), as a multiple of\nthe reference mechanism's, at the largest n "
+            f"(and at the smallest). From {comparison}.\n\n{table}\n"
         )
-    summaries = [path for place in places if (path := asked(f"utility/{place}.csv"))]
+    summaries = [path for place in places if (path := path_if_made(f"utility/{place}.csv"))]
     targets = [at_targets(pd.read_csv(path)) for path in summaries]
     if any(len(table) for table in targets):
         lines.append("\nEvery mechanism calibrated to the same certified (eps, delta):\n")
@@ -57,12 +57,12 @@ def run_summary(
     figures = Path(folder, "figures")
     drawn = [path for path in map(Path, made) if path.parent == figures and path.suffix == ".png"]
     if drawn:
-        main = asked("figures/comparison.png")
+        main = path_if_made("figures/comparison.png")
         first = f"; the main one is {main}" if main else ""
         lines.append(f"Figures: {len(drawn)} in {figures}/, as PNG, PDF and SVG{first}.")
-    if path := asked("reproduction/summary.md"):
+    if path := path_if_made("reproduction/summary.md"):
         page = Path(folder, "reproduction", "report.html")
-        lines.append(f"The papers' numbers: {path}, and to explore {page}")
-    if path := asked("report.html"):
-        lines.append(f"To explore in a browser: {path}")
+        lines.append(f"The papers' numbers, recomputed: {path}, and as a page for browsers: {page}")
+    if path := path_if_made("report.html"):
+        lines.append(f"Results as a page for browsers: {path}")
     return "".join(f"{line}\n" for line in lines)

@@ -15,8 +15,8 @@ from shuffledp.numerics.arrays import Integers
 from shuffledp.pipeline.streams import stream
 from shuffledp.pipeline.tables import read_tables
 
-_MIN_SIZE: Final = 2  # as in the configuration's schema
-_MAX_TOTAL: Final = 10**9  # NumPy requires fewer check-ins to draw from
+_MIN_SIZE: Final = 2  # also in the configuration's schema
+_MAX_TOTAL: Final = 10**9  # NumPy samples without replacement only from fewer check-ins
 
 
 def sample_sizes(sizes: Sequence[int | str], total: int, place: str) -> list[int]:
@@ -29,7 +29,7 @@ def sample_sizes(sizes: Sequence[int | str], total: int, place: str) -> list[int
     total
         Number of available check-ins.
     place
-        Region and grid, which errors name.
+        Region and grid as text, for error messages.
 
     Raises
     ------
@@ -59,15 +59,15 @@ def sample_counts(counts: Integers, n: int, seed: int, region: str, grid: str) -
     Raises
     ------
     InputError
-        If n is less than all of 1,000,000,000 check-ins or more.
+        If n is smaller than the number of all check-ins, and that is at least 1,000,000,000.
     """
     total = int(counts.sum())
     if n == total:
         return counts
     if total >= _MAX_TOTAL:
         raise InputError(
-            f"region {region}, grid {grid}: n: {n} of {total:,} check-ins cannot be drawn: with "
-            f"{_MAX_TOTAL:,} check-ins or more, n must be 'all'"
+            f"region {region}, grid {grid}: n must be 'all' if there are {_MAX_TOTAL:,} check-ins "
+            f"or more, got n={n} of {total:,}"
         )
     rng = stream(seed, "sample", region, grid, n)
     return np.asarray(rng.multivariate_hypergeometric(counts, n, method="marginals"))
@@ -76,15 +76,15 @@ def sample_counts(counts: Integers, n: int, seed: int, region: str, grid: str) -
 def sample_table(
     counts: Integers, sizes: Sequence[int | str], *, seed: int, region: str, grid: str
 ) -> pd.DataFrame:
-    """Return a histogram of drawn participants for every sample size.
+    """Return a histogram of sampled check-ins for every sample size.
 
-    Arguments are as for `sample_sizes` and `sample_counts`. The table has the columns of
+    `sample_sizes` and `sample_counts` explain the arguments. The table has the columns of
     `pipeline.tables.SAMPLES`, sizes increasing.
 
     Raises
     ------
     InputError
-        As for `sample_sizes` and `sample_counts`.
+        See `sample_sizes` and `sample_counts`.
     """
     total = int(counts.sum())
     return pd.concat(
@@ -103,7 +103,7 @@ def sample_table(
 
 
 def read_samples(source: Path) -> Mapping[int, Integers]:
-    """Read histograms by increasing sample size, shape ``(k,)`` each.
+    """Return the histograms in a file by increasing sample size, shape ``(k,)`` each.
 
     Raises
     ------

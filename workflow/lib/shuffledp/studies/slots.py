@@ -1,4 +1,7 @@
-"""Compute how the error of signed dummies depends on the length of the envelopes."""
+"""Compute how the error of signed dummies depends on the length of the envelopes.
+
+An envelope holds all messages of one user, filled up with blank ones to a fixed length.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,7 +16,7 @@ from shuffledp.mechanisms.target_calibration import calibrate_to_target
 
 
 def slots_table(n: int, k: int, targets: Mapping[str, Any], slots: Sequence[int]) -> pd.DataFrame:
-    """Return the error of signed dummies with the least noise for each length of the envelopes.
+    """Return the error of signed dummies at the best parameters for each length of envelopes.
 
     Parameters
     ----------
@@ -22,13 +25,13 @@ def slots_table(n: int, k: int, targets: Mapping[str, Any], slots: Sequence[int]
     targets
         ``eps`` (a list), ``delta``, and optionally ``colluding`` and ``response_rate``.
     slots
-        Lengths of envelopes, each at least 2.
+        Lengths of envelopes in messages, each at least 2.
 
     Returns
     -------
     Columns ``n``, ``k``, ``eps``, ``delta``, ``slots``, ``messages`` (mean number that a user
     sends, without blank ones) and ``cell_error`` (standard deviation of a cell's estimated count).
-    A length for which no parameters keep the target has no row.
+    A length at which no parameters meet the target has no row.
     """
     participation = {key: targets[key] for key in ("colluding", "response_rate") if key in targets}
     setting, shares = Setting(n, k, **participation), np.full(k, 1.0 / k)

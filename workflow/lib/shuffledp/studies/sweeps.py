@@ -1,4 +1,7 @@
-"""Calibrate mechanisms at the points of a sweep: on a certified curve, or at targets."""
+"""Calibrate mechanisms to points of k-RR's certified curve, or to target (eps, delta).
+
+A sweep is a list of such calibrations at which a histogram is released.
+"""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -24,7 +27,7 @@ from shuffledp.studies.privacy import other_counts
 _log = logging.getLogger(__name__)
 
 _LOG_10: Final = float(np.log(10.0))
-# A mechanism's curve has points at multiples of a 16th of the promised eps, up to 1.5 times it.
+# Certified curves have points at multiples of a 16th of the promised eps, up to 1.5 times it.
 _STEPS_TO_EPS: Final = 16
 _CURVE_POINTS: Final = 25
 
@@ -36,11 +39,11 @@ class Point:
     Attributes
     ----------
     mechanism, calibration
-        The mechanism and its parameters, which are None if there is a ``reason``.
+        The mechanism and its calibration, whose parameters are None if there is a ``reason``.
     eps0
         Local budget that determines the calibration; NaN for a target.
     delta
-        The requested delta.
+        The delta of the calibration.
     reason
         Why the mechanism cannot be calibrated, or None.
     """
@@ -58,8 +61,8 @@ class BudgetSweep:
 
     The calibrations are ``none`` (the noise follows from eps0), ``matched`` (at the privacy that
     `upper` certifies for shuffled k-RR with eps0), ``delta-hat`` (at the eps of the target delta,
-    with the delta of `literal_budgets`), and a mechanism's own, such as the Gaussian's
-    ``as-published``.
+    with the delta of `delta_hat_budgets`), and those that a mechanism defines, such as the
+    Gaussian's ``as-published``.
 
     Attributes
     ----------
@@ -88,7 +91,7 @@ class BudgetSweep:
         budgets = [
             *matched_budgets(setting, self.eps, []),
             *at_target,
-            *literal_budgets(at_target, setting, counts),
+            *delta_hat_budgets(at_target, setting, counts),
         ]
         for mechanism in mechanisms:
             for calibration in calibrations(mechanism, setting, budgets):
@@ -98,14 +101,14 @@ class BudgetSweep:
 
 @dataclass(frozen=True)
 class TargetSweep:
-    """Calibrations to targets: each eps with one delta.
+    """Calibrations to target (eps, delta), with one delta for all eps.
 
     Attributes
     ----------
     eps, delta
         The targets.
     colluding, response_rate
-        As for `Setting`. Colluding users report honestly; errors refer to all users.
+        See `Setting`. Colluding users report honestly, and errors are over all users.
     """
 
     eps: Sequence[float]
@@ -123,7 +126,7 @@ class TargetSweep:
         )
 
     def labels(self, region: str, grid: str, n: int) -> tuple[object, ...]:
-        """Return the names of the random streams; those of calibrations include the target."""
+        """Return the names of the random streams, without mechanism and target."""
         return ("target", region, grid, n)
 
     def points(self, mechanisms: Sequence[Mechanism[Any]], counts: Integers) -> Iterator[Point]:
@@ -148,10 +151,10 @@ Sweep = BudgetSweep | TargetSweep  # calibrations at which a histogram is releas
 def matched_budgets(
     setting: Setting, eps: Sequence[float], target_deltas: Sequence[float]
 ) -> list[Budget]:
-    """Return points on the certified curve (`upper`) of shuffled k-RR in a setting.
+    """Return the points of the certified curve `upper` at each eps and at each target delta.
 
-    There is a point at each eps and at each target delta. Points with eps = 0 or with delta 0 or 1
-    are left out, because no Gaussian mechanism exists there.
+    The curve is that of shuffled k-RR in the setting. Points with eps = 0 or with delta 0 or 1 are
+    left out, because no Gaussian mechanism exists there.
     """
     upper = upper_curve(setting)
     budgets = [Budget(e, upper.log_delta(e).promised, f"eps={e:g}") for e in eps]
@@ -162,7 +165,7 @@ def matched_budgets(
     usable = [b for b in budgets if 0.0 < b.eps < setting.eps0 and -np.inf < b.log_delta < 0.0]
     if len(usable) < len(budgets):
         _log.warning(
-            "n=%d, eps0=%g: %d points left out, where no Gaussian mechanism exists",
+            "n=%d, eps0=%g: %d points left out because no Gaussian mechanism exists there",
             setting.n,
             setting.eps0,
             len(budgets) - len(usable),
@@ -170,12 +173,14 @@ def matched_budgets(
     return usable
 
 
-def literal_budgets(matched: Sequence[Budget], setting: Setting, counts: Integers) -> list[Budget]:
+def delta_hat_budgets(
+    matched: Sequence[Budget], setting: Setting, counts: Integers
+) -> list[Budget]:
     """Return points with the same eps and the delta-hat of paper A (eq. 10): NOT guarantees.
 
-    Delta-hat is the largest divergence of one cell's count, over the occupied cells. The analyst
-    sees the whole histogram, not one count, so the true delta of the shuffle model is larger.
-    Equation 10 is computed with its misprint corrected, in both directions.
+    Delta-hat is the largest divergence of one cell's count, over the occupied cells and both
+    directions, computed with the misprint of eq. 10 corrected. The analyst sees the whole
+    histogram, not one count, so the true delta of the shuffle model is larger.
 
     `matched` are points on the setting's certified curve; `counts` is the true histogram.
     """
@@ -199,23 +204,23 @@ def promises_table(summary: pd.DataFrame, k: int) -> pd.DataFrame:
 
     Returns
     -------
-    Columns of `pipeline.tables.PROMISES`, with upper bounds; the promised eps is one of the points.
-    There are no rows if some users do not respond: then each delta is a mean over the number of
-    respondents.
+    Columns of `pipeline.tables.PROMISES`: upper bounds on delta at eps from 0, one of which is the
+    promised eps. There are no rows if some users do not respond, because each delta is then a mean
+    over the number of respondents.
     """
-    met = at_targets(summary)
-    met = met[met["reason"].isna() & (met["response_rate"] == 1.0)]
+    calibrated_rows = at_targets(summary)
+    met = calibrated_rows["reason"].isna() & (calibrated_rows["response_rate"] == 1.0)
     keys = ["n", "eps", "mechanism", "parameters", "colluding"]
     rows = []
-    for n, promised, name, words, colluding in (
-        met[keys].drop_duplicates().itertuples(index=False, name=None)
+    for n, promised, name, parameters, colluding in (
+        calibrated_rows.loc[met, keys].drop_duplicates().itertuples(index=False, name=None)
     ):
         # Among n users some may collude; the promise is for the others.
-        curve_of = partial(MECHANISMS[name].curve, read_parameters(MECHANISMS[name], words))
+        curve_of = partial(MECHANISMS[name].curve, read_parameters(MECHANISMS[name], parameters))
         certified = with_participation(curve_of, Setting(n, k, colluding=colluding))
         for i in range(_CURVE_POINTS):
             eps = promised * i / _STEPS_TO_EPS
-            rows.append((n, k, name, words, eps, certified.log_delta(eps).promised))
+            rows.append((n, k, name, parameters, eps, certified.log_delta(eps).promised))
     names = ["n", "k", "mechanism", "parameters", "eps", "log_delta"]
     table = pd.DataFrame(rows, columns=names)
     table["delta"] = np.exp(table["log_delta"])

@@ -1,4 +1,4 @@
-"""Compute eps of a person with several check-ins, and of one who reports only one of them."""
+"""Compute the eps of a person with several check-ins, and of one who reports only one of them."""
 
 from collections.abc import Iterator, Sequence
 from decimal import ROUND_CEILING, Context
@@ -13,7 +13,7 @@ from shuffledp.accounting.setting import Setting, group_privacy
 from shuffledp.numerics.arrays import Integers
 from shuffledp.pipeline.tables import UNITS
 
-MAX_EPS: Final = 20.0  # end of the table; a larger eps hides nothing
+MAX_EPS: Final = 20.0  # the table ends at the first larger eps, which protects nobody
 _MAX_UNKNOWN_CHECKINS: Final = 1_000  # end of the table if check-ins per user are unknown
 
 
@@ -33,21 +33,22 @@ def units_table(
     budgets
         Local budgets eps0.
     delta
-        In ``(0, 1)``.
+        Delta of every eps, in ``(0, 1)``.
 
     Returns
     -------
     Columns of `pipeline.tables.UNITS`, two rows for 1, 2, 5, 10, ... check-ins of a person. With
-    ``unit`` checkin all n check-ins are collected, and eps holds for all check-ins of the person.
-    With ``unit`` user each user reports one, and n is the number of users; if that is unknown,
-    everybody is assumed to have that number of check-ins. The table ends with the first eps above
-    20, with the largest number of check-ins of a user or, if unknown, with 1,000.
+    ``unit`` checkin all n check-ins are collected, and eps protects all check-ins of the person
+    (group privacy). With ``unit`` user each user reports one check-in, and the column ``n`` is the
+    number of users; if that is unknown, all users are assumed to have as many check-ins as the
+    person. The table ends at the first eps above 20, at the largest number of check-ins of a user
+    or, if that is unknown, at 1,000.
     """
     target = float(np.log(delta))
     largest = int(per_user.max()) if per_user.size else min(n, _MAX_UNKNOWN_CHECKINS)
     rows = []
 
-    @cache  # the setting with one report each recurs if the number of users is known
+    @cache  # if the number of users is known, the setting with one report each recurs
     def certified(setting: Setting) -> float:
         return float(BOUNDS["upper"].curve(setting).epsilon(target).promised)
 
@@ -63,7 +64,7 @@ def units_table(
 
 
 def _numbers(largest: int) -> Iterator[int]:
-    """Yield 1, 2, 5, 10, ... below the largest number, then the largest."""
+    """Yield 1, 2, 5, 10, ... up to the largest number, which is always included."""
     ladder = (step * 10**power for power in range(len(str(largest))) for step in (1, 2, 5))
     yield from (m for m in ladder if m < largest)
     yield largest
@@ -76,7 +77,7 @@ def users_table(per_user: Integers) -> pd.DataFrame:
 
 
 def units_findings(table: pd.DataFrame, users: pd.DataFrame, title: str) -> str:
-    """Return a line for each eps0 that compares eps of one check-in and of a person.
+    """Return a line for each eps0 that compares the eps of one check-in and of a person.
 
     Parameters
     ----------
@@ -87,13 +88,13 @@ def units_findings(table: pd.DataFrame, users: pd.DataFrame, title: str) -> str:
 
     Returns
     -------
-    The eps of one check-in; the eps of a person with a typical number of check-ins (the median or
+    The eps of one check-in; the eps of a person with a typical number of check-ins (the median, or
     the next number in the table; 10 if users are unknown); and, if users are known, the eps of a
     person if each user reports one. All are rounded up.
     """
-    known = not users.empty
-    every = np.repeat(users["checkins"], users["users"])
-    typical = np.median(every) if known else 10
+    users_known = not users.empty
+    per_user = np.repeat(users["checkins"], users["users"])
+    typical = np.median(per_user) if users_known else 10
     lines = []
     for eps0, rows in table.groupby("eps0"):
         by_number = rows[rows["unit"] == "checkin"].set_index("checkins")["eps"]
@@ -101,16 +102,17 @@ def units_findings(table: pd.DataFrame, users: pd.DataFrame, title: str) -> str:
         m = numbers[min(int(np.searchsorted(numbers, typical)), numbers.size - 1)]
         line = (
             f"{title}, eps0 = {eps0:g}, delta = {table['delta'].iloc[0]:g}: eps is "
-            f"{_up(by_number.iloc[0])} for one check-in, "
-            f"{_up(by_number[m])} for a person with {m} check-ins"
+            f"{_rounded_up(by_number.iloc[0])} for one check-in, "
+            f"{_rounded_up(by_number[m])} for a person with {m} check-ins"
         )
-        if known:
+        if users_known:
             user = rows[rows["unit"] == "user"].iloc[0]
-            line += f"; {_up(user['eps'])} for a person if each of {user['n']:,} users reports one"
+            one_each = _rounded_up(user["eps"])
+            line += f"; {one_each} for a person if each of {user['n']:,} users reports one"
         lines.append(line)
     return "\n".join(lines)
 
 
-def _up(eps: float) -> str:
-    """Return eps with three digits, rounded up."""
+def _rounded_up(eps: float) -> str:
+    """Return eps with three significant digits, rounded up."""
     return f"{Context(prec=3, rounding=ROUND_CEILING).create_decimal(repr(float(eps))):f}"

@@ -1,4 +1,4 @@
-"""Compute errors of releases over their repetitions (community-level utility, paper A, V-A)."""
+"""Summarise the errors of releases over repetitions: paper A's community-level utility (V-A)."""
 
 from typing import Final
 
@@ -25,7 +25,7 @@ COLUMNS = (
 
 
 def utility_summary(utility: pd.DataFrame, region: str, unit: str) -> pd.DataFrame:
-    """Return the errors of each series over the repetitions, with the costs of the mechanism.
+    """Return the mean errors of each estimator at each calibration, with the mechanism's costs.
 
     Parameters
     ----------
@@ -36,9 +36,9 @@ def utility_summary(utility: pd.DataFrame, region: str, unit: str) -> pd.DataFra
 
     Returns
     -------
-    Columns `COLUMNS` for the estimators that are compared: means over the repetitions with 10 % and
-    90 % quantiles; ``trust`` says who must be trusted with what. An infinite ``local_eps0`` means
-    that a user's messages reveal the record.
+    Columns `COLUMNS`, for the estimators that are compared: means over the repetitions with 10 %
+    and 90 % quantiles; ``trust`` says who must be trusted with what. An infinite ``local_eps0``
+    means that a user's messages reveal the record.
     """
     pairs = pd.MultiIndex.from_frame(utility[["mechanism", "estimator"]])
     compared = [pair for pair in pairs.unique() if get_estimator(*pair).counterpart is not None]
@@ -56,9 +56,9 @@ def utility_summary(utility: pd.DataFrame, region: str, unit: str) -> pd.DataFra
 
 
 def target_findings(summary: pd.DataFrame, *, brief: bool = False) -> str:
-    """Return a text table of expected errors at the largest n, the most accurate mechanism first.
+    """Return a table of expected errors at the largest n as text, most accurate mechanism first.
 
-    Expected errors give an order of similar mechanisms that does not depend on a few releases.
+    Unlike errors measured in a few releases, expected errors order similar mechanisms reliably.
 
     Parameters
     ----------
@@ -69,18 +69,21 @@ def target_findings(summary: pd.DataFrame, *, brief: bool = False) -> str:
 
     Returns
     -------
-    A heading, and a line for each mechanism: the total variation distance of its unbiased estimate
-    and, in brackets, the error of a cell in users for each eps; messages per user at the largest
-    eps, and their local eps0 (none: they reveal the record); and who must be trusted. A dash means
-    that the mechanism cannot meet the target.
+    A heading, and a line for each mechanism: for each eps the total variation distance of the
+    unbiased estimate and, in brackets, the root mean square error of a cell in users; at the
+    largest eps, messages per user and their local eps0 (``none`` if they reveal the record); and
+    who must be trusted. A dash means that the mechanism cannot meet the target.
     """
     n, max_eps = summary["n"].max(), summary["eps"].max()
     shown = summary[(summary["n"] == n) & (summary["estimator"] == UNBIASED)]
-    met = shown["reason"].isna()
+    can_meet_target = shown["reason"].isna()
     errors = [
         f"{distance:.5f} ({error:.2f})" if possible else "-"
         for distance, error, possible in zip(
-            shown["expected_tv_distance"], shown["expected_cell_error"], met, strict=True
+            shown["expected_tv_distance"],
+            shown["expected_cell_error"],
+            can_meet_target,
+            strict=True,
         )
     ]
     columns = [f"eps = {eps:g}" for eps in sorted(shown["eps"].unique())]
@@ -90,8 +93,8 @@ def target_findings(summary: pd.DataFrame, *, brief: bool = False) -> str:
     last = shown[shown["eps"] == max_eps].sort_values("expected_tv_distance").set_index("mechanism")
     table = table.loc[last.index]
     table["messages"] = last["messages"].map("{:.2f}".format, na_action="ignore").fillna("-")
-    own = last["local_eps0"].map("{:.2f}".format).where(np.isfinite(last["local_eps0"]), "none")
-    table["local eps0"] = own.where(last["reason"].isna(), "-")
+    local = last["local_eps0"].map("{:.2f}".format).where(np.isfinite(last["local_eps0"]), "none")
+    table["local eps0"] = local.where(last["reason"].isna(), "-")
     table["trusted"] = last["trust"].str.partition(",")[0] if brief else last["trust"]
     table.index = pd.Index([CATALOGUE[name].label for name in table.index])
     table.columns.name = None
