@@ -43,7 +43,7 @@ def exact_law(estimate):
 def test_every_estimate_has_the_mean_and_variance_of_its_closed_form(name):
     (way,) = [way for way in places.histogram_series(MIXED, K) if way.name == name]
     mean, variance = exact_law(way.estimate)
-    expected_mean, expected_variance = way.law(HELD)
+    expected_mean, expected_variance = way.moments(HELD)
     np.testing.assert_allclose(mean, expected_mean, rtol=0.0, atol=1e-12)
     np.testing.assert_allclose(variance, expected_variance, rtol=1e-10)
     assert mean.sum() == pytest.approx(1.0)
@@ -54,7 +54,7 @@ def test_only_weights_by_share_are_unbiased_whatever_the_data():
     truth = HELD[1:].sum(axis=0) / MIXED.counts[1:].sum()
     biased = {}
     for way in places.histogram_series(MIXED, K):
-        mean, _ = way.law(HELD)
+        mean, _ = way.moments(HELD)
         biased[way.name] = np.abs(mean - truth).max() > 0.05
     assert biased == {
         "by-precision": True,
@@ -129,7 +129,7 @@ def test_groups_have_their_shares_in_order_of_budget():
 def test_every_record_has_one_budget():
     groups = places.budget_groups(BUDGETS, 2000)
     for placement in (places.AT_RANDOM, places.FROM_SOUTH):
-        held = places.placed(COUNTS, groups, placement, **NAMES)
+        held = places.place_groups(COUNTS, groups, placement, **NAMES)
         assert held.min() >= 0
         assert held.sum(axis=0).tolist() == COUNTS.tolist()
         assert held.sum(axis=1).tolist() == [1200, 600, 200]
@@ -222,7 +222,7 @@ CHOSEN = np.array([[0, 300, 0, 500, 100, 0], [0, 100, 50, 200, 100, 250], [0, 0,
 
 
 def test_everyone_keeps_the_budget_of_the_file():
-    users = places.holders(COUNTS, file_of(CHOSEN, [2.0, 3.0, 4.0]), **NAMES)
+    users = places.assign_budgets(COUNTS, file_of(CHOSEN, [2.0, 3.0, 4.0]), **NAMES)
     assert users.description == "0.45 at 2, 0.35 at 3, 0.2 at 4"
     assert list(users.placements) == [places.AS_CHOSEN, places.AT_RANDOM]
     np.testing.assert_array_equal(users.placements[places.AS_CHOSEN], CHOSEN)
@@ -248,8 +248,8 @@ def test_the_table_says_which_estimate_is_unbiased():
 
 
 def test_budgets_of_other_users_are_refused():
-    with pytest.raises(InputError, match="region town, grid shape: the table of budgets is not of"):
-        places.holders(COUNTS + 1, file_of(CHOSEN, [2.0, 3.0, 4.0]), **NAMES)
+    with pytest.raises(InputError, match="region town, grid shape: the table of budgets must have"):
+        places.assign_budgets(COUNTS + 1, file_of(CHOSEN, [2.0, 3.0, 4.0]), **NAMES)
 
 
 def test_up_to_25_budgets_stay_as_they_are():

@@ -1,8 +1,8 @@
-"""Paper D's figures 2 to 4 and the numbers in its text, recomputed.
+"""Recompute paper D's figures 2 to 4 and the numbers in its text.
 
 Figures 2 and 3, which the paper takes from Dong, Roth and Su, show trade-off functions: the least
-type II error of a test between two neighbouring data sets as a function of its type I error. Figure
-4 is about users with personal budgets. For eq. (15) see `normal_distances`.
+type II error of a test between two neighbouring data sets as a function of its type I error alpha.
+Figure 4 compares bounds for users with personal budgets. For eq. (15) see `normal_distances`.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -92,7 +92,7 @@ _NO_LOSS: Final = r"no privacy loss, $1-\alpha$"
 
 
 def figure_2() -> pd.DataFrame:
-    """Return trade-off functions of (eps, delta)-DP and of Gaussian DP."""
+    """Return the curves of figure 2: trade-off functions of (eps, delta)-DP and of Gaussian DP."""
     left, right = r"$(\epsilon, \delta)$-DP", r"$\mu$-GDP"
     parts = [curve(panel, _NO_LOSS, "exact", _ALPHAS, 1.0 - _ALPHAS) for panel in (left, right)]
     for eps, delta in ((_EPS, 0.0), (_EPS, _EPS_DELTA)):
@@ -105,7 +105,7 @@ def figure_2() -> pd.DataFrame:
 
 
 def figure_3() -> pd.DataFrame:
-    """Return the trade-off functions with a delta, and of ten rounds with an approximation."""
+    """Return the curves of figure 3: mu-GDP with a delta, and ten rounds with approximations."""
     left = rf"with $f_{{0,\delta}}$, $\delta={_MU_DELTA:g}$"
     right = r"10 rounds of $(1/\sqrt{10}, 0)$-DP"
     eps = composed_epsilon()
@@ -145,7 +145,7 @@ _WINDOW_DEVIATIONS: Final = 8.0  # the mass outside the window is below 1e-14
 
 
 def normal_distances(n: int, eps0: float) -> tuple[float, float]:
-    """Return two distances of the counts from the normal law, in paper D's example (delta0 = 1/n).
+    """Return two distances of reported counts from a normal law, in D's example (delta0 = 1/n).
 
     The n - 1 other users each fall into the first, the second or neither of two classes. Paper D
     replaces the law of the first two counts by the normal law of the same mean and covariance.
@@ -180,7 +180,7 @@ def normal_distances(n: int, eps0: float) -> tuple[float, float]:
 def _square_masses(
     counts: Floats, low: float, high: float, mean: float, variance: float, covariance: float
 ) -> Floats:
-    """Return the normal mass of squares from ``count + low`` to ``count + high``, shape (m, m)."""
+    """Return the normal mass of the squares ``count + [low, high]``, shape ``(m, m)``."""
     nodes, weights = leggauss(_QUADRATURE_NODES)
     at = counts[:, np.newaxis] + low + (high - low) * (nodes + 1.0) / 2.0
     density = np.exp(-0.5 * (at - mean) ** 2 / variance) / np.sqrt(2.0 * np.pi * variance)
@@ -198,12 +198,12 @@ N_DRAWN: Final = 1000
 N_USERS: Final = (1_000, 3_000, 10_000, 30_000, 100_000, 1_000_000)
 # Binary reports, as in D's frequency estimation (Algorithm 3); not stated for figure 4.
 K: Final = 2
-# Budgets are rounded up to multiples of this step, which gives few groups.
+# Budgets are rounded up to multiples of this step, so that there are few groups.
 BUDGET_STEP: Final = 0.05
 _SEED = 4
 # Tolerance of a secant step in log eps; the error of the result is about its square.
 _STEP_TOL: Final = 1e-3
-# Starts of the searches: eps sqrt(n), and the ratio of the clones bound to the exact eps.
+# Initial guesses: eps sqrt(n) of personalised k-RR, and the ratio of the clones eps to its eps.
 _FIRST_GUESS, _CLONES_RATIO = 3.0, 1.15
 
 PERSONALISED: Final = "personalised k-RR, exact"
@@ -214,7 +214,7 @@ LARGEST: Final = "all at the largest budget, certified"
 
 
 def budget_groups(law: str, n: int) -> BudgetGroups:
-    """Return budgets of n users (a multiple of 1,000): 1,000 draws from a law, repeated."""
+    """Return the budgets of n users, a multiple of 1,000: 1,000 draws from a law, repeated."""
     drawn = sample_budgets(law, N_DRAWN, stream(_SEED, "paper D, figure 4", law))
     # The second rounding removes the rounding error of the product.
     once = BudgetGroups.of(np.round(np.ceil(drawn / BUDGET_STEP) * BUDGET_STEP, 6))
@@ -222,7 +222,7 @@ def budget_groups(law: str, n: int) -> BudgetGroups:
 
 
 def _solved(log_delta: Callable[[float], float], target: float, guess: float) -> float:
-    """Return eps at which a smooth log delta meets the target, to 1e-5, in few evaluations."""
+    """Return the eps at which a smooth log delta meets the target, to a relative 1e-5."""
     solution = root_scalar(
         lambda log_eps: log_delta(float(np.exp(log_eps))) - target,
         x0=np.log(guess),
@@ -240,22 +240,21 @@ def personalised_clones_log_delta(
 ) -> Floats:
     """Return the log of paper D's clones delta, with corrected weights: a conditional guarantee.
 
-    Each of the others is a decoy with probability ``exp(-eps_i)``, and the target is 2-RR with its
-    own budget; the value is exact and rounded up. It is proven if every other user's randomiser
-    satisfies ``R_i(x) >= exp(-eps_i) (R_t(x0) + R_t(x1)) / 2`` for all x, R_t being the target's:
-    this holds if all are 2-RR, or all are the same. LDP alone does not imply it, since R_t and R_i
-    may be unrelated, and k-RR with k >= 3 and unequal budgets violates it: there data sets leak
-    more than this value. Unrelated randomisers get no amplification at all.
-
-    Return value and errors are those of `personalised_log_delta`. By default the value covers every
-    target: it uses the largest budget, without the decoy of the smallest.
+    Each other user is a decoy with probability ``exp(-eps_i)``, and the target's randomiser is 2-RR
+    with the target's budget; the value is exact and rounded up. It is a guarantee if every other
+    user's randomiser satisfies ``R_i(x) >= exp(-eps_i) (R_t(x0) + R_t(x1)) / 2`` for all x, R_t
+    being the target's. This holds if all randomisers are 2-RR, or all are the same. LDP alone does
+    not imply it, since R_t and R_i may be unrelated; unrelated randomisers get no amplification at
+    all. k-RR with k >= 3 and unequal budgets violates it, and there are data sets with a larger
+    delta than this value.
 
     Source: paper D, Theorem 1 with delta_i = 0; eqs. (7), (8) and Lemma 2 corrected.
 
     Parameters
     ----------
     eps, budgets, target
-        See `personalised_log_delta`.
+        See `personalised_log_delta`, also for the return value and errors. By default the value
+        covers every target: it uses the largest budget, without the decoy of the smallest.
     """
     budget, groups, others = split_target(budgets, target)
     if target is None:
@@ -265,9 +264,9 @@ def personalised_clones_log_delta(
 
 
 def largest_budget_log_delta(eps: ArrayLike, budgets: ArrayLike | BudgetGroups, k: int) -> Floats:
-    """Return log delta as if all users had the largest budget: a guarantee, but a loose one.
+    """Return log delta as if all users had the largest budget: a loose guarantee.
 
-    It is never below `personalised_log_delta` for delta above exp(-700).
+    Wherever delta exceeds exp(-700), it is at least `personalised_log_delta`.
 
     Parameters
     ----------
@@ -288,11 +287,11 @@ def bounds_on_epsilon(groups: BudgetGroups, log_delta: float, guess: float) -> d
     log_delta
         Natural log of the target delta.
     guess
-        Start of the search for the two personalised bounds, which are slow.
+        Initial guess of eps for the two personalised bounds, which are slow.
 
     Returns
     -------
-    Eps by the name of the curve.
+    Eps by the name of the curve; NaN if the bound does not apply.
     """
     personalised = _solved(
         lambda eps: float(personalised_log_delta(eps, groups, K)), log_delta, guess
@@ -315,7 +314,7 @@ def bounds_on_epsilon(groups: BudgetGroups, log_delta: float, guess: float) -> d
     }
 
 
-def _law(law: str) -> Iterator[pd.DataFrame]:
+def _law_curves(law: str) -> Iterator[pd.DataFrame]:
     """Yield all curves of one law of budgets: eps sqrt(n) at delta = 1/n."""
     scaled: list[dict[str, float]] = []
     for n in N_USERS:
@@ -333,7 +332,7 @@ def _law(law: str) -> Iterator[pd.DataFrame]:
 
 
 def _figure_4() -> pd.DataFrame:
-    return curves(part for law in BUDGET_LAWS for part in _law(law))
+    return curves(part for law in BUDGET_LAWS for part in _law_curves(law))
 
 
 FIGURES: Final[Mapping[str, FigureSpec]] = MappingProxyType(
@@ -394,12 +393,12 @@ FIGURES: Final[Mapping[str, FigureSpec]] = MappingProxyType(
 
 # --- Numbers in the text --------------------------------------------------------------------------
 
-# n of eq. (15), which is not stated. 49 gives the same digits; no other number does.
+# Number of users in eq. (15), which is not stated; 49 gives the same digits, no other n does.
 _N_NORMAL: Final = 50
 
 
 def optimal_composition(row: Published) -> Answer:
-    """Recompute eps of paper D's figure 3: 10 rounds of (1/sqrt(10), 0)-DP, composed optimally."""
+    """Recompute the eps in figure 3: 10 rounds of (1/sqrt(10), 0)-DP, composed optimally."""
     rounds = int(row.rounds)
     log_delta = np.log(float(row.delta))
     eps = float(theorems.kov_epsilon(log_delta, rounds**-0.5, -np.inf, rounds))
@@ -411,7 +410,7 @@ def optimal_composition(row: Published) -> Answer:
 
 
 def normal_law(row: Published) -> Answer:
-    """Recompute paper D's eq. (15), and the total variation distance that it claims to be."""
+    """Recompute eq. (15), and the total variation distance that it is claimed to be."""
     eps0 = float(row.eps0)
     printed, distance = normal_distances(_N_NORMAL, eps0)
     _, larger_n = normal_distances(20 * _N_NORMAL, eps0)
@@ -428,7 +427,7 @@ def normal_law(row: Published) -> Answer:
 
 
 def accuracy(row: Published) -> Answer:
-    """Return an answer without values: the accuracy on MNIST is not tried (docs/papers.md)."""
+    """Return an answer without values, because training on MNIST is not tried (docs/papers.md)."""
     del row
     return Answer(
         note="Not tried on MNIST's 60,000 training images, which do not come with the project. On "

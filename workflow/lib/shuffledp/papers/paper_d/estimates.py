@@ -1,9 +1,11 @@
-"""Paper D's figures 6 to 8: estimates by Algorithms 2 and 3, and the privacy of the reports.
+"""Simulate paper D's figures 6 to 8: estimates by Algorithms 2 and 3, and the reports' privacy.
 
-A further sweep shows the bias of the estimators if records depend on budgets. Records are drawn
-once for each point, the noise in each repetition. The noise of a group's sum is drawn from its law:
-two Gamma variables for Laplace noise, two binomial ones for binary reports. `BUDGET_LAWS` is the
-paper's Table 3, from which figures 4 and 5 draw budgets.
+Users are conservative, moderate or liberal: three groups with budgets that increase in this order.
+A sweep varies one parameter of the conservative group along the points of an axis. The sweep
+``dependence``, which is not in the paper, shows the bias of estimators if records depend on
+budgets. Records are drawn once for each point, the noise in each repetition, directly for the sum
+of a group: from two Gamma variables for Laplace noise, two binomial ones for binary reports.
+`BUDGET_LAWS` is the paper's Table 3, from which figures 4 and 5 draw budgets.
 """
 
 import logging
@@ -69,9 +71,9 @@ BUDGET_LAWS: Final = {
 def sample_budgets(name: str, n: int, rng: np.random.Generator) -> Floats:
     """Draw n budgets from a law of paper D's Table 3.
 
-    Values outside the range are moved to its nearest end, as the paper says. The paper does not say
-    whether the second number of N(m, s) is the standard deviation, which is used here, or the
-    variance, as N(mu, sigma^2) in the caption suggests.
+    Values outside the law's range are clipped, as in the paper. The paper does not say whether the
+    second number of N(m, s) is the standard deviation, which is used here, or the variance, as
+    N(mu, sigma^2) in the caption suggests.
 
     Parameters
     ----------
@@ -101,11 +103,12 @@ REPETITIONS: Final = 1_000
 # Paper D's defaults for conservative, moderate and liberal users.
 SHARES: Final = (0.54, 0.37, 0.09)
 BUDGETS: Final = (0.1, 0.5, 1.0)
+# Range and mean of the numerical records.
 RANGE: Final = (20.0, 80.0)
 CENTRE: Final = 50.0
-# Standard deviation of the records, not stated in paper D: the range is +- 3 of them.
+# Their standard deviation, which paper D does not state; RANGE is the mean +- 3 deviations.
 DEVIATION: Final = 10.0
-DENSITY: Final = 0.3
+DENSITY: Final = 0.3  # share of ones among the binary records
 QUANTILES: Final = (0.05, 0.95)
 
 AS_PUBLISHED: Final = "as-published"
@@ -138,7 +141,7 @@ class Series:
     weights
         Weight of each group.
     tagged
-        Whether reports tell their budget. Users are then hidden only among their own group.
+        Whether reports reveal their budget. Users are then hidden only among their own group.
     """
 
     name: str
@@ -148,15 +151,15 @@ class Series:
 
     @property
     def reporting(self) -> BudgetGroups:
-        """Return the groups whose reports are used."""
+        """Return the groups whose reports have positive weight."""
         used = self.weights > 0.0
         return BudgetGroups(self.groups.values[used], self.groups.counts[used])
 
 
 def population(share: float = SHARES[0], budget: float = BUDGETS[0]) -> BudgetGroups:
-    """Return paper D's users, with another share or budget of the conservative ones if passed.
+    """Return the budgets of N users, given the share and the budget of the conservative ones.
 
-    The share of liberal users is fixed; all other users are moderate.
+    The share of liberal users is `SHARES[2]`; all other users are moderate.
     """
     conservative, liberal = round(share * N), round(SHARES[2] * N)
     counts = np.array([conservative, N - conservative - liberal, liberal])
@@ -200,7 +203,7 @@ def _mean_variances(groups: BudgetGroups) -> Floats:
 
 
 def _mean_estimates(series: Series, values: Floats, rng: np.random.Generator) -> Floats:
-    """Simulate estimates; a sum of n Laplace variables is a difference of two Gamma variables."""
+    """Simulate estimates; a sum of n Laplace variables is the difference of two Gamma variables."""
     shape, n = (REPETITIONS, series.groups.counts.size), series.groups.counts
     noise = rng.standard_gamma(n, shape) - rng.standard_gamma(n, shape)
     reported = values + (RANGE[1] - RANGE[0]) / series.groups.values * noise / n
@@ -219,43 +222,48 @@ Estimates = Callable[[Series, Floats, np.random.Generator], Floats]
 Variances = Callable[[BudgetGroups], Floats]
 
 
-def _rows(
+def _series_rows(
     point: Mapping[str, object],
     all_series: Sequence[Series],
-    values: Floats,
-    laws: tuple[Estimates, Variances],
+    group_means: Floats,
+    model: tuple[Estimates, Variances],
     seed: int,
 ) -> Iterator[dict[str, object]]:
-    """Yield a row for each series at one point; ``values`` are the groups' mean records."""
-    estimates, variances = laws
-    for one in all_series:
-        rng = stream(seed, "paper D", *point.values(), one.name)
-        simulated = estimates(one, values, rng)
+    """Yield a row of the table for each series at one point of a sweep.
+
+    ``group_means`` are the mean records of the groups. ``model`` has the functions that simulate
+    the estimates of a series, and return the variance of each group's estimate.
+    """
+    simulate, variances = model
+    for series in all_series:
+        rng = stream(seed, "paper D", *point.values(), series.name)
+        simulated = simulate(series, group_means, rng)
         low, high = np.quantile(simulated, QUANTILES)
+        groups = series.groups
         yield {
             **point,
-            "estimator": one.name,
-            "tagged": one.tagged,
+            "estimator": series.name,
+            "tagged": series.tagged,
             "repetitions": REPETITIONS,
-            "n": int(one.groups.counts.sum()),
-            "truth": float(one.groups.counts @ values / one.groups.counts.sum()),
+            "n": int(groups.counts.sum()),
+            "truth": float(groups.counts @ group_means / groups.counts.sum()),
             "mean": simulated.mean(),
             "p05": low,
             "p95": high,
             "deviation": simulated.std(ddof=1),
-            "expected_bias": bias(one.weights, values, one.groups),
-            "expected_deviation": variance(one.weights, variances(one.groups)) ** 0.5,
-            "mu": mu_gdp(one.reporting),
+            "expected_bias": bias(series.weights, group_means, groups),
+            "expected_deviation": variance(series.weights, variances(groups)) ** 0.5,
+            "mu": mu_gdp(series.reporting),
         }
 
 
-def _numbers(
+def _draw_records(
     groups: BudgetGroups, shift: float, rng: np.random.Generator, centre: float = CENTRE
 ) -> tuple[Floats, int]:
-    """Draw records; return the mean of each group, and the number of clipped records.
+    """Draw numerical records; return the mean of each group, and the number of clipped records.
 
-    The mean of conservative users is shifted by ``shift``, and that of the other users such that
-    the mean of all users stays.
+    The mean of conservative users is shifted by ``shift``, and that of the other users in the
+    opposite direction, so that the mean of all users remains ``centre``.
     """
     others = int(groups.counts[1:].sum())
     shifts = np.array([shift, *[-shift * groups.counts[0] / others] * 2])
@@ -266,63 +274,65 @@ def _numbers(
     return sums / groups.counts, outside
 
 
-def _bits(groups: BudgetGroups, density: float) -> Floats:
+def _ones_by_group(groups: BudgetGroups, density: float) -> Floats:
     """Return the share of ones in each group: ``density`` if conservative, `DENSITY` overall."""
     ones = round(density * int(groups.counts[0]))
     others = (DENSITY * N - ones) / groups.counts[1:].sum()
     return np.concatenate([[ones], np.rint(others * groups.counts[1:])]) / groups.counts
 
 
-def _means(
+def _mean_rows(
     figure: str, varied: str, points: Sequence[float], seed: int
 ) -> Iterator[dict[str, object]]:
+    """Yield the rows of a sweep in which the mean of numerical records is estimated."""
     clipped = 0
     for value in points:
         groups = population(**({varied: value} if varied != "shift" else {}))
         rng = stream(seed, "paper D, records", figure, value)
-        values, outside = _numbers(groups, value if varied == "shift" else 0.0, rng)
+        group_means, outside = _draw_records(groups, value if varied == "shift" else 0.0, rng)
         clipped += outside
         point = {"figure": figure, "varied": varied, "value": value, "clipped": outside}
-        laws = (_mean_estimates, _mean_variances)
-        yield from _rows(point, mean_series(groups), values, laws, seed)
+        model = (_mean_estimates, _mean_variances)
+        yield from _series_rows(point, mean_series(groups), group_means, model, seed)
     logger.info(
         "%s: clipped %d of %d records to the range %g..%g",
         *(figure, clipped, N * len(points), *RANGE),
     )
 
 
-def _frequencies(
+def _frequency_rows(
     figure: str, varied: str, points: Sequence[float], seed: int
 ) -> Iterator[dict[str, object]]:
+    """Yield the rows of a sweep in which the frequency of ones is estimated."""
     for value in points:
         groups = population(**({varied: value} if varied != "density" else {}))
-        values = _bits(groups, value if varied == "density" else DENSITY)
+        group_means = _ones_by_group(groups, value if varied == "density" else DENSITY)
         point = {"figure": figure, "varied": varied, "value": value, "clipped": 0}
-        laws = (_frequency_estimates, frequency.variances)
-        yield from _rows(point, frequency_series(groups), values, laws, seed)
+        model = (_frequency_estimates, frequency.variances)
+        yield from _series_rows(point, frequency_series(groups), group_means, model, seed)
 
 
-_Rows = Callable[[str, str, Sequence[float], int], Iterator[dict[str, object]]]
+_SweepRows = Callable[[str, str, Sequence[float], int], Iterator[dict[str, object]]]
 
-# For each figure: the estimated quantity, the varied parameter and its values.
-SWEEPS: Final[Mapping[str, Sequence[tuple[_Rows, str, Sequence[float]]]]] = MappingProxyType(
+# For each figure: the function that simulates the sweep, the varied parameter and its values.
+SWEEPS: Final[Mapping[str, Sequence[tuple[_SweepRows, str, Sequence[float]]]]] = MappingProxyType(
     {
-        "figure-6": [(_means, "share", SHARE_POINTS)],
-        "figure-7": [(_means, "budget", BUDGET_POINTS)],
+        "figure-6": [(_mean_rows, "share", SHARE_POINTS)],
+        "figure-7": [(_mean_rows, "budget", BUDGET_POINTS)],
         "figure-8": [
-            (_frequencies, "share", SHARE_POINTS),
-            (_frequencies, "budget", BUDGET_POINTS),
+            (_frequency_rows, "share", SHARE_POINTS),
+            (_frequency_rows, "budget", BUDGET_POINTS),
         ],
         "dependence": [
-            (_frequencies, "density", _DENSITY_POINTS),
-            (_means, "shift", _SHIFT_POINTS),
+            (_frequency_rows, "density", _DENSITY_POINTS),
+            (_mean_rows, "shift", _SHIFT_POINTS),
         ],
     }
 )
 
 
 def private_series(figure: str) -> tuple[str, list[tuple[str, float, Series]]]:
-    """Return how users report, and each series along a figure's sweeps.
+    """Return the kind of a figure's reports, and each series at each point of its sweeps.
 
     Parameters
     ----------
@@ -331,16 +341,18 @@ def private_series(figure: str) -> tuple[str, list[tuple[str, float, Series]]]:
 
     Returns
     -------
-    ``laplace`` or ``binary`` (`personalised.budgets.reports`); and the varied parameter, its value
-    and the series.
+    kind
+        ``laplace`` or ``binary`` (see `personalised.budgets.reports`).
+    points
+        The varied parameter, its value and the series.
     """
-    means = SWEEPS[figure][0][0] is _means
-    series = mean_series if means else frequency_series
-    return "laplace" if means else "binary", [
-        (varied, value, one)
+    is_mean = SWEEPS[figure][0][0] is _mean_rows
+    all_series = mean_series if is_mean else frequency_series
+    return "laplace" if is_mean else "binary", [
+        (varied, value, series)
         for _, varied, points in SWEEPS[figure]
         for value in points
-        for one in series(population(**{varied: value}))
+        for series in all_series(population(**{varied: value}))
     ]
 
 
@@ -351,8 +363,8 @@ def estimate_table(figure: str, seed: int) -> pd.DataFrame:
     ----------
     figure
         A key of `SWEEPS`: paper D's figures 6 (means over the share of conservative users), 7
-        (means over their budget) and 8 (frequencies over both), or ``dependence`` (conservative
-        users have other records than the rest; the mean of all users stays).
+        (means over their budget) and 8 (frequencies over both), or ``dependence`` (over how much
+        the records of conservative users differ from others, with a fixed mean of all users).
     seed
         Seed of the run.
 
@@ -360,7 +372,7 @@ def estimate_table(figure: str, seed: int) -> pd.DataFrame:
     -------
     Columns `COLUMNS`. ``mean``, quantiles and ``deviation`` summarise `REPETITIONS` simulated
     estimates; ``expected_bias`` and ``expected_deviation`` are exact, given the records. ``mu`` is
-    paper D's Corollary 1 or 2 for the users who report: an approximation, no guarantee.
+    from paper D's Corollary 1 or 2 for the users who report: an approximation, no guarantee.
     """
     rows = [
         row
@@ -380,7 +392,7 @@ PRIVACY_COLUMNS: Final = (
 
 
 def certified_epsilon(groups: BudgetGroups, kind: str, *, tagged: bool) -> float:
-    """Return the smallest eps of all users at delta = 1e-6, rounded up, to a relative 1e-5.
+    """Return an eps that holds for every user at delta = 1e-6, rounded up, to a relative 1e-5.
 
     Parameters
     ----------
@@ -389,8 +401,8 @@ def certified_epsilon(groups: BudgetGroups, kind: str, *, tagged: bool) -> float
     kind
         Kind of report: ``binary`` or ``laplace``.
     tagged
-        Whether reports tell their budget. A user is then hidden only among users of the same
-        budget, and the least private group decides.
+        Whether reports reveal their budget. A user is then hidden only among users of the same
+        budget, and the result is the eps of the least private group.
     """
     values, counts = groups.values.tolist(), groups.counts.tolist()
     if not tagged:
@@ -402,7 +414,7 @@ def certified_epsilon(groups: BudgetGroups, kind: str, *, tagged: bool) -> float
 
 @cache  # the same groups occur in several sweeps
 def _epsilon(values: tuple[float, ...], counts: tuple[int, ...], kind: str) -> float:
-    """Return the largest eps of all groups, skipping the search for a group that needs less."""
+    """Return the largest eps of all groups, without searching for smaller ones."""
     groups, report_kind = BudgetGroups.of_counts(values, counts), budgets.reports(kind)
     largest = 0.0
     for group in range(groups.values.size - 1, -1, -1):
@@ -426,14 +438,14 @@ def privacy_table(figure: str) -> pd.DataFrame:
     ``eps_published`` is that of paper D's corollaries for the users who report: an approximation,
     no guarantee.
     """
-    kind, series = private_series(figure)
+    kind, points = private_series(figure)
     rows = [
         (
-            *(varied, value, one.name, one.tagged, DELTA),
-            certified_epsilon(one.reporting, kind, tagged=one.tagged),
-            published.mu_gdp_epsilon(_LOG_DELTA, _merged(one.reporting)),
+            *(varied, value, series.name, series.tagged, DELTA),
+            certified_epsilon(series.reporting, kind, tagged=series.tagged),
+            published.mu_gdp_epsilon(_LOG_DELTA, _merged(series.reporting)),
         )
-        for varied, value, one in series
+        for varied, value, series in points
     ]
     return pd.DataFrame(rows, columns=list(PRIVACY_COLUMNS))
 

@@ -1,4 +1,4 @@
-"""Figures of paper D's experiments with personal budgets, drawn from their tables."""
+"""Draw the figures of paper D's experiments with personal budgets from their tables."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,11 +29,11 @@ _LOOKS: Final[Mapping[str, tuple[str, Look]]] = MappingProxyType(
     {
         "as-published": ("Chen et al., reports shuffled together", Look("#0072B2", "o")),
         "by-share": (
-            "by group, weighted by share (reports tell their budget): unbiased for all data",
+            "by group, weighted by share (reports reveal their budget): unbiased for all data",
             Look("#009E73", "s"),
         ),
         "by-precision": (
-            "by group, by precision (reports tell their budget): biased if records depend on "
+            "by group, by precision (reports reveal their budget): biased if records depend on "
             "budgets",
             Look("#D55E00", "^"),
         ),
@@ -67,7 +67,7 @@ _SERIES_OFFSET: Final = 0.008  # share of the axis; keeps the ranges of series a
 
 
 def draw_estimates(estimates: Path, privacy: Path | None = None, *, title: str) -> Figure:
-    """Draw `estimate_panels` from files of estimates and, if it is given, of their privacy.
+    """Draw `estimate_panels` from a file of estimates and, optionally, one of their privacy.
 
     Parameters
     ----------
@@ -97,36 +97,37 @@ def estimate_panels(table: pd.DataFrame, title: str) -> Figure:
 
     Returns
     -------
-    For each sweep, means of the estimates with 5 to 95 % ranges and the truth (grey line), and the
-    root mean square error: simulated (marks) and by closed forms (lines). If the table has the
-    certified eps, a further panel shows it as marks.
+    For each sweep, a panel with means and 5 to 95 % ranges of the estimates and the truth (grey
+    line), and a panel with the root mean square error, simulated (marks) and by closed forms
+    (lines). If the table has the certified eps, a further panel shows it as marks.
     """
     sweeps = list(table["varied"].unique())
     names = [name for name in _LOOKS if name in set(table["estimator"])]
-    wide = len(sweeps) == 1
-    private = "eps_upper" in table
-    height = 2.9 if wide else 5.2 + 2.3 * private
-    figure = new_figure(height + 0.16 * (len(names) + private))
-    panels = figure.subplots(*((1, 2 + private) if wide else (2 + private, 2)), squeeze=False)
-    columns = [panels[0]] if wide else list(panels.T)
-    for (estimates, errors, *more), varied in zip(columns, sweeps, strict=True):
+    one_row = len(sweeps) == 1
+    has_privacy = "eps_upper" in table
+    height = 2.9 if one_row else 5.2 + 2.3 * has_privacy
+    figure = new_figure(height + 0.16 * (len(names) + has_privacy))
+    shape = (1, 2 + has_privacy) if one_row else (2 + has_privacy, 2)
+    panels = figure.subplots(*shape, squeeze=False)
+    panels_by_sweep = [panels[0]] if one_row else list(panels.T)
+    for (estimates, errors, *privacy), varied in zip(panels_by_sweep, sweeps, strict=True):
         rows = table[table["varied"] == varied]
         _draw_estimates(estimates, rows, names)
         _draw_errors(errors, rows, names)
         estimates.set_ylabel(_Y_LABELS[varied])
         errors.set_ylabel("root mean square error")
-        for axes in more:
+        for axes in privacy:
             _draw_privacy(axes, rows, names)
-        for axes in (estimates, errors, *more):
+        for axes in (estimates, errors, *privacy):
             axes.set_xlabel(_X_LABELS[varied])
             axes.grid(visible=True, axis="both")
-        for axes in (errors, *more):
+        for axes in (errors, *privacy):
             axes.set_yscale("log")
             axes.margins(y=0.1)
             plain_log_axis(axes.yaxis)
-    handles = [_handle(name) for name in names]
-    if private:
-        handles.append(_published())
+    handles = [_legend_handle(name) for name in names]
+    if has_privacy:
+        handles.append(_published_privacy_line())
     figure.legend(handles=handles, loc="outside lower left", ncols=1)
     figure.suptitle(title)
     return figure
@@ -175,17 +176,17 @@ def _draw_privacy(axes: Axes, rows: pd.DataFrame, names: list[str]) -> None:
             own["value"], own["eps_upper"], linestyle="none", markersize=3.5, **marker_style(look)
         )
     own = rows[rows["estimator"] == "as-published"]
-    line = _published()
+    line = _published_privacy_line()
     axes.plot(own["value"], own["eps_published"], color=line.get_color(), linestyle=":")
     axes.set_ylabel(rf"certified $\epsilon$, $\delta={power(rows['delta'].iloc[0])}$")
 
 
-def _published() -> Line2D:
+def _published_privacy_line() -> Line2D:
     label = "privacy of the first estimator as stated by Chen et al.: approximate, no guarantee"
     return Line2D([], [], color=_LOOKS["as-published"][1].colour, linestyle=":", label=label)
 
 
-def _handle(name: str) -> Line2D:
+def _legend_handle(name: str) -> Line2D:
     label, look = _LOOKS[name]
     return Line2D(
         [],
@@ -230,7 +231,7 @@ def training_panels(accuracies: pd.DataFrame, noise: pd.DataFrame) -> Figure:
 
     Returns
     -------
-    A panel for each number of images that is assumed (training set solid, test set dashed), and a
+    A panel for each number that the images count as (training set solid, test set dashed), and a
     panel with the certified eps of one step and of all epochs over the budget of a step.
     """
     counts = list(accuracies["counted_as"].unique())
@@ -302,11 +303,12 @@ def _draw_budgets(axes: Axes, noise: pd.DataFrame) -> None:
 _PLACE_LOOKS: Final[Mapping[str, tuple[str, Look]]] = MappingProxyType(
     {
         "by-precision": (
-            "reports tell their budget: by group, by precision (biased if cells depend on budgets)",
+            "reports reveal their budget: by group, by precision (biased if cells depend on "
+            "budgets)",
             Look("#D55E00", "^"),
         ),
         "by-share": (
-            "reports tell their budget: by group, by share (unbiased for all data)",
+            "reports reveal their budget: by group, by share (unbiased for all data)",
             Look("#009E73", "s"),
         ),
         "together": (
@@ -321,7 +323,7 @@ _PLACE_LOOKS: Final[Mapping[str, tuple[str, Look]]] = MappingProxyType(
 )
 # Legend if users of budget 0 report: the estimate does not cover them.
 _BY_SHARE_OF_OTHERS: Final = (
-    "reports tell their budget: by group, by share (unbiased except for users of budget 0)"
+    "reports reveal their budget: by group, by share (unbiased except for users of budget 0)"
 )
 _REFERENCES: Final[Mapping[str, tuple[str, str, Literal["-", "--"]]]] = MappingProxyType(
     {
@@ -370,9 +372,9 @@ def place_panels(table: pd.DataFrame, title: str, unit: str) -> Figure:
 
     Returns
     -------
-    One column of panels for each placement of the budgets; rows for raw estimates and for
-    distributions. Marks are means with quartiles. Lines show mechanisms with one budget, or a
-    curator, at the same certified eps as the marks.
+    One column of panels for each placement of the budgets, and rows for raw estimates and for
+    distributions. Marks are means with quartiles. Lines show k-RR with one budget for all users and
+    a curator's Gaussian noise, at the same certified eps as the marks.
     """
     figure = new_figure(6.4)
     panels = figure.subplots(2, 2, sharex=True, sharey="row")
@@ -393,7 +395,7 @@ def place_panels(table: pd.DataFrame, title: str, unit: str) -> Figure:
     first = table.iloc[0]
     for axes in panels[-1]:
         axes.set_xlabel(rf"certified $\epsilon$ of all users, $\delta={power(first['delta'])}$")
-    figure.legend(handles=_key(table), loc="outside lower left", ncols=1)
+    figure.legend(handles=_place_handles(table), loc="outside lower left", ncols=1)
     budgets = f"(shares and budgets: {first['budgets']})"
     figure.suptitle(
         f"{escape_math(title)}: {count_units(first['n'], unit)} in k={first['k']} cells, "
@@ -421,12 +423,13 @@ def _draw_series(axes: Axes, rows: pd.DataFrame) -> None:
         )
 
 
-def _key(table: pd.DataFrame) -> list[Line2D]:
+def _place_handles(table: pd.DataFrame) -> list[Line2D]:
+    """Return the legend's handles for the series that the table has."""
     names = set(table["series"])
     labels = {name: label for name, (label, _) in _PLACE_LOOKS.items()}
     if table.loc[table["series"] == "by-share", "bias"].max() > 0.0:
         labels["by-share"] = _BY_SHARE_OF_OTHERS
-    ways = [
+    marks = [
         Line2D(
             [],
             [],
@@ -442,4 +445,4 @@ def _key(table: pd.DataFrame) -> list[Line2D]:
         for name, (label, colour, line) in _REFERENCES.items()
         if name in names
     ]
-    return ways + lines
+    return marks + lines

@@ -1,6 +1,8 @@
-"""Histograms of a real place from users with personal budgets, compared with one budget for all.
+"""Release histograms of a place from users with personal budgets, and measure the errors.
 
-`holders` decides once which user has which budget; the noise is drawn in each repetition.
+Users of equal budget form a group. `assign_budgets` fixes how many users of each group are in each
+cell; only the noise is drawn anew in each repetition. For comparison, k-RR with one budget for all
+users and Gaussian noise by a curator are calibrated to the same certified eps.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,26 +36,26 @@ from shuffledp.studies.samples import sample_counts
 AT_RANDOM: Final = "at-random"
 FROM_SOUTH: Final = "from-south"
 AS_CHOSEN: Final = "as-chosen"
-# If there are more different budgets, they are rounded down: reports that tell their budget would
-# otherwise be hidden among too few others.
+# More different budgets are rounded down to fewer: reports that reveal their budget would otherwise
+# be hidden among too few others.
 MAX_BUDGETS: Final = 25
 
-# Numbers of steps in a budget of 1. The finest step is as small as the smallest budget.
+# Numbers of rounding steps per unit of budget: 1, 2, 5, 10, ... down to the smallest budget.
 _STEPS: Final = [first * 10**power for power in range(10) for first in (1, 2, 5)]
 
 Budgets = float | Sequence[Mapping[str, float]]
 
 
 @dataclass(frozen=True)
-class Holders:
-    """Users by budget and cell.
+class BudgetAssignment:
+    """Numbers of users by budget and cell, for one or several placements of the budgets.
 
     Attributes
     ----------
     groups
         Budgets of all users.
     placements
-        Number of users of each group per cell, shape ``(g, k)``, by the placement's name. The sum
+        Number of users of each group per cell, shape ``(g, k)``, by name of the placement. The sum
         over the groups is the same for all placements.
     rounding
         Description of how budgets were rounded; empty if they were not.
@@ -72,9 +74,9 @@ class Holders:
         return ", ".join(f"{share:.3g} at {value:g}" for share, value in pairs) + self.rounding
 
 
-def holders(
+def assign_budgets(
     counts: Integers, budgets: Budgets | pd.DataFrame, *, seed: int, region: str, grid: str
-) -> Holders:
+) -> BudgetAssignment:
     """Assign budgets to the users of a place.
 
     Parameters
@@ -82,45 +84,45 @@ def holders(
     counts
         Users per cell, shape ``(k,)``, row-major from the south-west.
     budgets
-        One budget for all users, or groups as for `budget_groups`: placed at random and from the
-        south. Or the budgets that users chose, a table of `pipeline.tables.BUDGETS`: placed as
-        chosen and at random. More than `MAX_BUDGETS` different budgets are rounded down by
-        `rounded_down`.
+        Either one budget for all users or groups, see `budget_groups`; they are placed at random
+        and from the south. Or a table of `pipeline.tables.BUDGETS` with the budgets that users
+        chose; they are placed as chosen and at random. More than `MAX_BUDGETS` different budgets
+        are rounded by `rounded_down`.
     seed, region, grid
         Seed and names of the random streams.
 
     Raises
     ------
     InputError
-        See `budget_groups` and `placed`; or if the table has other users than the counts.
+        See `budget_groups` and `place_groups`; or if the table has other users than the counts.
     """
-    place_users = partial(placed, counts, seed=seed, region=region, grid=grid)
+    place = partial(place_groups, counts, seed=seed, region=region, grid=grid)
     if not isinstance(budgets, pd.DataFrame):
         groups = budget_groups(budgets, int(counts.sum()))
-        both = (AT_RANDOM, FROM_SOUTH)
-        return Holders(groups, {name: place_users(groups, name) for name in both})
+        return BudgetAssignment(groups, {p: place(groups, p) for p in (AT_RANDOM, FROM_SOUTH)})
     users = budgets["count"].to_numpy()
     values, rounding = rounded_down(budgets["budget"].to_numpy(), users)
-    distinct, place = np.unique(values, return_inverse=True)
-    held = np.zeros((distinct.size, counts.size), np.int64)
-    np.add.at(held, (place, budgets["cell"].to_numpy()), users)
-    if not np.array_equal(held.sum(axis=0), counts):
+    distinct, group = np.unique(values, return_inverse=True)
+    as_chosen = np.zeros((distinct.size, counts.size), np.int64)
+    np.add.at(as_chosen, (group, budgets["cell"].to_numpy()), users)
+    if not np.array_equal(as_chosen.sum(axis=0), counts):
         raise InputError(
-            f"region {region}, grid {grid}: the table of budgets is not of the users in the "
-            "counts: delete both tables and run again"
+            f"region {region}, grid {grid}: the table of budgets must have the same users per cell "
+            "as the counts: delete both tables and run again"
         )
-    groups = BudgetGroups.of_counts(distinct, held.sum(axis=1))
-    at_random = place_users(groups, AT_RANDOM)
-    return Holders(groups, {AS_CHOSEN: held, AT_RANDOM: at_random}, rounding)
+    groups = BudgetGroups.of_counts(distinct, as_chosen.sum(axis=1))
+    at_random = place(groups, AT_RANDOM)
+    return BudgetAssignment(groups, {AS_CHOSEN: as_chosen, AT_RANDOM: at_random}, rounding)
 
 
 def rounded_down(budgets: Floats, users: Integers) -> tuple[Floats, str]:
-    """Round budgets down to the finest step among 1, 1/2, 1/5, 1/10... that leaves few values.
+    """Round budgets down so that at most `MAX_BUDGETS` different ones remain.
 
-    A report with a smaller budget tells less than its user agreed to, and hides others better, so
-    nobody's privacy suffers. First the largest budgets are lowered until one in `MAX_BUDGETS` users
-    has the largest one, because a few users with larger budgets would hide nobody. No other budget
-    is lowered by more than a step. Up to `MAX_BUDGETS` different budgets stay unchanged.
+    First the largest budgets are lowered to a common value, so that at least one in `MAX_BUDGETS`
+    users has it: a few users with larger budgets would hardly hide each other. Then all budgets are
+    rounded down to multiples of the finest step among 1, 1/2, 1/5, ... that leaves few enough.
+    Lower budgets weaken nobody's privacy: they reveal less of their users and hide others better.
+    If there are at most `MAX_BUDGETS` different budgets, they are returned unchanged.
 
     Parameters
     ----------
@@ -149,7 +151,7 @@ def rounded_down(budgets: Floats, users: Integers) -> tuple[Floats, str]:
 
 
 def _floor(values: Floats, steps: int) -> Floats:
-    """Return the largest multiple of 1/steps that is <= a value, correct despite rounding."""
+    """Return the largest multiple of 1/steps that is <= each value, despite rounding errors."""
     whole = np.floor(values * steps)
     whole -= whole / steps > values
     whole += (whole + 1.0) / steps <= values
@@ -169,7 +171,7 @@ def budget_groups(budgets: Budgets, n: int) -> BudgetGroups:
     Raises
     ------
     InputError
-        If a share amounts to less than one user.
+        If a share is less than one user.
     """
     if isinstance(budgets, float | int):
         budgets = [{"eps": budgets, "share": 1.0}]
@@ -185,7 +187,7 @@ def budget_groups(budgets: Budgets, n: int) -> BudgetGroups:
     return BudgetGroups.of_counts([group["eps"] for group in ordered], counts)
 
 
-def placed(
+def place_groups(
     counts: Integers, groups: BudgetGroups, placement: str, *, seed: int, region: str, grid: str
 ) -> Integers:
     """Return the users of each group per cell, shape ``(g, k)``; the groups sum to ``counts``.
@@ -212,8 +214,8 @@ def placed(
         return np.asarray(np.diff(np.diff(cumulative, prepend=0, axis=0), prepend=0, axis=1))
     rest, samples = counts, []
     for budget, count in zip(groups.values.tolist(), groups.counts.tolist(), strict=True):
-        place = f"{grid}, budget {budget:g}"
-        samples.append(sample_counts(rest, count, seed, region, place))
+        label = f"{grid}, budget {budget:g}"
+        samples.append(sample_counts(rest, count, seed, region, label))
         rest = rest - samples[-1]
     return np.stack(samples)
 
@@ -252,7 +254,7 @@ class Series:
     reporting
         Budgets of the users who report.
     weights
-        Weights of the groups that report, if reports tell their budget; None if all reports are
+        Weights of the groups that report, if reports reveal their budget; None if all reports are
         shuffled together.
     """
 
@@ -263,7 +265,7 @@ class Series:
 
     @property
     def tagged(self) -> bool:
-        """Return whether reports tell their budget."""
+        """Return whether reports reveal their budget."""
         return self.weights is not None
 
     def estimate(self, reported: Integers) -> Floats:
@@ -273,16 +275,16 @@ class Series:
             return histogram.pooled(reported.sum(axis=-2), self.reporting)
         return histogram.by_group(reported, self.reporting, self.weights)
 
-    def law(self, held: Integers) -> tuple[Floats, Floats]:
-        """Return mean and variance of each cell's estimate, given the groups' users ``(g, k)``."""
-        shares = held[self.first :] / self.reporting.counts[:, np.newaxis]
+    def moments(self, placement: Integers) -> tuple[Floats, Floats]:
+        """Return mean and variance of each cell's estimate, given the users by group and cell."""
+        shares = placement[self.first :] / self.reporting.counts[:, np.newaxis]
         if self.weights is None:
-            weights = histogram.pooled_weights(self.reporting, held.shape[-1])
-            spread = histogram.pooled_variance(shares, self.reporting)
+            weights = histogram.pooled_weights(self.reporting, placement.shape[-1])
+            variances = histogram.pooled_variance(shares, self.reporting)
         else:
             weights = self.weights
-            spread = variance(weights, histogram.variances(shares, self.reporting))
-        return combine(shares.T, weights), spread
+            variances = variance(weights, histogram.variances(shares, self.reporting))
+        return combine(shares.T, weights), variances
 
 
 def histogram_series(groups: BudgetGroups, k: int) -> list[Series]:
@@ -293,26 +295,27 @@ def histogram_series(groups: BudgetGroups, k: int) -> list[Series]:
     InputError
         If all budgets are 0.
     """
-    every = [
+    all_series = [
         Series(BY_PRECISION, 0, groups, histogram.least_variance_weights(groups, k)),
         Series(BY_SHARE, 0, groups, share_weights(groups)),
         Series(TOGETHER, 0, groups),
     ]
     if groups.values.size > 1:
-        every.append(Series(DROPPED, 1, BudgetGroups(groups.values[1:], groups.counts[1:])))
-    return every
+        all_series.append(Series(DROPPED, 1, BudgetGroups(groups.values[1:], groups.counts[1:])))
+    return all_series
 
 
 def certified_epsilon(groups: BudgetGroups, tagged: bool, k: int, log_delta: float) -> float:
-    """Return the eps of all users at a natural log of delta, rounded up.
+    """Return an eps that holds for every user at a natural log of delta, rounded up.
 
     Parameters
     ----------
     groups
         Budgets of all users who report, in increasing order.
     tagged
-        Whether reports tell their budget. A user is then hidden only among users of the same
-        budget, and the least private group decides. Otherwise a user is hidden among all.
+        Whether reports reveal their budget. A user is then hidden only among users of the same
+        budget, and the result is the eps of the least private group. Otherwise a user is hidden
+        among all who report.
     k, log_delta
         Number of cells; natural log of delta.
 
@@ -348,9 +351,9 @@ def places_table(
     counts
         Users per cell, shape ``(k,)``.
     budgets
-        See `holders`: one budget for all, groups, or the budgets that users chose.
+        One budget for all users, groups, or the budgets that users chose; see `assign_budgets`.
     delta
-        Delta at which eps is certified, for all users together.
+        Delta at which the eps of all users is certified.
     repetitions
         Number of independent releases.
     seed, region, grid
@@ -358,40 +361,40 @@ def places_table(
 
     Returns
     -------
-    Columns `COLUMNS`. Means and quartiles of the total variation distance over the repetitions, for
-    the ``raw`` estimate and for its projection to the simplex (``projected``).
+    Columns `COLUMNS`, with mean and quartiles of the total variation distance over the repetitions,
+    for the ``raw`` estimate and for its projection to the simplex (``projected``).
     ``expected_tv_distance`` is that of the raw estimate, given who has which budget, and ``bias``
-    is the distance of its mean from the truth. The bias is 0 for all data only for `BY_SHARE`, and
-    only if no budget is 0. `ONE_BUDGET` and `CURATOR` are calibrated to the certified eps of the
-    series ``matched_to``, or of all users at the smallest budget (`SMALLEST`, if that is not 0).
+    is the distance of its mean from the truth. Only `BY_SHARE` has bias 0 for all data, if no
+    budget is 0. `ONE_BUDGET` and `CURATOR` are calibrated to the certified eps of the series
+    ``matched_to``, which is `SMALLEST` for all users at the smallest budget, unless that is 0.
     ``local_eps0`` is infinite for the curator, who sees the true records.
 
     Raises
     ------
     InputError
-        See `holders` and `histogram_series`.
+        See `assign_budgets` and `histogram_series`.
     """
     n, k, log_delta = int(counts.sum()), counts.size, float(np.log(delta))
-    users = holders(counts, budgets, seed=seed, region=region, grid=grid)
-    truth, groups = counts / n, users.groups
+    assignment = assign_budgets(counts, budgets, seed=seed, region=region, grid=grid)
+    truth, groups = counts / n, assignment.groups
     all_series = histogram_series(groups, k)
     eps = {
-        one.name: certified_epsilon(one.reporting, one.tagged, k, log_delta)
-        for one in all_series
-        if one.name != BY_SHARE
+        series.name: certified_epsilon(series.reporting, series.tagged, k, log_delta)
+        for series in all_series
+        if series.name != BY_SHARE
     }
-    eps_of = eps | {BY_SHARE: eps[BY_PRECISION]}  # both use the same reports
+    series_eps = eps | {BY_SHARE: eps[BY_PRECISION]}  # both use the same reports
     rows: list[dict[str, Any]] = []
-    for placement, held in users.placements.items():
+    for placement, users in assignment.placements.items():
         rng = stream(seed, "budgets", region, grid, placement)
-        reported = _reports(held, groups, repetitions, rng)
-        for one in all_series:
-            labels = {"placement": placement, "series": one.name, "tagged": one.tagged}
-            mean, spread = one.law(held)
-            expected = _expected_distance(mean, spread, truth)
+        reported = _reports(users, groups, repetitions, rng)
+        for series in all_series:
+            labels = {"placement": placement, "series": series.name, "tagged": series.tagged}
+            mean, variances = series.moments(users)
+            expected = _expected_distance(mean, variances, truth)
             bias = float(total_variation(mean, truth).round(_BIAS_DECIMALS))
-            measured = _measured(one.estimate(reported), truth, expected, bias)
-            rows += [labels | {"eps_upper": eps_of[one.name]} | row for row in measured]
+            measured = _distance_rows(series.estimate(reported), truth, expected, bias)
+            rows += [labels | {"eps_upper": series_eps[series.name]} | row for row in measured]
     if groups.values[0] > 0.0:
         at_smallest = BudgetGroups(groups.values[:1], np.array([n]))
         eps[SMALLEST] = certified_epsilon(at_smallest, False, k, log_delta)
@@ -404,35 +407,39 @@ def places_table(
     for name, matched_to, value, parameters in compared:
         mechanism = _COMPARED[name]
         rng = stream(seed, "budgets", region, grid, name, matched_to)
-        seen = mechanism.observe(counts, parameters, rng, repetitions)
-        raw = mechanism.estimators[UNBIASED](seen, n, parameters)
+        observed = mechanism.observe(counts, parameters, rng, repetitions)
+        raw = mechanism.estimators[UNBIASED](observed, n, parameters)
         expected = float(mechanism.expected_distance(truth, n, parameters))
         privacy = {
             "eps_upper": value,
             "local_eps0": mechanism.per_user(n, k, parameters).local_eps0,
         }
         labels = {"placement": ANY, "series": name, "matched_to": matched_to, "tagged": False}
-        rows += [labels | privacy | row for row in _measured(raw, truth, expected, 0.0)]
+        rows += [labels | privacy | row for row in _distance_rows(raw, truth, expected, 0.0)]
     table = pd.DataFrame(rows, columns=list(COLUMNS))
-    return table.assign(budgets=users.description, n=n, k=k, delta=delta, repetitions=repetitions)
+    return table.assign(
+        budgets=assignment.description, n=n, k=k, delta=delta, repetitions=repetitions
+    )
 
 
 def _reports(
-    held: Integers, groups: BudgetGroups, repetitions: int, rng: np.random.Generator
+    placement: Integers, groups: BudgetGroups, repetitions: int, rng: np.random.Generator
 ) -> Integers:
     """Draw histograms of every group's reports, shape ``(repetitions, g, k)``."""
-    k = held.shape[-1]
+    k = placement.shape[-1]
     reports = [
         krr.randomise(users, value, rng, repetitions)
         if value > 0.0
         else rng.multinomial(users.sum(), np.full(k, 1.0 / k), repetitions)
-        for users, value in zip(held, groups.values.tolist(), strict=True)
+        for users, value in zip(placement, groups.values.tolist(), strict=True)
     ]
     return np.stack(reports, axis=1)
 
 
-def _measured(raw: Floats, truth: Floats, expected: float, bias: float) -> Iterator[dict[str, Any]]:
-    """Yield a row for the raw and for the projected estimates."""
+def _distance_rows(
+    raw: Floats, truth: Floats, expected: float, bias: float
+) -> Iterator[dict[str, Any]]:
+    """Yield a row with the distances from the truth for the raw and for the projected estimates."""
     for name, estimates in (("raw", raw), ("projected", project_simplex(raw))):
         distances = total_variation(estimates, truth)
         low, high = np.quantile(distances, QUARTILES)
@@ -446,8 +453,8 @@ def _measured(raw: Floats, truth: Floats, expected: float, bias: float) -> Itera
         }
 
 
-def _expected_distance(mean: Floats, spread: Floats, truth: Floats) -> float:
-    """Return half the sum of the mean absolute errors of normal estimates that may be biased."""
-    bias, deviation = mean - truth, np.sqrt(spread)
+def _expected_distance(mean: Floats, variances: Floats, truth: Floats) -> float:
+    """Return the expected total variation distance of normal estimates, which may be biased."""
+    bias, deviation = mean - truth, np.sqrt(variances)
     noise = np.sqrt(2.0 / np.pi) * deviation * np.exp(-0.5 * (bias / deviation) ** 2)
     return float(0.5 * (noise + bias * erf(bias / deviation / np.sqrt(2.0))).sum())

@@ -1,4 +1,8 @@
-"""Bounds and approximations of the literature for personal budgets: echoes, mu-GDP, clones."""
+"""Bounds and approximations of the literature for users with personal budgets eps_i.
+
+They are echoes (Liu et al.), mu-GDP (paper D) and clones (Feldman, McMillan and Talwar). The
+target is the user whose record differs between the two data sets.
+"""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,13 +19,18 @@ from shuffledp.personalised.groups import BudgetGroups, split_target
 def mu_gdp(budgets: "ArrayLike | BudgetGroups", target: int | None = None) -> float:
     """Return paper D's ``mu = sqrt(2 / sum 1/(1+exp(eps_i)))``: an approximation, NOT a bound.
 
-    The sum is over the other users. Theorem 3 of paper D has an unspecified error term C/sqrt(n-1),
-    which the paper then drops. For n=1000, all budgets 4 and delta=1e-6, mu gives eps=1.449, but a
-    data set needs 1.691.
+    The sum is over all users but the target. Theorem 3 of paper D has an error term C/sqrt(n-1)
+    with an unspecified C, which the paper then drops. For n=1000, all budgets 4 and delta=1e-6, mu
+    gives eps=1.449, but there is a data set whose eps is 1.691.
+
+    Parameters
+    ----------
+    budgets, target
+        See `krr.personalised_log_delta`, which raises the same errors.
 
     Returns
     -------
-    mu; inf if there is no other user. Errors as for `krr.personalised_log_delta`.
+    mu; inf if there is no other user.
     """
     others = split_target(budgets, target)[2]
     weight = float(others.counts @ expit(-others.values))
@@ -29,10 +38,10 @@ def mu_gdp(budgets: "ArrayLike | BudgetGroups", target: int | None = None) -> fl
 
 
 def echoes_epsilon(log_delta: float, groups: BudgetGroups) -> float | None:
-    """Return eps of Laplace reports by "echoes" (Liu et al. 2023), as its authors compute it.
+    """Return the eps of Laplace reports by "echoes" (Liu et al. 2023), as its authors compute it.
 
-    Paper D compares with this bound; its proof is not checked here. The result is None if fewer
-    than ``16 log(4/delta)`` echoes are expected, where the bound does not apply.
+    Paper D compares with this bound; its proof has not been checked for this project. If fewer than
+    ``16 log(4/delta)`` echoes are expected, the bound does not apply and the result is None.
 
     Parameters
     ----------
@@ -61,10 +70,10 @@ def echoes_epsilon(log_delta: float, groups: BudgetGroups) -> float | None:
 def mu_gdp_epsilon(
     log_delta: float, groups: BudgetGroups, deltas: Floats | None = None, largest: float = 0.0
 ) -> float:
-    """Return eps of paper D's mu-GDP at a natural log of delta: an approximation, NOT a bound.
+    """Return the eps of paper D's mu-GDP at a natural log of delta: an approximation, NOT a bound.
 
-    With deltas it is not even an approximation: the true delta may be larger by their sum
-    (docs/errata.md, D7).
+    If users have deltas of their own, it is not even an approximation: the true delta may be larger
+    by their sum (docs/errata.md, D7).
 
     Parameters
     ----------
@@ -95,12 +104,12 @@ def mu_gdp_epsilon(
 
 
 def approximate_epsilon(log_delta: float, groups: BudgetGroups, deltas: float) -> float | None:
-    """Return eps of any adaptively chosen (eps_i, delta_i)-LDP randomisers, shuffled, rounded up.
+    """Return an upper bound on the eps of any shuffled (eps_i, delta_i)-LDP randomisers.
 
-    Delta is that of clones at the largest budget, plus ``(exp(eps) + 1) (1 + exp(-eps_max) / 2)``
-    times the sum of the users' deltas, which bounds the change in the law of all reports if each
-    randomiser is replaced by a pure LDP one. The result is None if the second term alone exceeds
-    the target.
+    The randomisers may be chosen adaptively. Delta is that of clones at the largest budget, plus
+    ``(exp(eps) + 1) (1 + exp(-eps_max) / 2)`` times the sum of the users' deltas, which bounds the
+    change in the law of all reports if each randomiser is replaced by a pure LDP one. The result is
+    None if the second term alone exceeds the target delta.
 
     Parameters
     ----------

@@ -1,11 +1,11 @@
 """Paper D's Algorithm 1 (shuffled noisy SGD) and figure 5: training on images of digits.
 
-At a client's turn its records' gradients are clipped to norm C, summed, divided by the number m of
-clients, and get normal noise of standard deviation ``sigma`` in each coordinate. Replacing one
-record moves the sum by at most ``2 C / m``, so one step is ``2 C / (m sigma)``-GDP for a record.
-The client is visited in each of the T epochs, at the same place of a permutation that is drawn
-once: all T releases together have sqrt(T) times that mu, exactly if every iterate is seen. The
-privacy stated here does not depend on shuffling.
+In one step a client clips the gradients of its records to norm C, sums them, divides the sum by the
+number m of clients, and adds normal noise of standard deviation ``sigma`` to each coordinate.
+Replacing one record moves the result by at most ``2 C / m``, so a step is ``2 C / (m sigma)``-GDP
+for a record. A permutation of the clients, drawn once, is repeated in each of T epochs. The T steps
+of a client together are GDP with sqrt(T) times that mu, which is exact against an adversary who
+sees every iterate. Shuffling does not enter the privacy stated here.
 """
 
 import gzip
@@ -38,7 +38,8 @@ logger = logging.getLogger(__name__)
 def noise_scale(budgets: ArrayLike, delta: float, clip: float, clients: int) -> Floats:
     """Return the standard deviation of each coordinate's noise (Algorithm 1, step 6).
 
-    ``(2 C / m) sqrt(2 log(1.25 / delta)) / eps``: the classical Gaussian mechanism for one record.
+    It is ``(2 C / m) sqrt(2 log(1.25 / delta)) / eps``, the classical Gaussian mechanism for one
+    record.
 
     Parameters
     ----------
@@ -72,9 +73,9 @@ def noise_scale(budgets: ArrayLike, delta: float, clip: float, clients: int) -> 
 
 
 def record_mu(sigma: ArrayLike, clip: float, clients: int, epochs: int = 1) -> Floats:
-    """Return the mu of Gaussian DP of a record after all epochs.
+    """Return the mu of Gaussian DP for one record after all epochs.
 
-    It holds for every data set and replacement of one record, against an adversary who sees every
+    It holds for replacement of the record in every data set, against an adversary who sees every
     iterate, all other records and the permutation. A whole client with r records has r times mu.
 
     Parameters
@@ -189,9 +190,10 @@ def bundled_digits() -> tuple[Floats, Integers]:
     return bunch.data / 16.0, bunch.target.astype(np.int64)
 
 
-def _labelled(
+def _read_labelled(
     files: Mapping[str, Path], images: str, labels: str, key: str
 ) -> tuple[Floats, Integers]:
+    """Return the pixels, scaled to [0, 1], and labels of the files with these keys."""
     pixels = read_idx(files[images], f"{key}.{images}", 3)
     digits = read_idx(files[labels], f"{key}.{labels}", 1).astype(np.int64)
     if len(pixels) != len(digits):
@@ -209,7 +211,7 @@ def _labelled(
 def load_images(
     files: Mapping[str, Path], key: str, test_share: float, rng: np.random.Generator
 ) -> Images:
-    """Read the images for training and test.
+    """Read the images for training and test, the training set in random order.
 
     Parameters
     ----------
@@ -230,26 +232,26 @@ def load_images(
         See `read_idx`; or if labels do not fit images, or the test images have another size.
     """
     name = "MNIST" if files else "digits"
-    pixels, labels = _labelled(files, IMAGES, LABELS, key) if files else bundled_digits()
+    pixels, labels = _read_labelled(files, IMAGES, LABELS, key) if files else bundled_digits()
     order = rng.permutation(len(pixels))
     pixels, labels = pixels[order], labels[order]
     if TEST_IMAGES in files:
-        test = _labelled(files, TEST_IMAGES, TEST_LABELS, key)
+        test = _read_labelled(files, TEST_IMAGES, TEST_LABELS, key)
         if test[0].shape[1] != pixels.shape[1]:
             raise InputError(
                 f"{key}.{TEST_IMAGES}: its images have {test[0].shape[1]} pixels, but those of "
                 f"{key}.{IMAGES} have {pixels.shape[1]}"
             )
         return Images(name, pixels, labels, *test)
-    kept = len(pixels) - round(test_share * len(pixels))
-    return Images(name, pixels[:kept], labels[:kept], pixels[kept:], labels[kept:])
+    n = len(pixels) - round(test_share * len(pixels))
+    return Images(name, pixels[:n], labels[:n], pixels[n:], labels[n:])
 
 
 def principal_components(train: Floats, test: Floats, number: int) -> tuple[Floats, Floats]:
     """Project both sets to the training set's leading principal components, without scaling.
 
-    The largest entry of a component is positive. The components are computed from the true data
-    without noise, and no privacy accounting covers what they reveal.
+    The largest entry of each component is made positive. The components are computed from the true
+    data without noise; what they reveal is not part of any privacy statement.
 
     Parameters
     ----------
@@ -317,8 +319,8 @@ class Network:
         """Return the sum of the records' gradients, each scaled down to norm ``clip`` at most.
 
         A record's gradient with respect to a layer's weights is the outer product of the layer's
-        input and the derivative with respect to its output, so its norm is the product of their
-        norms: gradients of single records are not formed.
+        input and the derivative with respect to its output. Its norm is the product of their norms,
+        so gradients of single records need not be stored.
 
         Parameters
         ----------
@@ -334,8 +336,9 @@ class Network:
         output[np.arange(len(labels)), labels] -= 1.0
         second = self._parts(theta)[2]
         inner = (output @ second.T) * (hidden > 0.0)
-        squares = _norms(records) * _squares(inner) + _norms(hidden) * _squares(output)
-        factor = (1.0 / np.maximum(1.0, np.sqrt(squares) / clip))[:, None]
+        squared_norms = _input_squared_norms(records) * _squared_norms(inner)
+        squared_norms += _input_squared_norms(hidden) * _squared_norms(output)
+        factor = (1.0 / np.maximum(1.0, np.sqrt(squared_norms) / clip))[:, None]
         inner *= factor
         output *= factor
         gradient = np.empty(self.size)
@@ -360,13 +363,13 @@ class Network:
         return hidden, hidden @ second + last
 
 
-def _squares(rows: Floats) -> Floats:
+def _squared_norms(rows: Floats) -> Floats:
     return np.asarray(np.einsum("ij,ij->i", rows, rows))
 
 
-def _norms(inputs: Floats) -> Floats:
+def _input_squared_norms(inputs: Floats) -> Floats:
     """Return the squared norm of a layer's input, including the constant 1 of its bias."""
-    return _squares(inputs) + 1.0
+    return _squared_norms(inputs) + 1.0
 
 
 def _log_softmax(logits: Floats) -> Floats:
@@ -422,11 +425,11 @@ def descend(
     network
         Network to train.
     records, labels
-        Records and labels of all clients, one client after another, the same number of each.
+        Records and labels, client by client, the same number for each client.
     sigma
         Standard deviation of each client's noise, shape ``(m,)``.
     weight
-        Number of times that each record counts.
+        Factor of the gradients: each record counts as this number of equal records.
     seed, law
         Seed and name of the random streams. The initial parameters and the order of the clients
         are the same for every law.
@@ -448,8 +451,8 @@ def descend(
 def training_table(files: Mapping[str, Path], key: str, seed: int) -> pd.DataFrame:
     """Return the accuracy after each epoch for every law of budgets, and without noise (figure 5).
 
-    Each image counts once, and in a second run so often that there are as many as paper D's 60,000:
-    the gradients depend on the number of images, the noise does not.
+    Gradients grow with the number of images, the noise does not. If there are fewer images than
+    paper D's 60,000, a second run therefore weights them as if there were as many.
 
     Parameters
     ----------
@@ -473,13 +476,13 @@ def training_table(files: Mapping[str, Path], key: str, seed: int) -> pd.DataFra
     per_client = len(images.train_labels) // CLIENTS
     if not per_client or not len(images.test_labels) or images.train.shape[1] < COMPONENTS:
         raise InputError(
-            f"{key}.{IMAGES}: training needs {CLIENTS} images, and one for the test, of at least "
-            f"{COMPONENTS} pixels, got {len(images.train_labels)}, {len(images.test_labels)} and "
-            f"{images.train.shape[1]}"
+            f"{key}.{IMAGES}: training needs {CLIENTS} images for training, 1 for the test, and "
+            f"{COMPONENTS} pixels per image, got {len(images.train_labels)}, "
+            f"{len(images.test_labels)} and {images.train.shape[1]}"
         )
     n = per_client * CLIENTS
     unused = len(images.train_labels) - n
-    logger.info("%d clients have %d images each, %d are unused", CLIENTS, per_client, unused)
+    logger.info("%d clients have %d images each; %d images are unused", CLIENTS, per_client, unused)
     train, test = principal_components(images.train[:n], images.test, COMPONENTS)
     labels, test_labels = images.train_labels[:n], images.test_labels
     network = Network(COMPONENTS, HIDDEN, CLASSES)
@@ -509,10 +512,10 @@ def noise_table(seed: int) -> pd.DataFrame:
     Returns
     -------
     Columns `NOISE_COLUMNS`, clients in order of budget. ``eps`` and ``delta`` are the targets of
-    step 6. ``mu_step`` and ``eps_step`` are the exact Gaussian DP of one step and its eps at that
-    delta; ``mu_whole`` and ``eps_whole`` are those of all epochs. They are guarantees for the
-    replacement of one record. ``mu_published`` reads Theorem 4 as sqrt(T) times the mu of Theorem 3
-    over the clients; it and its eps, ``eps_published``, are no guarantee.
+    Algorithm 1, step 6. ``mu_step`` and ``eps_step`` are the exact Gaussian DP of one step and its
+    eps at that delta; ``mu_whole`` and ``eps_whole`` are those of all epochs. They are guarantees
+    for replacement of one record. ``mu_published`` is sqrt(T) times the mu of Theorem 3 over the
+    clients, which is how Theorem 4 is read; it and its eps, ``eps_published``, are no guarantee.
     """
     parts = []
     for law in BUDGET_LAWS:

@@ -1,7 +1,7 @@
 """Paper D's Algorithm 3: the share of ones among users with personal budgets, by binary RR.
 
 User i reports the true record with probability ``p_i = e^eps_i / (1 + e^eps_i)``, else its
-opposite.
+opposite, with probability ``q_i = 1 - p_i``. Users of equal budget form a group g.
 """
 
 import numpy as np
@@ -16,11 +16,11 @@ from shuffledp.personalised.groups import BudgetGroups
 def pooled(ones: ArrayLike, groups: BudgetGroups) -> Floats:
     """Return paper D's estimate from the shuffled reports alone, ``(A - B) / (n - 2B)``.
 
-    It is unbiased only if records do not depend on budgets: its weights are not the groups' shares
-    (`pooled_weights`). No estimate from these reports alone is unbiased, unless all budgets are
-    equal: its mean is a symmetric polynomial of the users' probabilities of a 1, affine in each of
-    them. To be the sum of the records it must have degree 1, and then each record has the weight
-    p_g - q_g. An unbiased estimate therefore needs reports that tell their budget.
+    It is unbiased only if records do not depend on budgets, because it weights the groups by
+    `pooled_weights` and not by their shares. Unless all budgets are equal, no estimate from these
+    reports alone is unbiased. Its mean is a symmetric polynomial in the users' probabilities of a
+    1, affine in each of them; to be the sum of the records it must have degree 1, and then each
+    record has the weight p_g - q_g. An unbiased estimate needs reports that reveal their budget.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def pooled_weights(groups: BudgetGroups) -> Floats:
 
 
 def by_group(shares: ArrayLike, groups: BudgetGroups, weights: ArrayLike) -> Floats:
-    """Return the estimate from reports that tell their budget, inverted group by group.
+    """Return the estimate from reports that reveal their budget, inverted group by group.
 
     Parameters
     ----------

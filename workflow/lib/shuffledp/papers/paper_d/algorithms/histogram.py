@@ -1,12 +1,12 @@
 """Histograms by k-RR from users with personal budgets.
 
-A user of group g reports the true cell with probability ``q_g + s_g`` and each other cell with
-``q_g``, where ``q_g = 1/(e^eps_g+k-1)`` and ``s_g = (e^eps_g-1)/(e^eps_g+k-1)``. With k = 2 this is
-paper D's Algorithm 3 (`frequency`).
+Users of equal budget form a group g. They report the true cell with probability ``q_g + s_g`` and
+each other cell with ``q_g``, where ``q_g = 1/(e^eps_g+k-1)`` and
+``s_g = (e^eps_g-1)/(e^eps_g+k-1)``. With k = 2 this is paper D's Algorithm 3 (`frequency`).
 
-If reports tell their budget, every group is inverted separately, and `combination` has the weights:
-by share or by precision. A user is then hidden only among users of the same budget. If reports do
-not tell it, there is one estimate (`pooled`); its mean is that of the groups' estimates with
+If reports reveal their budget, the reports of each group are inverted separately (`by_group`) and
+combined with weights from `combination`; a user is then hidden only among users of the same budget.
+Otherwise there is one estimate, `pooled`, whose mean is that of the groups' estimates with
 `pooled_weights`.
 """
 
@@ -19,7 +19,7 @@ from shuffledp.personalised.groups import BudgetGroups
 
 
 def by_group(reports: ArrayLike, groups: BudgetGroups, weights: ArrayLike) -> Floats:
-    """Return the estimate from reports that tell their budget, inverted group by group.
+    """Return the estimate from reports that reveal their budget, inverted group by group.
 
     Parameters
     ----------
@@ -46,8 +46,8 @@ def by_group(reports: ArrayLike, groups: BudgetGroups, weights: ArrayLike) -> Fl
 def pooled(reports: ArrayLike, groups: BudgetGroups) -> Floats:
     """Return the estimate from the reports of all groups together, by inverting their mean channel.
 
-    It is unbiased only if cells do not depend on budgets; `frequency.pooled` explains why no
-    estimate from these reports is unbiased otherwise.
+    It is unbiased only if users' cells do not depend on their budgets; `frequency.pooled` explains
+    why no estimate from these reports is unbiased otherwise.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def pooled(reports: ArrayLike, groups: BudgetGroups) -> Floats:
 
 
 def pooled_weights(groups: BudgetGroups, k: int) -> Floats:
-    """Return the weights of the groups in the mean of `pooled`: ``n_g s_g``, scaled to sum to 1.
+    """Return the weight of each group in the mean of `pooled`: ``n_g s_g``, scaled to sum to 1.
 
     Raises
     ------
@@ -116,10 +116,10 @@ def variances(shares: ArrayLike, groups: BudgetGroups) -> Floats:
 
 
 def pooled_variance(shares: ArrayLike, groups: BudgetGroups) -> Floats:
-    """Return the variance of `pooled`, given the records, shape ``(k,)``.
+    """Return the variance of each cell of `pooled`, given the records, shape ``(k,)``.
 
-    Parameters as for `variances`. Users of budget 0 add noise: their reports cannot be told from
-    those of the other users.
+    See `variances` for the parameters. Users of budget 0 add noise, because their reports cannot be
+    told apart from those of other users.
     """
     noise, slope = _noise(shares, groups)
     return np.asarray(noise.sum(axis=0) / (groups.counts @ slope) ** 2)
