@@ -1,1 +1,1 @@
-"""Bounds that papers propose; no certified bound depends on them."""
+"""Bounds that papers propose, for comparison; no certified bound depends on them."""

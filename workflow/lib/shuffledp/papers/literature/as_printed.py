@@ -12,7 +12,7 @@ from shuffledp.accounting.one_round.single_bin import channel
 from shuffledp.accounting.setting import Setting
 from shuffledp.numerics.arrays import Floats
 
-# Half-width of windows in tilted standard deviations, and a margin; they leave out about 1e-20.
+# Half-width of windows: tilted standard deviations plus counts; the mass outside is about 1e-20.
 WINDOW_DEVIATIONS, WINDOW_MARGIN = 9.3, 20.0
 # Convolutions of up to this many products are computed directly, others by FFT.
 MAX_DIRECT_PRODUCTS = 4_000_000
@@ -60,9 +60,9 @@ def _convolve(x: Floats, y: Floats) -> Floats:
 def log_delta_as_printed(eps: ArrayLike, setting: Setting, counts: ArrayLike) -> Floats:
     """Return the log of delta by the printed theorem.
 
-    The printed privacy loss averages the square of ``(s - r) / (n - count)`` where the correct one
-    averages its first power. Delta is too small, at small eps by many orders of magnitude.
-    Parameters, return value and errors are those of `single_bin.log_delta`.
+    The printed privacy loss averages the square of ``(s - r) / (n - count)``, the correct one its
+    first power. The result is too small, at small eps by many orders of magnitude. See
+    `single_bin.log_delta` for parameters, return value and errors.
     """
     setting.require_one_round()
     values, counts = np.broadcast_arrays(eps_values(eps), setting.checked_counts(counts))

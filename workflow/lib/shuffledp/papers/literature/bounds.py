@@ -1,7 +1,7 @@
-"""The bounds of the literature, as entries of `shuffledp.accounting.registry`.
+"""Define the bounds of the literature as entries of `shuffledp.accounting.registry`.
 
-`shuffledp.accounting.bound.Bound` defines what a bound provides. Sources name papers by their
-authors, as CITATION.cff does.
+`shuffledp.accounting.bound.Bound` defines what a bound provides. The domain functions of a bound
+return why it does not apply, or None. Sources name papers by their authors, as CITATION.cff does.
 """
 
 from collections.abc import Callable, Mapping
@@ -52,7 +52,7 @@ def _needs_count(s: Setting, log_delta: float | None) -> str | None:
     return "it needs a count (--count)" if s.count is None else None
 
 
-def _third_cell(s: Setting, log_delta: float | None) -> str | None:
+def _needs_third_cell(s: Setting, log_delta: float | None) -> str | None:
     del log_delta
     return "it needs a third cell, k >= 3" if s.k < 3 else None
 
@@ -63,9 +63,9 @@ def _renyi(
     def composed(orders: Floats, s: Setting) -> Floats:
         return renyi.composed_rdp(rdp(orders, s), s.rounds)
 
-    def orders(s: Setting) -> tuple[Floats, Floats]:
-        every = renyi.default_orders()
-        return every, composed(every, s)
+    def orders_and_rdp(s: Setting) -> tuple[Floats, Floats]:
+        orders = renyi.default_orders()
+        return orders, composed(orders, s)
 
     return Bound(
         name,
@@ -73,8 +73,8 @@ def _renyi(
         source,
         about,
         Formulas(
-            log_delta=lambda eps, s: float(renyi.rdp_to_log_delta(*orders(s), eps)),
-            epsilon=lambda ld, s: min(float(renyi.rdp_to_dp(*orders(s), ld)), s.budget),
+            log_delta=lambda eps, s: float(renyi.rdp_to_log_delta(*orders_and_rdp(s), eps)),
+            epsilon=lambda ld, s: min(float(renyi.rdp_to_dp(*orders_and_rdp(s), ld)), s.budget),
             rdp=composed,
         ),
         scope=Scope(domain=lambda s, _: renyi.shuffled_rdp_domain(s), composes=True),
@@ -98,10 +98,10 @@ def _blanket(inequality: closed_forms.Inequality, *, any_randomiser: bool) -> Bo
 
 
 def _composed(name: str, composition: Callable[..., Floats], source: str, about: str) -> Bound:
-    """Return the bound by a composition theorem that uses only eps and delta of `upper`."""
+    """Return the bound that composes one (eps, delta) of `upper` by a composition theorem."""
 
     def epsilon(log_delta: float, s: Setting) -> float:
-        # Half of delta is spent on the rounds, half is the theorem's slack.
+        # The rounds take half of delta, the theorem's slack the other half.
         step_log_delta = log_delta - float(np.log(2 * s.rounds))
         step_eps = upper_curve(replace(s, rounds=1)).epsilon(step_log_delta).promised
         return min(float(composition(log_delta, step_eps, step_log_delta, s.rounds)), s.budget)
@@ -182,7 +182,7 @@ _ENTRIES: Final = (
         "Wang et al. 2023 (variation ratios), at k-RR's parameters; docs/accounting.md",
         "variation-ratio pair with k-RR parameters: no upper bound for k >= 3",
         Formulas(log_delta=_scalar(clones.variation_ratio_log_delta)),
-        scope=Scope(domain=_third_cell),
+        scope=Scope(domain=_needs_third_cell),
     ),
     Bound(
         "erlingsson",

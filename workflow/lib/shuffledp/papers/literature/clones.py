@@ -37,7 +37,7 @@ In the clones bound, the probability of a decoy is 1/E instead of 2/(E+1): there
 and delta is never smaller. Its proof also covers randomisers that are chosen adaptively from one
 slot to the next, which the argument above does not.
 
-`strong_adversary_log_delta` is paper C's strong adversary, who learns of every user who randomised,
+`strong_adversary_log_delta` is about paper C's strong adversary, who learns which users randomised,
 the target included.
 """
 
@@ -57,7 +57,7 @@ def clones_log_delta(eps: float, setting: Setting) -> float:
     """Return the natural log of the clones delta, a guarantee for any shuffled eps0-LDP randomiser.
 
     It is the exact hockey-stick divergence of the clones pair, rounded up, for replacement of one
-    record and one report per user. It also holds if each slot's randomiser is chosen from the
+    record and one report per user. It also holds if each randomiser is chosen adaptively, from the
     earlier outputs. If all users share one fixed randomiser, `generic_log_delta` is never larger.
 
     Parameters
@@ -69,7 +69,7 @@ def clones_log_delta(eps: float, setting: Setting) -> float:
 
     Returns
     -------
-    Logarithms shaped like ``eps``; -inf where ``eps >= eps0``. Accuracy as for `upper_log_delta`.
+    Logarithms shaped like ``eps``, as accurate as `upper_log_delta`; -inf where ``eps >= eps0``.
 
     Raises
     ------
@@ -86,12 +86,11 @@ def clones_log_delta(eps: float, setting: Setting) -> float:
 def generic_log_delta(eps: float, setting: Setting) -> float:
     """Return the natural log of a delta for every eps0-LDP randomiser that all users share.
 
-    It is the weak adversary's delta for 2-RR (`weak_adversary_log_delta`), the largest of all
-    eps0-LDP randomisers; the module's docstring has the proof. It is a guarantee for replacement of
-    one record and one report per user, for all data sets, and is never above `clones_log_delta`.
-    It does not cover randomisers that differ between users or depend on earlier outputs.
-
-    Parameters, return value and errors as for `clones_log_delta`.
+    It is the weak adversary's delta for 2-RR (`weak_adversary_log_delta`), which is the largest of
+    all eps0-LDP randomisers; the module's docstring has the proof. It is a guarantee for
+    replacement of one record and one report per user, for all data sets, and never above
+    `clones_log_delta`. It does not cover randomisers that differ between users or depend on earlier
+    outputs. See `clones_log_delta` for parameters, return value and errors.
     """
     return float(weak_adversary_log_delta(eps, replace(setting, k=2)))
 
@@ -100,10 +99,10 @@ def generic_log_delta(eps: float, setting: Setting) -> float:
 def variation_ratio_log_delta(eps: float, setting: Setting) -> float:
     """Return the natural log of the variation-ratio delta with k-RR's parameters: NOT a guarantee.
 
-    It is the divergence of two cells of the histogram if all other users hold a third cell, and so
-    a lower bound on what shuffled k-RR leaks (k >= 3), rounded down. It was published as an upper
-    bound, which is wrong: for k=4, n=7, E=4, e=3/2 a data set has delta 0.112106, above its
-    0.112102.
+    It is the divergence of the counts of two cells if all other users hold a third cell, and hence
+    a lower bound on the delta of shuffled k-RR (k >= 3), rounded down. It was published as an upper
+    bound, which is wrong: for k=4, n=7, E=4, e=3/2 there is a data set with delta 0.112106, above
+    its 0.112102.
 
     Parameters
     ----------
@@ -126,11 +125,12 @@ def variation_ratio_log_delta(eps: float, setting: Setting) -> float:
 
 @over_eps_of_one_round
 def strong_adversary_log_delta(eps: float, setting: Setting) -> float:
-    """Return the natural log of delta of paper C's strong adversary (Definition 8), rounded up.
+    """Return the log of delta against paper C's strong adversary (Definition 8), rounded up.
 
     It is exactly ``1 - gamma`` times the divergence of `pairs.strong_adversary`, because the
-    adversary sees whether the target randomised. It is above the weak adversary's delta, and
-    positive also for ``eps >= eps0``. Parameters, shape and errors as for `upper_log_delta`.
+    adversary sees whether the target randomised (with probability gamma). It is above the weak
+    adversary's delta, and positive also for ``eps >= eps0``. See `upper_log_delta` for parameters,
+    return value and errors.
     """
     _, q = probabilities(setting.eps0, setting.k)
     log_truth = float(np.log(np.expm1(setting.eps0)) + np.log(q))

@@ -5,11 +5,11 @@ local budget, ``E = exp(eps0)``, ``e = exp(eps)``. Delta is passed and returned 
 so that deltas as small as 1e-400 can be used. eps and log delta have any shape, which is also the
 shape of the result.
 
-Every bound is an upper bound on what the mechanism leaks. It never exceeds what local privacy gives
-(eps at most eps0, and delta 0 for eps >= eps0). Outside the range of its proof it is vacuous,
-``eps = inf`` or ``log_delta = 0``; the ``*_domain`` function of the bound returns the reason, or
-None. The three functions ``as_tabulated_*`` are the exception: they are no guarantee and only serve
-to reproduce a printed table.
+Every function returns an upper bound on eps or delta, never above what local privacy guarantees
+(eps at most eps0, and delta 0 for eps >= eps0). Outside the range of its proof the bound is
+vacuous, ``eps = inf`` or ``log_delta = 0``; the ``*_domain`` function of the bound returns the
+reason, or None. The three functions ``as_tabulated_*`` are the exception: they are no guarantee and
+only serve to reproduce a printed table.
 """
 
 from collections.abc import Callable
@@ -23,29 +23,30 @@ from shuffledp.accounting.conventions import eps_values, log_delta_values
 from shuffledp.accounting.setting import Setting, probabilities
 from shuffledp.numerics.arrays import Floats
 
-# Return the reason why a bound does not apply at a setting and a log delta (None: unknown), or
-# None.
+# Type of the ``*_domain`` functions of a setting and a log delta, None if that is not known.
 _Domain = Callable[[Setting, float | None], str | None]
 
 
 def _first_failure(*conditions: tuple[bool, str]) -> str | None:
-    return next((why for holds, why in conditions if not holds), None)
+    return next((reason for holds, reason in conditions if not holds), None)
 
 
 def _as_epsilon(domain: _Domain, value: Floats, log_delta: Floats, setting: Setting) -> Floats:
-    reasons = [domain(setting, float(one)) for one in log_delta.ravel()]
+    """Return a formula's eps limited to eps0, or inf where the bound does not apply."""
+    reasons = [domain(setting, float(ld)) for ld in log_delta.ravel()]
     covered = np.array([reason is None for reason in reasons]).reshape(log_delta.shape)
     return np.where(covered, np.clip(value, 0.0, setting.eps0), np.inf)
 
 
 def _as_log_delta(domain: _Domain, value: Floats, eps: Floats, setting: Setting) -> Floats:
+    """Return a formula's log delta limited by local privacy, or 0 if the bound does not apply."""
     if domain(setting, None):
         return np.zeros_like(eps)
     return np.where(eps >= setting.eps0, -np.inf, np.minimum(value, 0.0))
 
 
 def any_domain(setting: Setting, log_delta: float | None = None) -> str | None:
-    """Return the reason why the bounds of this module cannot apply at a setting, or None."""
+    """Return why no bound of this module applies at a setting, or None."""
     del log_delta
     n, eps0 = setting.n, setting.eps0
     return _first_failure(
@@ -59,7 +60,7 @@ def any_domain(setting: Setting, log_delta: float | None = None) -> str | None:
 
 
 def erlingsson_domain(setting: Setting, log_delta: float | None = None) -> str | None:
-    """Return the reason why :func:`erlingsson_epsilon` does not apply, or None."""
+    """Return why :func:`erlingsson_epsilon` does not apply, or None."""
     n, eps0 = setting.n, setting.eps0
     return any_domain(setting) or _first_failure(
         (eps0 < 0.5, f"eps0 must be below 1/2 (got eps0={eps0})"),
@@ -74,7 +75,7 @@ def erlingsson_domain(setting: Setting, log_delta: float | None = None) -> str |
 def erlingsson_epsilon(log_delta: ArrayLike, setting: Setting) -> Floats:
     """Return an upper bound on eps at each delta, for every eps0-LDP randomiser.
 
-    ``12 eps0 sqrt(log(1/delta) / n)``, for n at least 1000, eps0 < 1/2 and delta < 1/100.
+    It is ``12 eps0 sqrt(log(1/delta) / n)``, for n at least 1000, eps0 < 1/2 and delta < 1/100.
 
     Source: Erlingsson et al., "Amplification by shuffling" (2019).
     """
@@ -95,7 +96,7 @@ def erlingsson_log_delta(eps: ArrayLike, setting: Setting) -> Floats:
 
 
 def clones_closed_form_domain(setting: Setting, log_delta: float | None = None) -> str | None:
-    """Return the reason why :func:`clones_closed_form_epsilon` does not apply, or None."""
+    """Return why :func:`clones_closed_form_epsilon` does not apply, or None."""
     eps0 = setting.eps0
     largest = np.inf if log_delta is None else _largest_eps0(setting.n, log_delta)
     reason = (
@@ -105,6 +106,7 @@ def clones_closed_form_domain(setting: Setting, log_delta: float | None = None) 
 
 
 def _largest_eps0(n: int, log_delta: float) -> float:
+    """Return the largest eps0 that the clones theorem covers at a log delta."""
     with np.errstate(divide="ignore"):
         return float(np.log(n / (16.0 * (np.log(2.0) - log_delta))))
 
@@ -112,7 +114,7 @@ def _largest_eps0(n: int, log_delta: float) -> float:
 def clones_closed_form_epsilon(log_delta: ArrayLike, setting: Setting) -> Floats:
     """Return an upper bound on eps at each delta, for every eps0-LDP randomiser.
 
-    ``log(1 + (E-1)/(E+1) (8 sqrt(E log(4/delta)/n) + 8E/n))``, for
+    It is ``log(1 + (E-1)/(E+1) (8 sqrt(E log(4/delta)/n) + 8E/n))``, for
     ``eps0 <= log(n / (16 log(2/delta)))``.
 
     Source: Feldman, McMillan and Talwar, "Hiding among the clones" (2021), Theorem 3.1; paper C,
@@ -128,7 +130,7 @@ def clones_closed_form_epsilon(log_delta: ArrayLike, setting: Setting) -> Floats
 def clones_closed_form_log_delta(eps: ArrayLike, setting: Setting) -> Floats:
     """Return the log of the least delta with :func:`clones_closed_form_epsilon` <= eps.
 
-    The theorem covers no smaller delta than ``2 exp(-n / (16 E))``, which bounds the result below.
+    It is never below ``2 exp(-n / (16 E))``, the smallest delta that the theorem covers.
     """
     eps = eps_values(eps)
     with np.errstate(over="ignore"):
@@ -155,7 +157,7 @@ def _balle_krr_formula(log_delta: Floats, setting: Setting) -> Floats:
 
 
 def balle_krr_domain(setting: Setting, log_delta: float | None = None) -> str | None:
-    """Return the reason why :func:`balle_krr_epsilon` does not apply, or None."""
+    """Return why :func:`balle_krr_epsilon` does not apply, or None."""
     reason = any_domain(setting)
     if reason or log_delta is None:
         return reason
@@ -168,10 +170,10 @@ def balle_krr_domain(setting: Setting, log_delta: float | None = None) -> str | 
 def balle_krr_epsilon(log_delta: ArrayLike, setting: Setting) -> Floats:
     """Return an upper bound on eps at each delta for shuffled k-RR, where it is at most 1.
 
-    With ``c = (n-1)/(E+k-1)`` blanket reports expected in a cell, the larger of
+    With ``c = (n-1)/(E+k-1)`` blanket reports expected in a cell, it is the larger of
     ``sqrt(14 log(2/delta) / c)`` and ``27 / c``. The Chernoff tails of the counts of the two cells,
-    ``exp(-c (sqrt(e)-1-1/c)^2 / 3)`` and ``exp(-c (1-1/sqrt(e))^2 / 2)``, are then delta/2 or less,
-    because ``sqrt(e) - 1 - 1/c >= (25/54) eps`` and ``1 - 1/sqrt(e) >= eps / sqrt(7)`` up to 1.
+    ``exp(-c (sqrt(e)-1-1/c)^2 / 3)`` and ``exp(-c (1-1/sqrt(e))^2 / 2)``, are then at most delta/2,
+    because ``sqrt(e)-1-1/c >= (25/54) eps`` and ``1-1/sqrt(e) >= eps/sqrt(7)`` for eps <= 1.
 
     Source: Balle et al., "The privacy blanket of the shuffle model" (2019), Theorem 3.1 (paper C,
     Theorem C.1), solved for eps.
@@ -218,8 +220,8 @@ def _krr_blanket(eps: Floats, setting: Setting) -> _Blanket:
 
 def _generic_blanket(eps: Floats, setting: Setting) -> _Blanket:
     E, e = np.exp(setting.eps0), np.exp(eps)
-    # gamma, unknown between 1/E and 1, lowers the bound through M and raises it through L: the
-    # worst end of each.
+    # gamma is unknown, between 1/E and 1. It lowers the bound through M and raises it through L, so
+    # each of these constants is taken at the worse end.
     return _Blanket(
         gamma=1.0 / E,
         width=(1.0 + e) * (E - 1.0 / E),
@@ -252,9 +254,10 @@ def _bennett_h(u: Floats) -> Floats:
 
 
 def _bennett(eps: Floats, n: int, blanket: _Blanket) -> Floats:
-    # Bennett's inequality for summands at most `top` with that (uncentred) second moment v:
+    # Bennett's inequality for m summands of at most `top` with (uncentred) second moment v:
     # Pr[sum >= t] <= exp(-(m v / top^2) h(top (t + m a) / (m v))). The exponent is convex in t, so
-    # its tangent at t = 0, of slope log(1 + top a / v) / top whatever m is, bounds the integral.
+    # its tangent at t = 0, whose slope log(1 + top a / v) / top does not depend on m, bounds the
+    # integral.
     a = np.expm1(eps)
     u = a * blanket.top / blanket.second_moment
     log_theta = -blanket.second_moment / blanket.top**2 * _bennett_h(u)
@@ -288,7 +291,7 @@ def blanket_log_delta(
     setting
         One round, n at least 2.
     inequality
-        Tail inequality.
+        ``hoeffding`` or ``bennett``.
     any_randomiser
         False for k-RR: ``gamma = k/(E+k-1)``, ``w = gamma (E-1)(1+e)``, ``b = gamma (E-e)``, v
         exact. True for any eps0-LDP randomiser, with Balle et al.'s constants ``gamma = 1/E``,

@@ -1,12 +1,12 @@
-"""Paper C's Fourier accountant (Algorithm 1): composition by FFT on a fixed grid, with all errors.
+"""Paper C's Fourier accountant (Algorithm 1): composition by FFT on a fixed grid.
 
 The privacy loss of one round is rounded to m points of ``[-L, L)``, once down (left) and once up
 (right). The laws are convolved by FFT, which is circular, and delta is a sum over the result. By
-Lemma 6 the left and right grids enclose delta. Three computed errors widen the interval: losses
-beyond the grid and omitted outcomes (an infinite loss on the right grid, missing on the left), sums
-of losses that leave ``[-L, L)`` and wrap around (Chernoff's bound), and floating-point rounding.
-The last is about 1e-13 of the total mass per round, so that, unlike `composition`, this method
-cannot resolve smaller deltas.
+Lemma 6 the left and right grids enclose delta. The interval is widened by bounds on three errors:
+losses beyond the grid and omitted outcomes (an infinite loss on the right grid, missing on the
+left), sums of losses that leave ``[-L, L)`` and wrap around (Chernoff's bound), and floating-point
+rounding. The last is about 1e-13 of the total mass per round, so that, unlike `composition`, this
+method cannot resolve smaller deltas.
 """
 
 from collections.abc import Iterator
@@ -113,7 +113,7 @@ class FourierBounds:
 
 @dataclass(frozen=True)
 class _Piece:
-    """A part of the outcomes: losses, their masses, and errors as in `GridComposition`."""
+    """Some outcomes of a round: losses, their masses, and errors as in `GridComposition`."""
 
     losses: Floats
     masses: Floats
@@ -122,7 +122,7 @@ class _Piece:
 
 
 def _pieces(loss: Pair | LossAtoms, side: Side) -> tuple[Iterator[_Piece], float, float]:
-    """Return dominating (upper) or dominated losses and masses, infinite and omitted mass."""
+    """Return outcomes that dominate (upper) or are dominated, infinite mass and omitted mass."""
     if isinstance(loss, LossAtoms):
         return iter([_Piece(loss.losses, loss.masses)]), loss.infinite, loss.left_out
     parts, left_out = bundles(loss, side)
@@ -142,8 +142,8 @@ def _pieces(loss: Pair | LossAtoms, side: Side) -> tuple[Iterator[_Piece], float
 def _wrap_bound(points: Floats, mass: Floats, rounds: int, half_width: float, side: Side) -> float:
     """Return Chernoff's bound on the probability that the sum of the losses wraps around.
 
-    Sums above the grid reappear at the bottom, where the upper end misses them. Sums below the grid
-    reappear at the top, where the lower end must not count them.
+    Sums above the grid reappear at its lower end, where the upper bound on delta misses them. Sums
+    below the grid reappear at its upper end, where the lower bound must not count them.
     """
     used = mass > 0.0
     log_mass, losses = np.log(mass[used]), points[used] * (1 if side == "upper" else -1)
@@ -160,7 +160,7 @@ def _wrap_bound(points: Floats, mass: Floats, rounds: int, half_width: float, si
 
 @dataclass(frozen=True)
 class _Grid:
-    """Law of one round on the grid: masses of the points, and mass of an infinite loss."""
+    """Law of one round's loss on the grid: masses of the points, and mass of an infinite loss."""
 
     points: Floats
     mass: Floats
@@ -224,12 +224,12 @@ def fourier_bounds(
     half_width: float = HALF_WIDTH,
     n_grid: int = N_GRID,
 ) -> FourierBounds:
-    """Compose ``rounds`` rounds of a pair on paper C's grid, rounded down and up.
+    """Return the laws of the privacy loss over ``rounds`` rounds, rounded down and up on a grid.
 
     Parameters
     ----------
     loss
-        A pair whose laws are mirror images, or the atoms of any other pair.
+        A pair whose two laws are mirror images, or the loss atoms of any other pair.
     rounds
         At least 1 (n_c in the paper).
     half_width, n_grid

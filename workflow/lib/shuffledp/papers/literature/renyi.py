@@ -1,13 +1,14 @@
 """Rényi differential privacy (RDP) of the shuffle model, its composition and conversion.
 
-``n`` users send one report each; neighbours differ in one record (replacement); ``E = exp(eps0)``.
-The upper bounds of paper B hold for every eps0-LDP randomiser with discrete output. The lower bound
-and the special pair are about one randomiser (2-RR) and one pair of data sets: they show how loose
-an upper bound can be, and are no guarantee. Docstrings have the formulas of paper B's Theorems 3.1,
-3.3 and 3.4, which are missing from the available text of the paper.
+``n`` users send one report each; neighbours differ in one record (replacement); ``E = exp(eps0)``;
+``l`` is the order. The upper bounds of paper B hold for every eps0-LDP randomiser with discrete
+output. The lower bound and the special pair are about one randomiser (2-RR) and one pair of data
+sets, in which all users are equal or one is flipped: they show how loose an upper bound can be, and
+are no guarantee. The formulas of paper B's Theorems 3.1, 3.3 and 3.4, which are missing from the
+available text of the paper, are in the docstrings.
 
-Where an eps0 or n is not covered (`shuffled_rdp_domain` says why), upper bounds are inf and lower
-bounds 0.
+For an eps0 or n that the theorems do not cover (`shuffled_rdp_domain` says why), upper bounds are
+inf and lower bounds 0.
 """
 
 from collections.abc import Callable
@@ -28,11 +29,11 @@ _WINDOW_DEPTH = 50.0  # a window ends where the log summand is this far below it
 _DENSE_ORDERS = 128
 _LARGEST_DEFAULT_ORDER = 16_384
 _MAX_ORDER = 1_000_000  # Theorem 3.1 sums over all smaller orders
-_SHORTFALL = 0.5  # paper B's gamma
+_SHORTFALL = 0.5  # paper B's gamma: the share below the mean at which Chernoff's bound is evaluated
 
 
 def shuffled_rdp_domain(setting: Setting) -> str | None:
-    """Return the reason why paper B's bounds do not apply at a setting, or None if they do."""
+    """Return why paper B's bounds do not apply at a setting, or None if they do."""
     if setting.eps0 >= 100:
         return f"eps0 must be below 100 (got eps0={setting.eps0})"
     if setting.n < 2:
@@ -56,7 +57,7 @@ def _integer_orders(order: ArrayLike) -> Floats:
     return orders
 
 
-def _each(orders: Floats, function: Callable[[float], float]) -> Floats:
+def _at_each_order(orders: Floats, function: Callable[[float], float]) -> Floats:
     values = [function(float(order)) for order in orders.ravel()]
     return np.array(values, np.float64).reshape(orders.shape)
 
@@ -66,7 +67,7 @@ def _log_binomial(n: float, j: Floats) -> Floats:
 
 
 def _identical_users(eps0: float, n: float, shortfall: float = _SHORTFALL) -> float:
-    """Return paper B's n-bar, ``floor((1-g) (n-1)/E) + 1``, rounded down: the safe side."""
+    """Return paper B's n-bar, ``floor((1-g) (n-1)/E) + 1``, rounded down, which is safe."""
     return float(np.floor((1.0 - shortfall) * (n - 1.0) / np.exp(eps0) * (1.0 - 1e-15)) + 1.0)
 
 
@@ -76,9 +77,9 @@ def _identical_users(eps0: float, n: float, shortfall: float = _SHORTFALL) -> fl
 def shuffled_rdp_upper(order: ArrayLike, setting: Setting, shortfall: float = _SHORTFALL) -> Floats:
     """Return paper B's first upper bound (Theorem 3.1) on RDP, for any eps0-LDP randomiser.
 
-    With ``m = floor((1-g) (n-1)/E) + 1``, ``log(1 + S) / (l - 1)`` where S is
-    ``C(l,2) (E-1)^2/(m E) + sum_{i=3..l} C(l,i) i Gamma(i/2) ((E^2-1)^2/(2 E^2 m))^(i/2)
-    + exp(eps0 l - g^2 (n-1)/(2E))``, and at most eps0.
+    It is ``log(1 + S) / (l - 1)``, and at most eps0, where ``m = floor((1-g) (n-1)/E) + 1`` and S
+    is ``C(l,2) (E-1)^2/(m E) + sum_{i=3..l} C(l,i) i Gamma(i/2) ((E^2-1)^2/(2 E^2 m))^(i/2)
+    + exp(eps0 l - g^2 (n-1)/(2E))``.
 
     Parameters
     ----------
@@ -87,8 +88,8 @@ def shuffled_rdp_upper(order: ArrayLike, setting: Setting, shortfall: float = _S
     setting
         One round; the number of cells does not matter.
     shortfall
-        g in (0, 1): Chernoff's bound is evaluated a share g below the mean. Paper B uses 1/2; every
-        other value is valid too (its Remark 3).
+        Share g in (0, 1) below the mean at which Chernoff's bound is evaluated. Paper B uses 1/2;
+        every other value is valid too (its Remark 3).
 
     Returns
     -------
@@ -97,7 +98,7 @@ def shuffled_rdp_upper(order: ArrayLike, setting: Setting, shortfall: float = _S
     Raises
     ------
     InputError
-        If an order is not whole or out of range, or the shortfall is.
+        If an order is not an integer or out of range, or the shortfall is out of range.
     """
     orders = _integer_orders(order)
     if not 0.0 < shortfall < 1.0:
@@ -117,13 +118,13 @@ def shuffled_rdp_upper(order: ArrayLike, setting: Setting, shortfall: float = _S
         log_sum = logsumexp(np.append(moments, [pairs + log_variance, eps0 * order + log_tail]))
         return float(min(np.logaddexp(0.0, log_sum) / (order - 1.0), eps0))
 
-    return _each(orders, value)
+    return _at_each_order(orders, value)
 
 
 def shuffled_rdp_upper_simple(order: ArrayLike, setting: Setting) -> Floats:
-    """Return paper B's second upper bound (Theorem 3.3), for any real order above 1.
+    """Return paper B's second upper bound (Theorem 3.3) on RDP, for any real order above 1.
 
-    ``log(exp(l^2 (E-1)^2 / m) + exp(eps0 l - (n-1)/(8E))) / (l - 1)`` with m as in
+    It is ``log(exp(l^2 (E-1)^2 / m) + exp(eps0 l - (n-1)/(8E))) / (l - 1)`` with m as in
     :func:`shuffled_rdp_upper`, and at most eps0; inf outside :func:`shuffled_rdp_domain`.
 
     Raises
@@ -144,10 +145,10 @@ def shuffled_rdp_lower(order: ArrayLike, setting: Setting) -> Floats:
     """Return paper B's lower bound (Theorem 3.4) on the RDP of shuffled 2-RR; not a guarantee.
 
     The paper writes ``log(1 + C(l,2) (E-1)^2/(n E) + sum_{i=3..l} C(l,i) ((E^2-1)/(n E))^i
-    E[(x - n/(E+1))^i]) / (l - 1)``, x ~ Bin(n, 1/(E+1)). That sum is the binomial expansion of
-    ``E[(1+Y)^l]`` with ``1+Y`` the likelihood ratio of the special pair, with the all-equal data
-    set in the denominator. It is computed in that form, because the terms of the expansion
-    alternate in sign.
+    E[(x - n/(E+1))^i]) / (l - 1)``, x ~ Bin(n, 1/(E+1)). The argument of the logarithm is the
+    binomial expansion of ``E[(1+Y)^l]``, where ``1+Y`` is the likelihood ratio of the special pair
+    with the all-equal data set in the denominator. The moment itself is computed, because terms of
+    the expansion alternate in sign.
 
     Raises
     ------
@@ -157,7 +158,7 @@ def shuffled_rdp_lower(order: ArrayLike, setting: Setting) -> Floats:
     orders = _integer_orders(order)
     if shuffled_rdp_domain(setting):
         return np.zeros(orders.shape)
-    return _each(
+    return _at_each_order(
         orders, lambda order: _ratio_moment(order, setting.eps0, setting.n) / (order - 1.0)
     )
 
@@ -165,8 +166,8 @@ def shuffled_rdp_lower(order: ArrayLike, setting: Setting) -> Floats:
 def special_pair_renyi(order: ArrayLike, setting: Setting) -> Floats:
     """Return the exact RDP of paper B's special pair: 2-RR, all users equal against one flipped.
 
-    It is the larger of the two directions, computed from the law of a single count to about 10
-    digits for n up to 1e9. It is a lower bound on the RDP of shuffled 2-RR, not a guarantee.
+    It is that of the larger direction, computed from the law of a single count to about 10 digits
+    for n up to 1e9, and a lower bound on the RDP of shuffled 2-RR, not a guarantee.
 
     Parameters
     ----------
@@ -188,7 +189,7 @@ def special_pair_renyi(order: ArrayLike, setting: Setting) -> Floats:
         moments = (_ratio_moment(x, setting.eps0, setting.n) for x in (order, 1.0 - order))
         return max(moments) / (order - 1.0)
 
-    return _each(orders, value)
+    return _at_each_order(orders, value)
 
 
 # --- Moments of the special pair's likelihood ratio ---------------------------------------------
@@ -206,7 +207,7 @@ def _ratio_moment(power: float, eps0: float, n: float) -> float:
     excess = []
     for low, high in _windows(power, eps0, n):
         step = max(1.0, np.floor((high - low) / _WINDOW_POINTS)) if n > _MAX_EXACT_N else 1.0
-        # The summand is smooth on the scale of many steps: a coarser lattice gives the same sum.
+        # The summand is smooth over many steps, so a coarser lattice gives the same sum.
         x = np.arange(low, high + 1.0, step)
         y = 2.0 * np.sinh(eps0) * (x / n - p)
         log_ratio = np.where(
@@ -234,7 +235,7 @@ def _log_convexity(y: Floats, log_ratio: Floats, power: float) -> Floats:
 
 
 def _windows(power: float, eps0: float, n: float) -> list[tuple[float, float]]:
-    """Return disjoint integer ranges with all but e^-50 of the binomial and the tilted law."""
+    """Return disjoint integer ranges that hold the binomial and the tilted law but for e^-50."""
     if n <= _MAX_EXACT_N:
         return [(0.0, n)]
     windows = sorted(_tilted_windows(0.0, eps0, n) + _tilted_windows(power, eps0, n))
@@ -297,12 +298,12 @@ def _crossing(log_term: Callable[[float], float], level: float, end: float, peak
 
 
 def composed_rdp(rdp: ArrayLike, rounds: ArrayLike) -> Floats:
-    """Return the RDP of ``rounds`` adaptive rounds: RDP of the same order adds up."""
+    """Return the RDP of ``rounds`` adaptive rounds, the sum of theirs at the same order."""
     return np.asarray(rdp, np.float64) * np.asarray(rounds, np.float64)
 
 
 def default_orders() -> Floats:
-    """Return integer orders to minimise over: all of 2..128, then geometric steps to 16384."""
+    """Return the integer orders to minimise over: 2 to 128, then geometric steps up to 16384."""
     sparse = np.geomspace(_DENSE_ORDERS, _LARGEST_DEFAULT_ORDER, 60)
     return np.union1d(np.arange(2.0, _DENSE_ORDERS), np.round(sparse))
 
@@ -314,7 +315,7 @@ def _log_constant(orders: Floats) -> Floats:
 def rdp_to_dp(orders: ArrayLike, rdp: ArrayLike, log_delta: ArrayLike) -> Floats:
     """Return the smallest eps that RDP of these orders gives at each delta (paper B, Lemma 2.1).
 
-    ``min_l rdp(l) + (log(1/delta) + (l-1) log(1-1/l) - log l) / (l-1)``, never below 0.
+    It is ``min_l rdp(l) + (log(1/delta) + (l-1) log(1-1/l) - log l) / (l-1)``, and at least 0.
 
     Parameters
     ----------
@@ -337,13 +338,13 @@ def rdp_to_dp(orders: ArrayLike, rdp: ArrayLike, log_delta: ArrayLike) -> Floats
 def rdp_to_log_delta(orders: ArrayLike, rdp: ArrayLike, eps: ArrayLike) -> Floats:
     """Return the log of the smallest delta that RDP of these orders gives at each eps.
 
-    It is at most 0. The inverse of :func:`rdp_to_dp`: ``min_l (l-1) (rdp(l) - eps + log(1-1/l)) -
-    log l``.
+    It is ``min_l (l-1) (rdp(l) - eps + log(1-1/l)) - log l``, and at most 0: the inverse of
+    :func:`rdp_to_dp`.
 
     Parameters
     ----------
     orders, rdp
-        See `rdp_to_dp`, as are the errors.
+        See `rdp_to_dp`, which raises the same errors.
     eps
         At least 0, any shape, which is also the shape of the result.
     """
@@ -358,11 +359,11 @@ def subsampled_rdp(
 ) -> Floats:
     """Return the RDP after Poisson subsampling by Zhu and Wang's bound (paper B, section 4).
 
-    ``log((1-r)^(l-1) (l r - r + 1) + C(l,2) r^2 (1-r)^(l-2) e^{eps(2)}
+    It is ``log((1-r)^(l-1) (l r - r + 1) + C(l,2) r^2 (1-r)^(l-2) e^{eps(2)}
     + 3 sum_{j=3..l} C(l,j) (1-r)^(l-j) r^j e^{(j-1) eps(j)}) / (l - 1)``, and at most ``eps(l)``,
     which subsampling never exceeds. The theorem is about adding or removing one record, for both
-    the mechanism and the result. The bounds of this module are about replacing one record, so with
-    them the value is what paper B plots, and no guarantee for replacement neighbours.
+    the mechanism and the result. The bounds of this module are about replacing one record; with
+    them the value is what paper B plots, but no guarantee for replacement neighbours.
 
     Parameters
     ----------
@@ -387,7 +388,7 @@ def subsampled_rdp(
         return np.zeros(orders.shape)
     if rate == 1:
         return np.asarray(rdp[orders.astype(np.int64) - 2])
-    # The binomial weights sum to 1; without that 1, all terms of the sum are positive.
+    # The binomial weights sum to 1. With this 1 subtracted, all terms of the sum are positive.
     moment = (j - 1.0) * rdp
     excess = moment + np.log(np.where(j > 2, 2.0, 0.0) - np.expm1(-moment))
 
@@ -397,4 +398,4 @@ def subsampled_rdp(
         log_sum = logsumexp(weights + excess[: i.size])
         return float(min(np.logaddexp(0.0, log_sum) / (order - 1.0), rdp[i.size - 1]))
 
-    return _each(orders, value)
+    return _at_each_order(orders, value)

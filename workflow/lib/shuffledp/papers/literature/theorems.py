@@ -51,7 +51,9 @@ def _log_difference(log_a: Floats, log_b: Floats) -> Floats:
 def basic_epsilon(
     log_delta: ArrayLike, step_eps: ArrayLike, step_log_delta: ArrayLike, rounds: ArrayLike
 ) -> Floats:
-    """Return total eps by basic composition: ``rounds * step_eps``, inf if delta is below the sum.
+    """Return the total eps by basic composition, ``rounds * step_eps``.
+
+    The result is inf where the total delta is below ``rounds * step_delta``.
 
     Parameters
     ----------
@@ -80,10 +82,11 @@ def basic_epsilon(
 def advanced_epsilon(
     log_delta: ArrayLike, step_eps: ArrayLike, step_log_delta: ArrayLike, rounds: ArrayLike
 ) -> Floats:
-    """Return total eps by advanced composition, with ``slack = delta - rounds * step_delta``.
+    """Return the total eps by advanced composition.
 
-    ``step_eps sqrt(2 rounds log(1/slack)) + rounds step_eps (exp(step_eps) - 1)``, inf where the
-    slack is not positive. Basic composition, which is better for few rounds, is not considered.
+    It is ``step_eps sqrt(2 rounds log(1/slack)) + rounds step_eps (exp(step_eps) - 1)``, where
+    ``slack = delta - rounds * step_delta``, and inf where the slack is not positive. Basic
+    composition, which is better for few rounds, is not considered.
 
     Parameters
     ----------
@@ -141,14 +144,15 @@ def _log_failures(step_log_delta: Floats, rounds: Floats) -> tuple[Floats, Float
     with np.errstate(divide="ignore"):
         log_survival = rounds * np.log1p(-np.exp(step_log_delta))
         exact = np.log(-np.expm1(log_survival))
-    # Where the union bound agrees with the exact value to all digits, it does not underflow.
+    # The union bound does not underflow, and agrees with the exact value to all digits if small.
     return np.where(union < -40.0, union, exact), log_survival
 
 
 def _kov_log_divergence(eps: float, step_eps: float, rounds: float) -> float:
     """Return the log hockey-stick divergence of ``rounds`` binary randomised responses.
 
-    ``sum_j Pr[j] (1 - exp(eps - (2j - rounds) step_eps))_+``, j ~ Bin(rounds, sigmoid(step_eps)).
+    It is ``sum_j Pr[j] (1 - exp(eps - (2j - rounds) step_eps))_+`` with
+    ``j ~ Bin(rounds, sigmoid(step_eps))``.
     """
     if eps >= rounds * step_eps:
         return -np.inf
@@ -162,7 +166,7 @@ def _kov_log_divergence(eps: float, step_eps: float, rounds: float) -> float:
     with np.errstate(divide="ignore"):
         gain = np.log(-np.expm1(np.minimum(eps - (2.0 * j - rounds) * step_eps, 0.0)))
         inside = logsumexp(log_pmf(j, rounds, p) + gain)
-    # Outcomes outside the window count in full, so that the result stays an upper bound.
+    # Outcomes outside the window count in full, so that the result is an upper bound.
     outside = [float(log_sf(high + 1.0, rounds, p))] if high < rounds else []
     if low > first:
         outside.append(float(log_sf(rounds - low + 1.0, rounds, 1.0 - p)))
@@ -177,8 +181,8 @@ def kov_log_delta(
 ) -> Floats:
     """Return the log of the least delta for which ``rounds`` rounds are (eps, delta)-DP.
 
-    ``1 - (1 - step_delta)^rounds (1 - D(eps))``, D the hockey-stick divergence of ``rounds``
-    randomised responses on one bit. No smaller delta holds for every mechanism.
+    It is ``1 - (1 - step_delta)^rounds (1 - D(eps))``, where D is the hockey-stick divergence of
+    ``rounds`` randomised responses on one bit. No smaller delta holds for every mechanism.
 
     Parameters
     ----------
@@ -230,8 +234,8 @@ def kov_epsilon(
     at_zero = kov_log_delta(low, step_eps, step_log_delta, rounds) <= log_delta
     for _ in range(_MAX_BISECTIONS):
         middle = 0.5 * (low + high)
-        enough = kov_log_delta(middle, step_eps, step_log_delta, rounds) <= log_delta
-        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+        holds = kov_log_delta(middle, step_eps, step_log_delta, rounds) <= log_delta
+        low, high = np.where(holds, low, middle), np.where(holds, middle, high)
         if np.all(high - low <= 1e-13 * high):
             break
     return np.where(reachable, np.where(at_zero, 0.0, high), np.inf)
