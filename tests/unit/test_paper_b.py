@@ -141,9 +141,9 @@ def test_rounds_gained_by_sampling() -> None:
 
 
 @pytest.mark.slow
-def test_seen_sampling_averages_over_the_rounds_with_the_target() -> None:
+def test_a_known_sample_averages_over_the_rounds_with_the_target() -> None:
     eps0, n, rate, count = 1.0, 2000, 0.3, 8
-    eps = paper_b.seen_sampling_epsilon(Setting(n, 2, eps0, count), rate)
+    eps = paper_b.known_sample_epsilon(Setting(n, 2, eps0, count), rate)
     j = np.arange(1, count + 1)
 
     def mean(participants: int) -> float:
@@ -158,7 +158,7 @@ def test_seen_sampling_averages_over_the_rounds_with_the_target() -> None:
 
 def test_sampling_everybody_is_no_sampling() -> None:
     setting = Setting(500, 2, 1.0, 4)
-    all_users = paper_b.seen_sampling_epsilon(setting, 1.0)
+    all_users = paper_b.known_sample_epsilon(setting, 1.0)
     plain = BOUNDS["any-randomiser"].curve(setting).epsilon(np.log(1e-8)).only
     assert all_users == pytest.approx(float(plain), rel=1e-6)
 

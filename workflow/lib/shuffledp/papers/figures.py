@@ -1,6 +1,6 @@
-"""The recomputed figures of papers A to D, drawn from their tables.
+"""Draw the recomputed figures of papers A to D from their tables.
 
-Paper D's experiments are in `shuffledp.papers.paper_d.figures`.
+`shuffledp.papers.paper_d.figures` draws paper D's experiments.
 """
 
 import textwrap
@@ -54,7 +54,7 @@ _GUIDE_NOTE: Final = (
 
 
 def draw_curves(curves: Path) -> Figure:
-    """Draw `curve_panels` from a file of curves, whose metadata has the figure's text."""
+    """Draw `curve_panels` from a file of curves with the figure's text in its metadata."""
     return curve_panels(read_tables([curves]), FigureText.read(read_metadata(curves)))
 
 
@@ -64,9 +64,9 @@ def curve_panels(table: pd.DataFrame, text: FigureText) -> Figure:
 
     Solid lines are exact or upper bounds, dash-dotted ones lower bounds, dotted ones
     approximations, dashed ones a formula as printed. Exact bounds are wider and have no marker.
-    Between its points a guarantee is drawn as steps as far as it is proven; where nothing is
-    proven, thin lines join marks. Colours are those of `bounds.bound_colour`. A note above the
-    legend names curves that cannot be told apart.
+    Between its points a guarantee is drawn as steps, which are proven; where nothing is proven,
+    thin lines join marks. Colours are those of `bounds.bound_colour`. A note above the legend
+    names curves that cannot be told apart.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def curve_panels(table: pd.DataFrame, text: FigureText) -> Figure:
         _draw_panel(one, table[table["panel"] == panel], looks, text.between)
         one.set_title(panel, loc="left")
         one.set(xscale=text.x_scale, yscale=text.y_scale, xlabel=text.x_label)
-        _name_decades(one)
+        _label_log_axes(one)
     for one in axes[::columns]:
         one.set_ylabel(text.y_label)
     for one in axes[len(panels) :]:
@@ -117,8 +117,8 @@ def curve_panels(table: pd.DataFrame, text: FigureText) -> Figure:
 def _looks(table: pd.DataFrame, *, marked: bool) -> dict[str, tuple[str, str]]:
     """Return the colour and marker of each curve, by its name.
 
-    A bound has its colour, and no marker if it is exact, unless all curves are marked. Other
-    curves, such as those of several k, go from dark to light in their order.
+    Bounds have the colours of `bound_colour`, and no marker if they are exact, unless all curves
+    are marked. Other curves, such as those of several k, go from dark to light in their order.
     """
     markers = cycle(_MARKERS)
     kinds = table.drop_duplicates("curve").set_index("curve")["kind"]
@@ -131,7 +131,7 @@ def _looks(table: pd.DataFrame, *, marked: bool) -> dict[str, tuple[str, str]]:
     return looks
 
 
-def _name_decades(axes: Axes) -> None:
+def _label_log_axes(axes: Axes) -> None:
     """Label logarithmic axes with plain numbers if these are short, else with powers of ten."""
     for axis in (axes.xaxis, axes.yaxis):
         low, high = axis.get_view_interval()
@@ -171,7 +171,7 @@ def _draw_panel(
 
 
 def _steps(eps: Floats, delta: Floats) -> tuple[Floats, Floats]:
-    """Return eps and delta of `bounds.guarantee_steps` for points in any order."""
+    """Return the eps and delta of `bounds.guarantee_steps` for points in any order."""
     sorted_eps, places = np.unique(eps, return_index=True)
     with np.errstate(divide="ignore"):
         x, logs = guarantee_steps(sorted_eps, np.log10(delta[places]))
@@ -191,7 +191,7 @@ _NUMBER_HEIGHTS: Final = (-28.0, -24.0, -20.0, -16.0, -12.0)
 
 
 def draw_all_bounds(curves: Path) -> Figure:
-    """Draw `all_bounds` from a file of curves, whose metadata has the figure's text."""
+    """Draw `all_bounds` from a file of curves with the figure's text in its metadata."""
     return all_bounds(read_tables([curves]), FigureText.read(read_metadata(curves)))
 
 
@@ -224,13 +224,13 @@ def all_bounds(table: pd.DataFrame, text: FigureText) -> Figure:
     _list_bounds(side, [(name, shown[name]) for name in ranked], below)
     if note := _coincidence_note(table):
         side.text(0.0, 0.0, note, transform=side.transAxes, va="top", fontsize=7)
-    axes.legend(handles=_key(table), loc="lower left")
+    axes.legend(handles=_line_style_handles(table), loc="lower left")
     figure.suptitle(text.title)
     return figure
 
 
 def _coincidence_note(table: pd.DataFrame) -> str:
-    """Return a note on curves that cover each other; x and y are exchanged, as they are steep."""
+    """Return a note on curves that cover each other; x and y are exchanged for steep curves."""
     steep = table[table["y"] >= MIN_LOG10_DELTA].rename(columns={"x": "y", "y": "x"})
     return textwrap.fill(coincidence_note(steep, "linear", "log"), _NOTE_LINE_CHARACTERS)
 
@@ -290,8 +290,8 @@ def _list_bounds(
         axes.text(0.17, row + 1, rf"off the plot, $\delta < 10^{{{np.ceil(highest):.0f}}}$")
 
 
-def _key(table: pd.DataFrame) -> list[Line2D]:
-    """Return the legend of the line styles; the list explains the colours."""
+def _line_style_handles(table: pd.DataFrame) -> list[Line2D]:
+    """Return the legend's handles for the line styles; the list of bounds explains the colours."""
     kinds: list[Kind] = [kind for kind in KIND_LABELS if (table["kind"] == kind).any()]
     return [
         Line2D(
@@ -320,7 +320,7 @@ _QUANTILES: Final = (0.05, 0.95)
 
 
 def draw_contours(surface: Path) -> Figure:
-    """Draw `delta_contours` from a file, whose metadata has the count."""
+    """Draw `delta_contours` from a file with the count in its metadata."""
     return delta_contours(read_tables([surface]), int(read_metadata(surface)["count"]))
 
 
@@ -331,7 +331,7 @@ def draw_synthetic_distances(distances: Path) -> Figure:
 
 @local_style()
 def delta_contours(table: pd.DataFrame, count: int) -> Figure:
-    """Draw delta over eps and eps0 (figure 1, a surface there) as contours on one log scale.
+    """Draw delta over eps and eps0 as contours on one log scale (paper A's surfaces of figure 1).
 
     Parameters
     ----------

@@ -1,19 +1,19 @@
-"""Paper A's Tables II and IV to VI, figures 1 and 2, and the numbers in its text, recomputed.
+"""Recompute paper A's Tables II and IV to VI, figures 1 and 2, and the numbers in its text.
 
-Tables II and IV have values of delta. Parameters that the paper does not state or contradicts are
-recovered: the values given here are those from which the printed digits follow. One rule holds for
-all cells: the formula of Theorem IV.1 with every inner sum over r ended at s - 1
-(`log_delta_as_tabulated`).
+Tables II and IV have values of delta. Parameters that the paper does not state, or contradicts, are
+recovered: they are chosen so that the printed digits follow. n_x0 (``count``) is the number of
+other users in the target's cell x0. All entries are computed by one formula, that of Theorem IV.1
+with every inner sum over r ended at s - 1 (`log_delta_as_tabulated`).
 
 Tables V and VI and the distances in the text are random. Their setting is eps = eps0 = 4, where
 delta is 0 and no Gaussian mechanism exists. The paper's Gaussian is what diffprivlib returns for
 every tiny delta (`shuffledp.mechanisms.gaussian`), and the same is used here. A printed number is
-compatible if it lies inside the central 99 % of the repetitions and, in the tables, if the
+called compatible if it lies inside the central 99 % of the repetitions and, in the tables, if the
 percentiles of its column look uniform (Kolmogorov-Smirnov test, p >= 0.01): single values vary so
-much that alone they hardly ever fail. A test of seven numbers that does not reject is weak
-evidence, so no number of these tables is called reproduced.
+much that alone they hardly ever fail. As a test of seven numbers that does not reject is weak
+evidence, no number of these tables is called reproduced.
 
-Figures 3 to 7 are figures of the pipeline.
+The pipeline draws figures 3 to 7.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -60,7 +60,7 @@ _WHOLE_NUMBER_EDGES = np.arange(SYNTHETIC_CELLS - 1) - (SYNTHETIC_CELLS - 2) / 2
 _EQUAL_WIDTH_EDGES = np.linspace(-3.0, 3.0, SYNTHETIC_CELLS + 1)[1:-1]
 
 # Paper A states N(0, 2) and 15 cells, but neither whether 2 is the variance nor the edges of the
-# cells. The first binning is used.
+# cells. The first of these binnings is used.
 BINNINGS: Final[Mapping[str, Floats]] = MappingProxyType(
     {
         "variance 2, rounded to whole numbers": _shares(_WHOLE_NUMBER_EDGES, np.sqrt(2.0)),
@@ -90,12 +90,14 @@ def synthetic_counts(n: int, binning: str, rng: np.random.Generator) -> Integers
 
 # Parameters of figure 1, and of the tables that state no others.
 CELLS: Final = 10
-OWN_SHARE: Final = 0.8  # number of other users in the cell x0, as a share of n
+X0_SHARE: Final = 0.8  # n_x0 as a share of n
 
-_RECOVERED_EPS0: Final = 0.5  # where the digits do not follow from the 0.49 stated in Table II
+# Table II: eps0 of the entries whose digits do not follow from the stated 0.49, which are those
+# with n = 1000 and eps above a threshold; and the number of cells for n = 1000.
+_RECOVERED_EPS0: Final = 0.5
 _LARGE_N: Final = 1000
+_EPS_THRESHOLD: Final = 0.05
 _LARGE_N_CELLS: Final = 2
-_DEEP_EPS: Final = 0.05
 
 _ONE_DIFFERS = (
     "The other four numbers of the column follow from k=2, n_x0=1, eps0=0.5 with the inner sum of "
@@ -118,9 +120,9 @@ _NO_COUNT_FITS = (
 
 
 def proposed(eps: float, eps0: float, n: int, k: int, count: int) -> Answer:
-    """Return paper A's delta for one setting, by every formula.
+    """Return paper A's delta for one setting, as printed and computed correctly.
 
-    ``correct`` is the certified upper bound for the whole histogram, which a guarantee requires.
+    ``correct`` is the certified upper bound for the whole histogram, as a guarantee must be.
 
     Parameters
     ----------
@@ -141,9 +143,9 @@ def proposed(eps: float, eps0: float, n: int, k: int, count: int) -> Answer:
 
 
 def table_iv(row: Published) -> Answer:
-    """Recompute an entry of Table IV with n_x0 = 0.8 n; the paper states 80, true for n = 100."""
+    """Recompute an entry of Table IV with n_x0 = 0.8 n; the paper states 80, as for n = 100."""
     n = int(row.n)
-    count = round(OWN_SHARE * n)
+    count = round(X0_SHARE * n)
     answer = proposed(float(row.eps), float(row.eps0), n, int(row.k), count)
     recovered = f"n_x0={count}" + ("" if n == 100 else " (recovered; 80 stated)")
     note = _note_on_sums(answer, row, count) if _agrees(answer, row) else _NO_COUNT_FITS
@@ -155,29 +157,29 @@ def _agrees(answer: Answer, row: Published) -> bool:
 
 
 def _note_on_sums(answer: Answer, row: Published, count: int) -> str:
-    """Return a note with the delta of the sums to r = s, unless it has the same printed digits."""
+    """Return a note with the delta if sums end at r = s, empty if the printed digits are equal."""
     setting = Setting(int(row.n), int(row.k or CELLS), float(row.eps0))
     whole = from_log(float(log_delta_as_printed(float(row.eps), setting, count)))
     return "" if row.agrees(whole) else _SUMS_END_EARLY.format(whole)
 
 
 def table_ii_eps0(row: Published) -> float:
-    """Return eps0 of a row of Table II, the same for all columns: as stated, or 0.5 (recovered).
+    """Return the eps0 of a row of Table II: the stated 0.49, or 0.5 (recovered).
 
     The digits of n = 1000 and eps >= 0.1 follow from 0.5, those of all other rows from 0.49.
     """
-    recovered = int(row.n) == _LARGE_N and float(row.eps) > _DEEP_EPS
+    recovered = int(row.n) == _LARGE_N and float(row.eps) > _EPS_THRESHOLD
     return _RECOVERED_EPS0 if recovered else float(row.eps0)
 
 
 def table_ii(row: Published) -> Answer:
     """Recompute an entry of Table II: the paper's own column, or one of the bounds it compares."""
     if row.bound != "proposed":
-        return _cited(row)
+        return _earlier_bound(row)
     n, eps = int(row.n), float(row.eps)
     if n == _LARGE_N:
-        return _large(eps, table_ii_eps0(row), n)
-    count = round(OWN_SHARE * n)
+        return _table_ii_large_n(eps, table_ii_eps0(row), n)
+    count = round(X0_SHARE * n)
     answer = proposed(eps, table_ii_eps0(row), n, CELLS, count)
     return replace(
         answer,
@@ -186,12 +188,13 @@ def table_ii(row: Published) -> Answer:
     )
 
 
-def _large(eps: float, eps0: float, n: int) -> Answer:
+def _table_ii_large_n(eps: float, eps0: float, n: int) -> Answer:
+    """Return paper A's delta for n = 1000, whose digits follow from one sum starting at r = 1."""
     answer = proposed(eps, eps0, n, _LARGE_N_CELLS, 1)
     beginning_at_1 = from_log(
         log_delta_as_tabulated(eps, Setting(n, _LARGE_N_CELLS, eps0), 1, first=1)
     )
-    if eps < _DEEP_EPS:
+    if eps < _EPS_THRESHOLD:
         recovered, note = "k, n_x0 unknown; k=2, n_x0=1 (assumed)", _ONE_DIFFERS
     else:
         recovered, note = (
@@ -204,11 +207,11 @@ def _large(eps: float, eps0: float, n: int) -> Answer:
 def log_delta_as_tabulated(eps: float, setting: Setting, count: int, first: int = 0) -> float:
     """Return the log of paper A's eq. (6) with every inner sum over r ended at s - 1, not at s.
 
-    A's appendix writes the sums at the start of (11) and (15) in this way, and a program that uses
-    ``range(s)`` ends them there; in Definition IV.2 and Theorem IV.1 they end at s. The omitted
-    case is that every report of x0 is another user's true value, which matters for small eps or
-    small n. The result is never a guarantee: the theorem's privacy loss is wrong, and a
-    probability is omitted.
+    A's appendix writes the sums at the start of (11) and (15) in this way, as does a program that
+    uses ``range(s)``; in Definition IV.2 and Theorem IV.1 they end at s. The omitted term is the
+    probability that every report of x0 is another user's true value, which matters for small eps or
+    small n. The result is never a guarantee: the theorem's privacy loss is wrong, and a probability
+    is omitted.
 
     Parameters
     ----------
@@ -225,7 +228,7 @@ def log_delta_as_tabulated(eps: float, setting: Setting, count: int, first: int 
     p, q = probabilities(setting.eps0, k)
     kappa2 = (k - 1.0) / (E + k - 2.0)
     s, r = np.arange(1.0, n + 1.0)[:, np.newaxis], np.arange(count + 1.0)
-    # kappa3 mu(s, r): r of the holders of x0 and s - r of n - count others report x0.
+    # kappa3 mu(s, r): r of count users in x0 and s - r of the n - count others report x0.
     law = log_pmf(r, float(count), p) + log_pmf(s - r, float(n - count), q)
     law = np.where(r < s, law, -np.inf)
     share = np.maximum(s - r, 0.0) / (n - count)
@@ -240,8 +243,7 @@ def log_delta_as_tabulated(eps: float, setting: Setting, count: int, first: int 
     return float(logsumexp(mass[counted] + np.log(-np.expm1(eps - loss[counted]))))
 
 
-# The bounds that Table II compares with: formula as printed, and its description.
-
+# Bounds with which Table II compares: the formula as printed, and its description.
 _TABULATED: Final[Mapping[str, tuple[Callable[..., np.ndarray], str]]] = MappingProxyType(
     {
         "erlingsson": (
@@ -260,7 +262,8 @@ _TABULATED: Final[Mapping[str, tuple[Callable[..., np.ndarray], str]]] = Mapping
 )
 
 
-def _cited(row: Published) -> Answer:
+def _earlier_bound(row: Published) -> Answer:
+    """Return the delta of a bound of another paper, as printed in Table II and correctly."""
     formula, formula_text = _TABULATED[row.bound]
     eps, eps0, stated = float(row.eps), table_ii_eps0(row), float(row.eps0)
     setting = Setting(int(row.n), CELLS, eps0)
@@ -271,6 +274,9 @@ def _cited(row: Published) -> Answer:
         recovered="" if eps0 == stated else f"eps0={eps0:g} (recovered; {stated:g} stated)",
         note=f"As printed: {formula_text} (recovered); correct: {theorem}.",
     )
+
+
+# Each of these returns the correct delta of a bound, None if it does not apply, and its source.
 
 
 def _erlingsson(eps: float, setting: Setting) -> tuple[Decimal | None, str]:
@@ -309,8 +315,8 @@ _MIN_P_VALUE: Final = 0.01
 _EPS0: Final = 4.0
 # Check-ins of San Francisco that are missing from the embedded counts (docs/data.md).
 _MISSING_CHECKINS: Final = 14
-# Order of the cells in Table VI, which the paper does not state: the only one of the four
-# `numberings` that is rejected for neither city.
+# Order of the cells in Table VI, which the paper does not state. Only this one of the four
+# `numberings` is rejected for neither city.
 NUMBERING: Final = "by columns from the south-west"
 
 
@@ -334,7 +340,7 @@ class Errors:
 
 
 def repeated_errors(counts: Integers, rng: np.random.Generator, repetitions: int) -> Errors:
-    """Simulate the errors of the Gaussian as published and of shuffle+INV at eps0 = 4.
+    """Simulate the errors of the Gaussian as published and of shuffle+INV (k-RR) at eps0 = 4.
 
     Parameters
     ----------
@@ -355,7 +361,7 @@ def repeated_errors(counts: Integers, rng: np.random.Generator, repetitions: int
 
 @lru_cache
 def _matched(n: int, k: int) -> tuple[float, float]:
-    """Return the shuffle model's eps at delta = 1e-6, and the Gaussian's sigma there."""
+    """Return the certified eps of shuffled k-RR at delta = 1e-6, and the Gaussian's sigma there."""
     (budget,) = matched_budgets(Setting(n, k, _EPS0), [], [MATCHED_DELTA])
     return budget.eps, gaussian_sigma(budget.eps, budget.log_delta)
 
@@ -365,7 +371,10 @@ def percentile(sample: Floats, value: float) -> float:
     return float(100.0 * np.mean((sample < value) + 0.5 * (sample == value)))
 
 
-def _answer(row: Published, sample: Floats, errors: Errors, recovered: str, note: str) -> Answer:
+def _random_answer(
+    row: Published, sample: Floats, errors: Errors, recovered: str, note: str
+) -> Answer:
+    """Compare a printed random number with a sample of simulated ones."""
     at = percentile(sample, float(row.published))
     median = float(np.median(sample))
     gaussian = row.mechanism == "gaussian"
@@ -400,9 +409,10 @@ def _column_fit(rows: Sequence[Published], errors: Floats) -> float:
     return float(kstest(np.array(at) / 100.0, "uniform").pvalue)
 
 
-def _column(
+def _column_answers(
     rows: Sequence[Published], errors: Errors, cells: Sequence[int], recovered: str, note: str
 ) -> Iterator[tuple[Published, Answer]]:
+    """Yield the answers for a column of a table; ``cells`` has the index of each row's cell."""
     samples = errors.by_mechanism[rows[0].mechanism][:, cells]
     fit = _column_fit(rows, samples)
     whole = f"Column of {len(rows)}: p={fit:.2g}."
@@ -411,25 +421,25 @@ def _column(
         ratio = np.median(printed / np.median(samples, axis=0))
         whole += f" Rejected as a whole: typically {ratio:.2g} of the simulated errors."
     for j, row in enumerate(rows):
-        answer = _answer(row, samples[:, j], errors, recovered, f"{whole} {note}".strip())
+        answer = _random_answer(row, samples[:, j], errors, recovered, f"{whole} {note}".strip())
         if fit < _MIN_P_VALUE and answer.plausible:
             answer = replace(answer, plausible=False)
         yield row, answer
 
 
-def _columns(
+def _grouped(
     rows: Sequence[Published], key: Callable[[Published], tuple[str, ...]]
 ) -> Mapping[tuple[str, ...], list[Published]]:
-    columns: dict[tuple[str, ...], list[Published]] = {}
+    groups: dict[tuple[str, ...], list[Published]] = {}
     for row in rows:
-        columns.setdefault(key(row), []).append(row)
-    return columns
+        groups.setdefault(key(row), []).append(row)
+    return groups
 
 
 def table_v(
     rows: Sequence[Published], seed: int, repetitions: int
 ) -> Iterator[tuple[Published, Answer]]:
-    """Recompute Table V: errors of single cells of the synthetic histogram, cell x0 - 1.
+    """Recompute Table V: errors of single cells of the synthetic histogram; x0 counts from 1.
 
     Parameters
     ----------
@@ -438,10 +448,10 @@ def table_v(
     seed, repetitions
         See `table_vi`.
     """
-    for (n, _), column in _columns(rows, lambda row: (row.n, row.mechanism)).items():
+    for (n, _), column in _grouped(rows, lambda row: (row.n, row.mechanism)).items():
         errors = _synthetic_errors(int(n), BINNING, seed, repetitions)
         cells = [int(row.x0) - 1 for row in column]
-        yield from _column(column, errors, cells, f"{BINNING} (assumed)", "")
+        yield from _column_answers(column, errors, cells, f"{BINNING} (assumed)", "")
 
 
 def _synthetic_errors(n: int, binning: str, seed: int, repetitions: int) -> Errors:
@@ -479,7 +489,7 @@ def table_vi(
     seed, repetitions
         Seed of the random streams; number of independent releases.
     """
-    for (region,), printed in _columns(rows, lambda row: (row.region,)).items():
+    for (region,), printed in _grouped(rows, lambda row: (row.region,)).items():
         counts = histograms[region]
         rng = stream(seed, "paper A, table VI", region)
         errors = repeated_errors(counts.ravel(), rng, repetitions)
@@ -487,20 +497,21 @@ def table_vi(
         recovered = (
             f"n={counts.sum()}, k={counts.size}; cells {NUMBERING}, counted from 1 (assumed)"
         )
-        for (mechanism,), column in _columns(printed, lambda row: (row.mechanism,)).items():
+        for (mechanism,), column in _grouped(printed, lambda row: (row.mechanism,)).items():
             cells = {
-                order: [int(every[int(row.x0) - 1]) for row in column]
-                for order, every in index.items()
+                order: [int(indices[int(row.x0) - 1]) for row in column]
+                for order, indices in index.items()
             }
             note = ""
             if mechanism == "shuffle+INV":  # the error of the Gaussian does not depend on the cell
                 note = _other_orders(column, errors.by_mechanism[mechanism], cells)
-            yield from _column(column, errors, cells[NUMBERING], recovered, note)
+            yield from _column_answers(column, errors, cells[NUMBERING], recovered, note)
 
 
 def _other_orders(
     column: Sequence[Published], errors: Floats, cells: Mapping[str, list[int]]
 ) -> str:
+    """Return a note on how well a column fits if cells are numbered in another order."""
     fits = [
         f"{_column_fit(column, errors[:, indices]):.2g} {order}"
         for order, indices in cells.items()
@@ -533,7 +544,7 @@ def text_distance(row: Published, seed: int, repetitions: int) -> Answer:
         if binning != BINNING
     )
     note = f"Other medians: {others}."
-    return _answer(row, samples[BINNING], errors, f"{BINNING} (assumed)", note)
+    return _random_answer(row, samples[BINNING], errors, f"{BINNING} (assumed)", note)
 
 
 def checkins(row: Published, histograms: Mapping[str, Integers]) -> Answer:
@@ -554,9 +565,9 @@ def checkins(row: Published, histograms: Mapping[str, Integers]) -> Answer:
 
 
 def james_stein(noisy: ArrayLike, sigma: float) -> Floats:
-    """Shrink normal noise towards 0: ``(1 - (k-2) sigma^2 / |y|^2) y`` for each row y.
+    """Shrink each row y of noisy values towards 0, to ``(1 - (k-2) sigma^2 / |y|^2) y``.
 
-    For k >= 3 its expected squared error is below that of the row itself, for every truth. This is
+    For k >= 3 its expected squared error is below that of y, whatever the true values are. This is
     the first of the two denoisers of Balle and Wang (2018), which paper A says its Gaussian uses.
 
     Parameters
@@ -576,9 +587,10 @@ def james_stein(noisy: ArrayLike, sigma: float) -> Floats:
 
 
 def soft_threshold(noisy: ArrayLike, sigma: float) -> Floats:
-    """Move each value ``sigma sqrt(2 log k)`` towards 0, at most to 0; suited to sparse truths.
+    """Move each value towards 0 by ``sigma sqrt(2 log k)``, at most to 0.
 
-    The second denoiser of Balle and Wang (2018); parameters and shape as for `james_stein`.
+    This is the second denoiser of Balle and Wang (2018), suited to true values that are mostly 0.
+    See `james_stein` for parameters and shape.
     """
     noisy = np.asarray(noisy, np.float64)
     threshold = sigma * np.sqrt(2.0 * np.log(noisy.shape[-1]))
@@ -589,7 +601,7 @@ def soft_threshold(noisy: ArrayLike, sigma: float) -> Floats:
 
 # Ranges of Table III. Figure 1 does not state n, k and n_x0; those of Table IV(a) are used.
 SURFACE_N: Final = 100
-SURFACE_COUNT: Final = round(OWN_SHARE * SURFACE_N)
+SURFACE_COUNT: Final = round(X0_SHARE * SURFACE_N)
 BUDGETS: Final = np.round(np.arange(0.1, 3.01, 0.1), 1)
 
 DISTANCE_EPS0: Final = 4.0
@@ -599,7 +611,7 @@ _COMPARED: Final = (CentralGaussian(), KRandomisedResponse())
 
 
 def surface_table(budgets: Floats = BUDGETS) -> pd.DataFrame:
-    """Return delta over eps and eps0 (figure 1), as printed and certified.
+    """Return the data of figure 1: delta over eps and eps0, as printed and certified.
 
     Parameters
     ----------
@@ -608,7 +620,7 @@ def surface_table(budgets: Floats = BUDGETS) -> pd.DataFrame:
 
     Returns
     -------
-    Columns of `pipeline.tables.PRIVACY`. Only pairs with eps < eps0: from eps0 on, delta is 0.
+    Columns of `pipeline.tables.PRIVACY`, only for eps < eps0, because delta is 0 from eps0 on.
     """
     eps, eps0 = (grid.ravel() for grid in np.meshgrid(budgets, budgets))
     pairs = [(e, e0) for e, e0 in zip(eps, eps0, strict=True) if e < e0]
@@ -629,10 +641,10 @@ def surface_table(budgets: Floats = BUDGETS) -> pd.DataFrame:
 
 
 def distance_table(seed: int, repetitions: int = _FIGURE_REPETITIONS) -> pd.DataFrame:
-    """Simulate total variation distances on the synthetic data over n (figure 2), eps0 = 4.
+    """Simulate the data of figure 2: total variation distances on synthetic data over n, eps0 = 4.
 
     The Gaussian is calibrated once as published, with eps = eps0, and once to the certified
-    privacy of the shuffle model at delta = 1e-6.
+    privacy of shuffled k-RR at delta = 1e-6.
 
     Returns
     -------

@@ -1,9 +1,8 @@
-"""Paper B's figures 2 to 5, simplified bounds, and the numbers in its text, recomputed.
+"""Recompute paper B's figures 2 to 5, its simplified bounds, and the numbers in its text.
 
-The available text of the paper lacks the figures, their captions and some formulas. Stated
-parameters are used; every other parameter is assumed, and the title of its panel says so. B's
-bounds hold for every eps0-LDP randomiser, so they are compared with certified curves for the worst
-of them, 2-RR.
+The available text of the paper lacks the figures, their captions and some formulas. Parameters that
+it does not state are assumed, and the titles of the panels say so. B's bounds hold for every
+eps0-LDP randomiser, so they are compared with certified curves for the worst of them, 2-RR.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -35,29 +34,29 @@ from shuffledp.papers.literature.renyi import shuffled_rdp_upper
 ORDERS: Final = np.unique(np.round(np.geomspace(2.0, 131072.0, 120)))
 
 UPPER: Final = "certified upper bound"
-FIRST: Final = "Girgis et al., Theorem 3.1"
+THEOREM_3_1: Final = "Girgis et al., Theorem 3.1"
 ERLINGSSON: Final = "Erlingsson et al., Rényi (Girgis et al., eq. 9, reconstructed)"
 
-WORST: Final = (
+CERTIFIED_NOTE: Final = (
     "The certified curves are those of 2-RR: the upper one bounds every eps0-LDP randomiser, the "
     "lower one is reached by data sets whose other users all agree. "
 )
-EQUATION_9: Final = (
+EQUATION_9_NOTE: Final = (
     "Their eq. (9), missing from the available text, is reconstructed as 2 l exp(4 eps0) "
     "(exp(eps0) - 1)^2 / n from what the text says of it. "
 )
 
 
 def below_budget(eps: Floats, budget: Floats) -> Floats:
-    """Return eps where it is below the sum of the local budgets, else NaN: no improvement."""
+    """Return eps, or NaN where it does not improve on the sum of the local budgets."""
     return np.where(eps < budget, eps, np.nan)
 
 
 def erlingsson_rdp(order: Floats, setting: Setting) -> Floats:
     """Return the RDP of Erlingsson et al. by B's eq. (9): ``2 l E^4 (E-1)^2 / n``, E = exp(eps0).
 
-    The formula is missing from the available text and is reconstructed. The text says that it is
-    E^4 times B's Corollary 3.2, which is 4 E times Corollary 3.5, the quadratic term of Theorem
+    The formula is missing from the available text. It is reconstructed from the statement that it
+    is E^4 times B's Corollary 3.2, which is 4 E times Corollary 3.5, the quadratic term of Theorem
     3.4: ``l (E-1)^2 / (2 n E)``. The order l may be any real number above 1.
     """
     n, eps0 = setting.n, setting.eps0
@@ -67,20 +66,20 @@ def erlingsson_rdp(order: Floats, setting: Setting) -> Floats:
 # --- Simplified bounds: Corollaries 3.2 and 3.5, Remark 3 -----------------------------------------
 #
 # E = exp(eps0), l is the order. The formulas of the corollaries are missing from the available text
-# and are reconstructed from its description: their ratio is about 4 E, 3.5 is Theorem 3.4 without
-# the higher moments, and 3.2 is Theorem 3.1 with every term but the quadratic one at most as large
-# as that one, under a condition whose text is garbled: l^4 E^5 < n / 9.
+# and are reconstructed from its description: their ratio is about 4 E; 3.5 is Theorem 3.4 without
+# the higher moments; 3.2 is Theorem 3.1 if no term exceeds the quadratic one, under a condition
+# that is garbled in the text and read as l^4 E^5 < n / 9.
 
 # Relative distances below the mean at which Chernoff's bound is evaluated.
 SHORTFALLS: Final = np.geomspace(0.002, 0.98, 60)
 
 
 def corollary_3_2(order: ArrayLike, setting: Setting) -> Floats:
-    """Return the upper bound ``log(1 + C(l,2) 4 (E-1)^2 / n) / (l - 1)`` on RDP.
+    """Return Corollary 3.2's upper bound ``log(1 + C(l,2) 4 (E-1)^2 / n) / (l - 1)`` on RDP.
 
-    The result is inf where the condition fails. The bound follows from Theorem 3.1 for large n
-    only, as the paper says in its proof: at small eps0 the tail ``exp(eps0 l - (n-1)/(8E))`` may be
-    larger (docs/errata.md, B6).
+    The result is inf where the condition ``l^4 E^5 < n / 9`` fails. As the paper says in its proof,
+    the bound follows from Theorem 3.1 for large n only: at small eps0 the tail
+    ``exp(eps0 l - (n-1)/(8E))`` may be larger (docs/errata.md, B6).
 
     Parameters
     ----------
@@ -96,17 +95,20 @@ def corollary_3_2(order: ArrayLike, setting: Setting) -> Floats:
 
 
 def corollary_3_5(order: ArrayLike, setting: Setting) -> Floats:
-    """Return ``log(1 + C(l,2) (E-1)^2 / (n E)) / (l - 1)``; parameters as for `corollary_3_2`."""
+    """Return Corollary 3.5's lower bound ``log(1 + C(l,2) (E-1)^2 / (n E)) / (l - 1)`` on RDP.
+
+    See `corollary_3_2` for the parameters.
+    """
     E = np.exp(setting.eps0)
     return _quadratic(np.asarray(order, np.float64), (E - 1.0) ** 2 / (setting.n * E))
 
 
 def remark_3(order: ArrayLike, setting: Setting) -> Floats:
-    """Return Theorem 3.1's bound at the best of `SHORTFALLS` for each order.
+    """Return Theorem 3.1's upper bound on RDP at the best of `SHORTFALLS` for each order.
 
-    Parameters as for `corollary_3_2`. The remark's own value is missing from the available text.
-    Compared with Theorem 3.1, which uses 1/2, the leading term is up to halved; terms of higher
-    order decrease more.
+    The value that the remark uses is missing from the available text. Theorem 3.1 itself uses 1/2;
+    compared with that, the leading term is halved at best, and terms of higher order decrease more.
+    See `corollary_3_2` for the parameters.
     """
     bounds = [shuffled_rdp_upper(order, setting, float(share)) for share in SHORTFALLS]
     return np.asarray(np.min(bounds, axis=0))
@@ -116,7 +118,7 @@ def _quadratic(orders: Floats, variance: float) -> Floats:
     return np.asarray(np.log1p(orders * (orders - 1.0) / 2.0 * variance) / (orders - 1.0))
 
 
-# --- Figure 2: Rényi divergence of one round against its order ------------------------------------
+# --- Figure 2: Rényi divergence of one round over its order ---------------------------------------
 
 
 def _order_panel(setting: Setting) -> Iterator[pd.DataFrame]:
@@ -127,14 +129,15 @@ def _order_panel(setting: Setting) -> Iterator[pd.DataFrame]:
     yield curve(panel, ERLINGSSON, "upper", orders, erlingsson_rdp(orders, setting))
     second = renyi.shuffled_rdp_upper_simple(orders, setting)
     yield curve(panel, "Girgis et al., Theorem 3.3", "upper", orders, second)
-    yield curve(panel, FIRST, "upper", orders, renyi.shuffled_rdp_upper(orders, setting))
+    first = renyi.shuffled_rdp_upper(orders, setting)
+    yield curve(panel, THEOREM_3_1, "upper", orders, first)
     yield curve(panel, "special pair of 2-RR, exact, larger direction", "exact", orders, exact)
-    third = renyi.shuffled_rdp_lower(orders, setting)
-    yield curve(panel, "Girgis et al., Theorem 3.4", "lower", orders, third)
+    lower = renyi.shuffled_rdp_lower(orders, setting)
+    yield curve(panel, "Girgis et al., Theorem 3.4", "lower", orders, lower)
 
 
 def rdp_against_order() -> pd.DataFrame:
-    """Return the curves of figure 2: Rényi divergence against its order."""
+    """Return the curves of figure 2: Rényi divergence over its order."""
     settings = [Setting(n, 2, eps0) for n in (10_000, 1_000_000) for eps0 in (0.5, 1.0, 3.0)]
     return curves(part for setting in settings for part in _order_panel(setting))
 
@@ -147,7 +150,7 @@ _FIGURE_2: Final = FigureSpec(
     compute=rdp_against_order,
     caption=(
         "All eps0 and n are assumed; the available text does not state them. "
-        + EQUATION_9
+        + EQUATION_9_NOTE
         + "The paper's bounds never exceed eps0; eq. (9) is drawn without that limit. The special "
         "pair is that of Theorem 3.4 (2-RR, all users equal against one flipped) in the direction "
         "with the larger divergence; Theorem 3.4 is the other direction, which is much smaller at "
@@ -156,7 +159,7 @@ _FIGURE_2: Final = FigureSpec(
 )
 
 
-# --- Figure 3: eps of one round against eps0 ------------------------------------------------------
+# --- Figure 3: eps of one round over eps0 ---------------------------------------------------------
 
 SINGLE_DELTA: Final = 1e-6
 
@@ -164,9 +167,7 @@ _FEW_ORDERS = ORDERS[::4]  # the special pair is slow: its RDP is a sum over cou
 
 
 def special_pair_epsilon(log_delta: float, setting: Setting) -> float:
-    """Return the exact eps of B's special pair in its worse direction.
-
-    It is a lower bound on the eps of the worst data set.
+    """Return the exact eps of B's special pair in its worse direction, a lower bound for 2-RR.
 
     Parameters
     ----------
@@ -206,16 +207,16 @@ def _eps0_panel(letter: str, budgets: Floats, n: int) -> Iterator[pd.DataFrame]:
     name = "privacy blanket, smaller of two inequalities"
     yield curve(panel, name, "upper", budgets, below_budget(blanket, budgets))
     first = below_budget(converted(renyi.shuffled_rdp_upper, ORDERS), budgets)
-    yield curve(panel, FIRST, "upper", budgets, first)
+    yield curve(panel, THEOREM_3_1, "upper", budgets, first)
     special = converted(renyi.special_pair_renyi, _FEW_ORDERS)
     yield curve(panel, "special pair, by its Rényi divergence", "approximate", budgets, special)
-    other = converted(erlingsson_rdp, ORDERS)
-    yield curve(panel, ERLINGSSON, "upper", budgets, below_budget(other, budgets))
+    erlingsson = converted(erlingsson_rdp, ORDERS)
+    yield curve(panel, ERLINGSSON, "upper", budgets, below_budget(erlingsson, budgets))
 
 
 def eps_of_one_round() -> pd.DataFrame:
-    """Return the curves of figure 3: eps at delta = 1e-6 against eps0."""
-    # Steps are even in log eps0, because eps is drawn on a logarithmic axis: no kinks.
+    """Return the curves of figure 3: eps at delta = 1e-6 over eps0."""
+    # Steps are even in log eps0, so that curves on the logarithmic axis of eps have no kinks.
     low, high = np.geomspace(0.1, 1.0, 9), np.geomspace(1.0, 4.0, 9)
     panels = [("a", low, 10_000), ("b", high, 10_000), ("c", low, 10**6), ("d", high, 10**6)]
     return curves(part for panel in panels for part in _eps0_panel(*panel))
@@ -229,8 +230,8 @@ _FIGURE_3: Final = FigureSpec(
     caption=(
         "delta = 1e-6 as stated; n and the ranges of eps0 are assumed, chosen so that b "
         "and d are the panels with eps0 > 1, as the text says. "
-        + WORST
-        + EQUATION_9
+        + CERTIFIED_NOTE
+        + EQUATION_9_NOTE
         + "Points that do not improve on eps0 are omitted. The privacy blanket is the smaller of "
         "the bounds by Hoeffding's and by Bennett's inequality. The paper argues with Lemma 2.1 "
         "applied to the special pair, which is no bound: it is an upper bound on a lower bound. "
@@ -246,10 +247,12 @@ COMPOSED_DELTA: Final = 1e-8
 ROUNDS: Final = np.round(np.geomspace(10.0, 1e5, 9))
 FEW_ROUNDS: Final = ROUNDS[::2]
 LOWER: Final = "certified lower bound"
-SPLIT: Final = "Composition theorems spend half of delta on the rounds and half on their slack. "
+SPLIT_NOTE: Final = (
+    "Composition theorems spend half of delta on the rounds and half on their slack. "
+)
 
-# Step of the privacy-loss grid relative to the default. It changes eps by a relative 1e-4 or so;
-# the result is still certified.
+# Step of the privacy-loss grid relative to the default. It changes eps by a relative 1e-4 or so,
+# and the result is still certified.
 _GRID_COARSENING: Final = 4.0
 
 OneRound = Callable[[float, Setting], float]
@@ -258,12 +261,12 @@ Composition = Callable[[Floats, Floats, Floats, Floats], Floats]
 
 @lru_cache(maxsize=256)
 def numeric_clones_epsilon(log_delta: float, setting: Setting) -> float:
-    """Return eps of the numeric clones bound at a natural log of delta, rounded up."""
+    """Return the eps of the numeric clones bound at a natural log of delta, rounded up."""
     return float(BOUNDS["clones"].curve(setting).epsilon(log_delta).promised)
 
 
 def closed_clones_epsilon(log_delta: float, setting: Setting) -> float:
-    """Return eps of the closed-form clones bound, or eps0 where that is smaller."""
+    """Return the eps of the closed-form clones bound, or eps0 if that is smaller."""
     return min(float(closed_forms.clones_closed_form_epsilon(log_delta, setting)), setting.eps0)
 
 
@@ -274,9 +277,9 @@ def composed_dp(
     rounds: Floats,
     rate: float = 1.0,
 ) -> Floats:
-    """Return eps at delta = 1e-8 from one round's (eps, delta) and a composition theorem.
+    """Return the total eps at delta = 1e-8 from one round's (eps, delta) and a composition theorem.
 
-    Half of delta is spent on the rounds, in equal shares, and half on the composition theorem.
+    Half of delta is spent on the rounds, in equal shares, and half on the slack of the theorem.
 
     Parameters
     ----------
@@ -300,7 +303,7 @@ def composed_dp(
 
 
 def certified_composition(setting: Setting, rounds: Floats, side: Side) -> Floats:
-    """Return certified eps of composed 2-RR at delta = 1e-8.
+    """Return the certified total eps of composed 2-RR at delta = 1e-8.
 
     Parameters
     ----------
@@ -316,26 +319,25 @@ def certified_composition(setting: Setting, rounds: Floats, side: Side) -> Float
     Shape ``(m,)``.
     """
     step = _GRID_COARSENING * default_step(pairs.weak_adversary(setting))
-    every = [replace(setting, rounds=int(count)) for count in rounds]
     log_delta = float(np.log(COMPOSED_DELTA))
 
-    def epsilon(one: Setting) -> float:
+    def epsilon(composed: Setting) -> float:
         if side == "lower":
-            return float(shuffled_krr.composed_epsilon(log_delta, one, side, step))
+            return float(shuffled_krr.composed_epsilon(log_delta, composed, side, step))
         # The bound against the weak adversary holds for every randomiser, not only 2-RR.
         return calibrate.guided_epsilon(
-            lambda eps: shuffled_krr.dominated_log_delta(eps, one, step),
+            lambda eps: shuffled_krr.dominated_log_delta(eps, composed, step),
             log_delta,
-            one.budget,
+            composed.budget,
             side,
-            lambda eps: shuffled_krr.ceiling(eps, one),
+            lambda eps: shuffled_krr.ceiling(eps, composed),
         )
 
-    return np.array([epsilon(one) for one in every])
+    return np.array([epsilon(replace(setting, rounds=int(count))) for count in rounds])
 
 
 def composed_renyi(rdp: Floats, orders: Floats, rounds: Floats) -> Floats:
-    """Return eps at delta = 1e-8 for each number of rounds, from one round's RDP.
+    """Return the total eps at delta = 1e-8 for each number of rounds, from one round's RDP.
 
     Parameters
     ----------
@@ -348,8 +350,8 @@ def composed_renyi(rdp: Floats, orders: Floats, rounds: Floats) -> Floats:
     -------
     Shape ``(l,)``.
     """
-    every = [renyi.composed_rdp(rdp, count) for count in rounds]
-    return np.array([renyi.rdp_to_dp(orders, one, np.log(COMPOSED_DELTA)) for one in every])
+    totals = [renyi.composed_rdp(rdp, count) for count in rounds]
+    return np.array([renyi.rdp_to_dp(orders, total, np.log(COMPOSED_DELTA)) for total in totals])
 
 
 def _rounds_panel(title: str, setting: Setting) -> Iterator[pd.DataFrame]:
@@ -364,18 +366,18 @@ def _rounds_panel(title: str, setting: Setting) -> Iterator[pd.DataFrame]:
     lower = certified_composition(setting, FEW_ROUNDS, "lower")
     yield curve(title, LOWER, "lower", FEW_ROUNDS, lower)
     rdp = renyi.shuffled_rdp_upper(ORDERS, setting)
-    yield improving(FIRST, composed_renyi(rdp, ORDERS, ROUNDS))
+    yield improving(THEOREM_3_1, composed_renyi(rdp, ORDERS, ROUNDS))
     optimal, advanced = theorems.kov_epsilon, theorems.advanced_epsilon
     numeric, closed = numeric_clones_epsilon, closed_clones_epsilon
     yield improving("numeric clones, optimal composition", clones_curve(numeric, optimal))
     yield improving("numeric clones, advanced composition", clones_curve(numeric, advanced))
     yield improving("closed-form clones, optimal composition", clones_curve(closed, optimal))
-    other = erlingsson_rdp(ORDERS, setting)
-    yield improving(ERLINGSSON, composed_renyi(other, ORDERS, ROUNDS))
+    erlingsson = erlingsson_rdp(ORDERS, setting)
+    yield improving(ERLINGSSON, composed_renyi(erlingsson, ORDERS, ROUNDS))
 
 
 def eps_of_composition() -> pd.DataFrame:
-    """Return the curves of figure 4: eps at delta = 1e-8 against the number of rounds."""
+    """Return the curves of figure 4: eps at delta = 1e-8 over the number of rounds."""
     panels = [
         (r"a: $\epsilon_0=0.5$, $n=10^6$ (as stated)", 0.5, 10**6),
         (r"$\epsilon_0=0.5$, $n=10^4$ (assumed)", 0.5, 10**4),
@@ -394,9 +396,9 @@ _FIGURE_4: Final = FigureSpec(
     compute=eps_of_composition,
     caption=(
         "delta = 1e-8 and panel a, eps0 = 0.5, n = 1,000,000, as stated; other panels are "
-        "assumed. " + WORST + SPLIT + EQUATION_9 + "Points that do not improve on the "
-        "sum of the eps0 are omitted. The factor 8 in the abstract refers to 100,000 rounds of "
-        "panel a, where Theorem 3.1 gives eps = 1.640: numeric clones with optimal composition "
+        "assumed. " + CERTIFIED_NOTE + SPLIT_NOTE + EQUATION_9_NOTE + "Points that do not improve "
+        "on the sum of the eps0 are omitted. The factor 8 in the abstract is about 100,000 rounds "
+        "of panel a, where Theorem 3.1 gives eps = 1.640: numeric clones with optimal composition "
         "need 4.5 times as much, with advanced composition 5.5 times, the closed form of "
         "clones 21 times. The certified upper bound is 0.905, 1.8 times smaller than "
         "Theorem 3.1 and 8.1 times smaller than numeric clones with optimal composition."
@@ -409,8 +411,8 @@ _FIGURE_4: Final = FigureSpec(
 _SAMPLED_ORDERS = ORDERS[ORDERS <= 1000.0]  # the sampling theorem sums over all smaller orders
 
 
-def seen_sampling_epsilon(setting: Setting, rate: float) -> float:
-    """Return certified eps at delta = 1e-8 of sampled 2-RR if the adversary sees the sample.
+def known_sample_epsilon(setting: Setting, rate: float) -> float:
+    """Return the certified eps at delta = 1e-8 of sampled 2-RR if the adversary knows the sample.
 
     It holds for replacement neighbours and for every eps0-LDP randomiser.
 
@@ -431,10 +433,10 @@ def mean_sample(setting: Setting, rate: float) -> Setting:
 
 
 def sampled_renyi(setting: Setting, rate: float, rounds: Floats) -> Floats:
-    """Return the eps that B plots in figure 5: Theorem 3.1 for ``rate * n`` users, sampled.
+    """Return the eps that B plots in figure 5, from Theorem 3.1 for ``rate * n`` users.
 
-    RDP is subsampled, composed and converted. The result is no guarantee for replacement
-    neighbours (`renyi.subsampled_rdp`).
+    The RDP is subsampled, composed and converted. The result is no guarantee for replacement
+    neighbours (see `renyi.subsampled_rdp`).
 
     Parameters
     ----------
@@ -463,8 +465,8 @@ def _sampling_panel(title: str, setting: Setting, rate: float) -> Iterator[pd.Da
     def clones_curve(one_round: OneRound, compose: Composition) -> Floats:
         return composed_dp(one_round, compose, mean_sample(setting, rate), ROUNDS, rate)
 
-    every = [replace(setting, rounds=int(count)) for count in FEW_ROUNDS]
-    certified = [seen_sampling_epsilon(one, rate) for one in every]
+    composed = [replace(setting, rounds=int(count)) for count in FEW_ROUNDS]
+    certified = [known_sample_epsilon(one, rate) for one in composed]
     yield curve(title, "certified, the sample is seen", "upper", FEW_ROUNDS, certified)
     yield improving("Girgis et al., Theorem 3.1, sampled", sampled_renyi(setting, rate, ROUNDS))
     optimal, advanced = theorems.kov_epsilon, theorems.advanced_epsilon
@@ -506,7 +508,7 @@ _FIGURE_5: Final = FigureSpec(
         "with probability 1e-14. The dotted curves take the mean number of users, and use "
         "theorems (Zhu and Wang; Li, Qardaji and Su) about adding or removing a record: they are "
         "no guarantee for replacement. "
-        + SPLIT
+        + SPLIT_NOTE
         + "The factor of at least 10 in the abstract refers to 10,000 rounds of panel a, where "
         "Theorem 3.1 gives eps = 1.016: the closed form of clones, there no better than eps0, "
         "needs 12.0 times as much with optimal composition, numeric clones 3.5 times (4.2 with "
@@ -527,16 +529,10 @@ FIGURES: Final[Mapping[str, FigureSpec]] = MappingProxyType(
 
 # --- Numbers in the text --------------------------------------------------------------------------
 
-_RATE: Final = 0.001  # sampling rate of figure 5, assumed: the text does not state it
-
-
+_RATE: Final = 0.001  # sampling rate of figure 5, assumed because the text does not state it
 _ASSUMED: Final = f"delta={COMPOSED_DELTA:g}, as in figure 4; sampling rate {_RATE:g}"
-
-
 # Factors by which the stated number of rounds is multiplied or divided in the search.
 _ROUND_FACTORS: Final = np.geomspace(1.0, 30.0, 13)
-
-
 _ADD_OR_REMOVE: Final = (
     "The theorem on subsampling is about adding or removing a record; it is no guarantee for "
     "replacing one."
@@ -544,7 +540,7 @@ _ADD_OR_REMOVE: Final = (
 
 
 def headline(row: Published) -> Answer:
-    """Recompute one of the two gains over composed approximate DP in B's abstract, delta = 1e-8."""
+    """Recompute one of the two factors in B's abstract by which it improves on composed clones."""
     all_users, rounds = Setting(int(row.n), 2, float(row.eps0)), np.array([float(row.rounds)])
     sampling = "subsampling" in row.quantity
     rate = _RATE if sampling else 1.0
@@ -575,7 +571,7 @@ def headline(row: Published) -> Answer:
 
 
 def interactions(row: Published) -> Answer:
-    """Recompute B's gain in rounds with sampling, at the eps that clones need for these."""
+    """Recompute how many more rounds than clones B has with sampling at equal eps."""
     all_users, stated = Setting(int(row.n), 2, float(row.eps0)), float(row.rounds)
     setting = mean_sample(all_users, _RATE)
     more, fewer = np.round(stated * _ROUND_FACTORS), np.round(stated / _ROUND_FACTORS)
@@ -595,5 +591,5 @@ def interactions(row: Published) -> Answer:
 
 
 def _rounds_at(eps: float, rounds: Floats, needed: Floats) -> float:
-    """Return the number of rounds at which eps is reached; both arrays increase."""
+    """Return the interpolated number of rounds that needs eps; both arrays increase."""
     return float(np.exp(np.interp(np.log(eps), np.log(needed), np.log(rounds))))

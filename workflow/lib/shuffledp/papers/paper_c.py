@@ -1,8 +1,10 @@
-"""Paper C's figures 1 to 10, recomputed.
+"""Recompute paper C's figures 1 to 10.
 
-Every pair that C compares is one-dimensional as printed, and its divergence is too small; the
-corrected pairs are those of `shuffledp.accounting.pairs`. Figures 1, 3, 4 and 10 are about shuffled
-k-RR, the others about the clones pair, for eps0-LDP randomisers of any kind.
+A pair is two laws whose hockey-stick divergence is delta. The pairs that paper C prints have too
+small a divergence; the corrected pairs are in `shuffledp.accounting.pairs`. Figures 1, 3, 4 and 10
+are about shuffled k-RR, the others about the clones pair, for eps0-LDP randomisers of any kind.
+n_c is the paper's number of rounds, gamma the probability that a k-RR user reports a uniformly
+drawn cell. A profile is log delta as a function of the total eps.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -40,8 +42,6 @@ from shuffledp.papers.literature.clones import strong_adversary_log_delta
 from shuffledp.papers.literature.fourier import LossAtoms
 
 # --- Pairs as printed: no guarantee, only for reproducing C's figures ----------------------------
-#
-# They omit one of the two cells that are compared.
 
 # Half-width of the windows of counts: in standard deviations, plus a number of counts.
 _WINDOW_DEVIATIONS: Final = 9.3
@@ -49,7 +49,7 @@ _WINDOW_MARGIN: Final = 20.0
 
 
 def _window(mean: float, variance: float, largest: float) -> Floats:
-    """Return the counts around a mean that matter, at least 0 and at most ``largest``."""
+    """Return the counts around a mean with all but negligible mass, from 0 to ``largest``."""
     half = _WINDOW_DEVIATIONS * np.sqrt(variance) + _WINDOW_MARGIN
     return np.arange(max(np.floor(mean - half), 0.0), min(np.ceil(mean + half), largest) + 1.0)
 
@@ -61,9 +61,9 @@ def printed_pair_loss(
 ) -> LossAtoms:
     """Return the privacy loss of a pair of section 5 as printed.
 
-    ``"strong"``: eq. (5.1), ``Bin(n-1, gamma/k) + 1`` against ``Bin(n-1, gamma/k)``. ``"weak"``:
-    Theorem 10, the counts ``N1|B`` against ``N2|B`` together with B. Both omit one of the two cells
-    that are compared, so that their divergence is too small. The correct pairs are
+    ``"strong"`` is eq. (5.1), ``Bin(n-1, gamma/k) + 1`` against ``Bin(n-1, gamma/k)``. ``"weak"``
+    is Theorem 10, the counts ``N1|B`` against ``N2|B`` together with B. Both omit the count of one
+    of the two cells that are compared, so their divergence is too small. The correct pairs are
     `pairs.strong_adversary` and `pairs.weak_adversary`.
 
     Parameters
@@ -124,10 +124,10 @@ def _printed_weak(setting: Setting) -> tuple[Floats, Floats, float]:
 def printed_clones_loss(setting: Setting) -> LossAtoms:
     """Return the privacy loss of paper C's eq. (6.1) as printed.
 
-    ``(A + D, C - A)`` against ``(A, C - A + D)``, C ~ Bin(n-1, 1/E), A ~ Bin(C, 1/2),
-    D ~ Bern(E/(E+1)). With D = 0 the target adds nothing, whereas in the clones pair it adds the
-    other one of the two reports. Exchanging the coordinates exchanges the two laws, so one
-    direction is enough.
+    It compares ``(A + D, C - A)`` with ``(A, C - A + D)``, where C ~ Bin(n-1, 1/E), A ~ Bin(C, 1/2)
+    and D ~ Bern(E/(E+1)). If D = 0, the target adds nothing here, but the other of the two reports
+    in the correct clones pair. Exchanging the coordinates exchanges the two laws, so one direction
+    is enough.
 
     Parameters
     ----------
@@ -157,17 +157,17 @@ def printed_clones_loss(setting: Setting) -> LossAtoms:
     )
 
 
-# --- Deltas by what an adversary knows ------------------------------------------------------------
+# --- Profiles by what an adversary knows ----------------------------------------------------------
 #
-# The strong adversary learns who randomised, the target included; the weak adversary learns it for
-# the other users only; a reader of the histogram learns it for nobody.
+# The strong adversary learns which users randomised, the target included; the weak adversary learns
+# it for the other users only; a reader of the histogram does not learn it.
 
-# Grid of Algorithm 1. C has L = 20 and m = 1e7. A step changes eps by at most 1e-4 per round.
+# Grid of Algorithm 1; paper C has L = 20 and m = 1e7. A step changes eps by at most 1e-4 per round.
 HALF_WIDTH: Final = 20.0
 N_GRID: Final = 400_000
 _PRINTED_HALF_WIDTH, _PRINTED_N_GRID = 10.0, 200_000
-# The grid of the lower bound is finer than the default by this factor; eps is then too small by a
-# relative 1e-4 or so.
+# The grid of the lower bound is finer than the default by this factor, so that eps is too small by
+# a relative 1e-4 or so only.
 _LOWER_GRID_REFINEMENT: Final = 4
 
 
@@ -197,14 +197,14 @@ def fourier_on_grid(loss: pairs.Pair | fourier.LossAtoms, rounds: int) -> fourie
 
 
 def weak_adversary_profile(setting: Setting) -> LogDelta:
-    """Return log delta of the weak adversary; from 4 cells on it is the certified upper bound."""
+    """Return log delta against the weak adversary; for k >= 4 it is the certified upper bound."""
     if setting.rounds == 1:
         return lambda eps: float(certified.weak_adversary_log_delta(eps, setting))
     return lambda eps: BOUNDS["upper"].curve(setting).log_delta(eps).promised
 
 
 def histogram_profile(setting: Setting) -> LogDelta:
-    """Return log delta of the histograms of an explicit data set: the certified lower bound."""
+    """Return the certified lower bound: log delta of the histogram of an explicit data set."""
     if setting.rounds == 1:
         return lambda eps: float(certified.lower_log_delta(eps, setting))
     pair = pairs.weak_adversary(setting) if setting.k == 2 else pairs.third_cell(setting)
@@ -213,7 +213,7 @@ def histogram_profile(setting: Setting) -> LogDelta:
 
 
 def strong_adversary_profile(setting: Setting) -> LogDelta:
-    """Return log delta of the strong adversary; upper end of Algorithm 1 for several rounds."""
+    """Return log delta against the strong adversary, by Algorithm 1's upper end if rounds > 1."""
     if setting.rounds == 1:
         return lambda eps: float(strong_adversary_log_delta(eps, setting))
     bounds = fourier_on_grid(strong_adversary_loss(setting), setting.rounds)
@@ -268,9 +268,9 @@ BALLE_PRINTED: Final = r"Balle et al. Theorem 3.1, formula beyond $\epsilon = 1$
 
 
 def balle_curves(panel: str, setting: Setting, deltas: Floats) -> Iterator[pd.DataFrame]:
-    """Return Theorem C.1 with basic composition, and formula (C.1) beyond the theorem's range.
+    """Yield eps by Theorem C.1 and, beyond its range, by the printed formula (C.1).
 
-    Basic composition of n_c rounds gives ``(n_c eps, n_c delta)``.
+    Rounds are composed by basic composition: n_c of them are ``(n_c eps, n_c delta)``-DP.
 
     Parameters
     ----------
@@ -302,11 +302,11 @@ def _krr_panel(
     *,
     balle: bool,
 ) -> Iterator[pd.DataFrame]:
-    """Return all curves of one panel of eps over delta."""
-    largest = 2.0 * setting.rounds * setting.eps0
+    """Yield all curves of one panel of eps over delta, from the first to the last of ``deltas``."""
+    max_eps = 2.0 * setting.rounds * setting.eps0
     bounds = fourier_on_grid(pairs.weak_adversary(setting), setting.rounds)
     # The ends of the curves come from the cheap bound, which agrees with the certified one to 1e-4.
-    eps = eps_grid(lambda x: bounds.log_delta(x).high, deltas, largest, _KRR_POINTS)
+    eps = eps_grid(lambda x: bounds.log_delta(x).high, deltas, max_eps, _KRR_POINTS)
     yield eps_over_delta(panel, WEAK, "exact", weak_adversary_profile(setting), eps)
     few = np.linspace(eps[0], eps[-1], _KRR_FOURIER_POINTS)
     yield eps_over_delta(panel, WEAK_UPPER, "upper", lambda x: bounds.log_delta(x).high, few)
@@ -320,7 +320,7 @@ def _krr_panel(
         name = STRONG_PRINTED if adversary == "strong" else WEAK_PRINTED
         others.append((name, "as printed", printed_pair_profile(setting, adversary)))
     for name, kind, log_delta in others:
-        grid = eps_grid(log_delta, deltas, largest, _KRR_POINTS)
+        grid = eps_grid(log_delta, deltas, max_eps, _KRR_POINTS)
         yield eps_over_delta(panel, name, kind, log_delta, grid)
     if balle:
         yield from balle_curves(panel, setting, np.geomspace(*deltas, 60))
@@ -452,7 +452,7 @@ def _clones_loss(setting: Setting, depth: float) -> LossDistribution:
 
 
 def clones_profile(setting: Setting) -> LogDelta:
-    """Return log delta of the clones pair over all rounds: exact for one, else rounded up."""
+    """Return log delta of the clones pair over all rounds, exact for one and else rounded up."""
     if setting.rounds == 1:
         return lambda eps: float(clones.clones_log_delta(eps, setting))
     once = replace(setting, rounds=1)
@@ -460,9 +460,9 @@ def clones_profile(setting: Setting) -> LogDelta:
 
 
 def fourier_curves(
-    panel: str, setting: Setting, eps: Floats, smallest: float
+    panel: str, setting: Setting, eps: Floats, min_delta: float
 ) -> Iterator[pd.DataFrame]:
-    """Return the upper and lower curves of Algorithm 1 on the clones pair.
+    """Yield the upper and lower curves of Algorithm 1 on the clones pair.
 
     Parameters
     ----------
@@ -472,8 +472,8 @@ def fourier_curves(
         Users, budget and number of rounds.
     eps
         Total eps over the rounds, at least 0, shape ``(m,)``.
-    smallest
-        Points with a delta below it are omitted.
+    min_delta
+        Points with a smaller delta are omitted.
     """
     bounds = fourier_on_grid(pairs.clones(setting), setting.rounds)
     intervals = [bounds.log_delta(float(one)) for one in eps]
@@ -483,35 +483,35 @@ def fourier_curves(
     )
     for name, kind, log_delta in ends:
         delta = np.exp(log_delta)
-        yield curve(panel, name, kind, eps, np.where(delta >= smallest, delta, np.nan))
+        yield curve(panel, name, kind, eps, np.where(delta >= min_delta, delta, np.nan))
 
 
-def _clones_panel(setting: Setting, smallest: float) -> Iterator[pd.DataFrame]:
-    """Return the curves of delta over eps, up to eps = 1."""
+def _clones_panel(setting: Setting, min_delta: float) -> Iterator[pd.DataFrame]:
+    """Yield the curves of delta over eps, up to eps = 1."""
     panel = f"$n_c = {setting.rounds}$"
 
     def profile(name: str, kind: Kind, log_delta: LogDelta, eps: Floats) -> pd.DataFrame:
-        return delta_over_eps(panel, name, kind, log_delta, eps, smallest)
+        return delta_over_eps(panel, name, kind, log_delta, eps, min_delta)
 
     eps = np.linspace(0.05, 1.0, _CLONES_POINTS)
     yield profile(CLONES, "exact", clones_profile(setting), eps)
     few = np.linspace(0.05, 1.0, FOURIER_POINTS)
-    yield from fourier_curves(panel, setting, few, smallest)
+    yield from fourier_curves(panel, setting, few, min_delta)
     printed = fourier_on_grid(printed_clones_loss(setting), setting.rounds)
     yield profile(PRINTED, "as printed", lambda x: printed.log_delta(x).high, few)
 
     def two_rr_upper(eps: float) -> float:
         return shuffled_krr.dominated_log_delta(eps, setting)
 
-    end = end_of_profile(two_rr_upper, smallest, 1.0)
+    end = end_of_profile(two_rr_upper, min_delta, 1.0)
     yield profile(ANY, "upper", two_rr_upper, np.linspace(0.05, end, _CLONES_POINTS))
     few = np.linspace(0.05, end, _TWO_RR_POINTS)
     yield profile(TWO_RR, "lower", histogram_profile(setting), few)
 
 
-def _clones_curves(eps0: float, n: int, smallest: float) -> pd.DataFrame:
-    parts = (_clones_panel(Setting(n, 2, eps0, rounds), smallest) for rounds in (1, 2, 3, 4))
-    return curves(part for panel in parts for part in panel)
+def _clones_curves(eps0: float, n: int, min_delta: float) -> pd.DataFrame:
+    panels = (_clones_panel(Setting(n, 2, eps0, rounds), min_delta) for rounds in (1, 2, 3, 4))
+    return curves(part for panel in panels for part in panel)
 
 
 _CLONES_CAPTION: Final = (
@@ -525,14 +525,14 @@ _CLONES_CAPTION: Final = (
 )
 
 
-def _clones_spec(number: int, eps0: float, n: int, smallest: float) -> FigureSpec:
+def _clones_spec(number: int, eps0: float, n: int, min_delta: float) -> FigureSpec:
     return FigureSpec(
         title=f"Koskela et al., figure {number}: any shuffled randomiser, $n_c$ rounds, n = {n:,}, "
         rf"$\epsilon_0 = {eps0:g}$",
         x_label=r"total $\epsilon$",
         y_label=r"$\delta$",
         between="delta over eps",
-        compute=lambda: _clones_curves(eps0, n, smallest),
+        compute=lambda: _clones_curves(eps0, n, min_delta),
         caption=f"n = {n:,} users, eps0 = {eps0:g}, {_CLONES_CAPTION}",
         x_scale="linear",
     )
@@ -562,7 +562,7 @@ CLOSED_PRINTED: Final = "Feldman et al. Theorem 3.1, formula (C.2) beyond"
 def printed_closed_form_log_delta(eps: Floats, setting: Setting) -> Floats:
     """Return paper C's eq. (C.2) solved for log delta, also where the theorem does not apply.
 
-    ``log 4 - (e - 1 - 8E/n)^2 n / (64 E)``, 0 where the bracket is negative. The result is no
+    It is ``log 4 - (e - 1 - 8E/n)^2 n / (64 E)``, or 0 where the bracket is negative. It is no
     guarantee where ``eps0 <= log(n / (16 log(2/delta)))`` fails. ``eps`` has any shape.
     """
     rate = setting.n * np.exp(-setting.eps0)
@@ -571,7 +571,7 @@ def printed_closed_form_log_delta(eps: Floats, setting: Setting) -> Floats:
 
 
 def advanced(step_log_delta: StepLogDelta, eps: Floats, rounds: int) -> Floats:
-    """Return log delta by advanced composition, minimised over the eps of a round.
+    """Return log delta by advanced composition of equal rounds, minimised over a round's eps.
 
     Parameters
     ----------
@@ -589,17 +589,17 @@ def advanced(step_log_delta: StepLogDelta, eps: Floats, rounds: int) -> Floats:
     if rounds == 1:
         return step_log_delta(eps)
     step_eps = np.geomspace(1e-3, 1.0, _STEP_EPS_POINTS) * eps[:, None]
-    every = theorems.advanced_log_delta(eps[:, None], step_eps, step_log_delta(step_eps), rounds)
-    return np.asarray(every.min(axis=1))
+    totals = theorems.advanced_log_delta(eps[:, None], step_eps, step_log_delta(step_eps), rounds)
+    return np.asarray(totals.min(axis=1))
 
 
 def basic(step_log_delta: StepLogDelta, eps: Floats, rounds: int) -> Floats:
-    """Return log delta by basic composition of rounds of equal eps.
+    """Return log delta by basic composition of equal rounds.
 
     Parameters
     ----------
     step_log_delta, eps, rounds
-        See `advanced`, as is the result.
+        See `advanced`, also for the result.
     """
     return np.asarray(np.minimum(step_log_delta(eps / rounds) + np.log(rounds), 0.0))
 
@@ -607,7 +607,7 @@ def basic(step_log_delta: StepLogDelta, eps: Floats, rounds: int) -> Floats:
 def _closed_forms(
     panel: str, setting: Setting, eps: Floats, compose: Composition
 ) -> Iterator[pd.DataFrame]:
-    """Return the composed closed form where it is proved, and its formula as printed."""
+    """Yield the composed closed form where it is proved, and its formula as printed."""
     one = replace(setting, rounds=1)
     formulas: tuple[tuple[str, Kind, StepLogDelta], ...] = (
         (CLOSED, "upper", lambda x: closed_forms.clones_closed_form_log_delta(x, one)),
@@ -622,7 +622,7 @@ def _closed_forms(
 def against_theorem(
     setting: Setting, largest_eps: float, compose: Composition
 ) -> Iterator[pd.DataFrame]:
-    """Return one panel: the clones pair against the closed form, composed by a theorem.
+    """Yield the curves of one panel: the clones pair, and its closed form composed by a theorem.
 
     Parameters
     ----------
@@ -707,14 +707,14 @@ _ADVERSARIES: Final[tuple[tuple[str, Kind, Callable[[Setting], LogDelta]], ...]]
 
 
 def _profile(
-    panel: str, name: str, kind: Kind, log_delta: LogDelta, largest: float
+    panel: str, name: str, kind: Kind, log_delta: LogDelta, max_eps: float
 ) -> pd.DataFrame:
-    grid = eps_grid(log_delta, _DELTAS, largest, _CELLS_POINTS)
+    grid = eps_grid(log_delta, _DELTAS, max_eps, _CELLS_POINTS)
     return eps_over_delta(panel, name, kind, log_delta, grid)
 
 
 def _panels(letter: str, n: int, eps0: float) -> Iterator[pd.DataFrame]:
-    """Return the curves of all panels of one setting, one panel for each adversary."""
+    """Yield the curves of all panels of one setting, one panel for each adversary."""
 
     def any_k(eps: float) -> float:
         return float(clones.clones_log_delta(eps, Setting(n, 2, eps0)))
@@ -767,7 +767,7 @@ FIGURES: Final[Mapping[str, FigureSpec]] = MappingProxyType(
 
 
 def duration(row: Published) -> Answer:
-    """Return an answer without values: paper C's times are not reproduced."""
+    """Return an answer without values, because paper C's running times are not reproduced."""
     del row
     return Answer(
         note="A time depends on a machine and on code, neither of which is available. `make bench` "
