@@ -84,21 +84,21 @@ def curve_panels(table: pd.DataFrame, text: FigureText) -> Figure:
         note = f"{_GUIDE_NOTE}\n{note}".strip()
     legend_rows = -(-len(names) // 2) + len(note.splitlines())
     figure = new_figure(_PANEL_HEIGHT_INCHES * rows + 0.16 * legend_rows + 0.4)
-    axes = np.atleast_1d(figure.subplots(rows, columns, squeeze=False)).ravel()
+    panel_axes = np.atleast_1d(figure.subplots(rows, columns, squeeze=False)).ravel()
     looks = _looks(table, marked=text.between == "points")
-    for one, panel in zip(axes, panels, strict=False):
-        _draw_panel(one, table[table["panel"] == panel], looks, text.between)
-        one.set_title(panel, loc="left")
-        one.set(xscale=text.x_scale, yscale=text.y_scale, xlabel=text.x_label)
-        _label_log_axes(one)
-    for one in axes[::columns]:
-        one.set_ylabel(text.y_label)
-    for one in axes[len(panels) :]:
-        one.remove()
+    for axes, panel in zip(panel_axes, panels, strict=False):
+        _draw_panel(axes, table[table["panel"] == panel], looks, text.between)
+        axes.set_title(panel, loc="left")
+        axes.set(xscale=text.x_scale, yscale=text.y_scale, xlabel=text.x_label)
+        _label_log_axes(axes)
+    for axes in panel_axes[::columns]:
+        axes.set_ylabel(text.y_label)
+    for axes in panel_axes[len(panels) :]:
+        axes.remove()
     handles = {
         label: handle
-        for one in axes[: len(panels)]
-        for handle, label in zip(*one.get_legend_handles_labels(), strict=True)
+        for axes in panel_axes[: len(panels)]
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
     }
     figure.legend(
         [handles[name] for name in names],

@@ -467,7 +467,7 @@ def _sampling_panel(title: str, setting: Setting, rate: float) -> Iterator[pd.Da
 
     composed = [replace(setting, rounds=int(count)) for count in FEW_ROUNDS]
     certified = [known_sample_epsilon(one, rate) for one in composed]
-    yield curve(title, "certified, the sample is seen", "upper", FEW_ROUNDS, certified)
+    yield curve(title, "certified, known sample", "upper", FEW_ROUNDS, certified)
     yield improving("Girgis et al., Theorem 3.1, sampled", sampled_renyi(setting, rate, ROUNDS))
     optimal, advanced = theorems.kov_epsilon, theorems.advanced_epsilon
     numeric, closed = numeric_clones_epsilon, closed_clones_epsilon
@@ -504,7 +504,7 @@ _FIGURE_5: Final = FigureSpec(
         "In panel a, eps0 = 3 and n = 1,000,000 users before sampling are as stated. The sampling "
         "rate is assumed in all panels, and so is delta = 1e-8, which is stated for figure 4. "
         "Only the certified curve is a guarantee for the replacement of a record: it holds even "
-        "if the sample is seen, and its number of users per round is a lower bound that fails "
+        "if the sample is known, and its number of users per round is a lower bound that fails "
         "with probability 1e-14. The dotted curves take the mean number of users, and use "
         "theorems (Zhu and Wang; Li, Qardaji and Su) about adding or removing a record: they are "
         "no guarantee for replacement. "

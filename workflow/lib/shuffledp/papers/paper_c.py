@@ -308,11 +308,13 @@ def _krr_panel(
     # The ends of the curves come from the cheap bound, which agrees with the certified one to 1e-4.
     eps = eps_grid(lambda x: bounds.log_delta(x).high, deltas, max_eps, _KRR_POINTS)
     yield eps_over_delta(panel, WEAK, "exact", weak_adversary_profile(setting), eps)
-    few = np.linspace(eps[0], eps[-1], _KRR_FOURIER_POINTS)
-    yield eps_over_delta(panel, WEAK_UPPER, "upper", lambda x: bounds.log_delta(x).high, few)
-    yield eps_over_delta(panel, WEAK_LOWER, "lower", lambda x: bounds.log_delta(x).low, few)
-    few = np.linspace(eps[0], eps[-1], _KRR_LOWER_POINTS)
-    yield eps_over_delta(panel, HISTOGRAM, "lower", histogram_profile(setting), few)
+    fourier_eps = np.linspace(eps[0], eps[-1], _KRR_FOURIER_POINTS)
+    yield eps_over_delta(
+        panel, WEAK_UPPER, "upper", lambda x: bounds.log_delta(x).high, fourier_eps
+    )
+    yield eps_over_delta(panel, WEAK_LOWER, "lower", lambda x: bounds.log_delta(x).low, fourier_eps)
+    lower_eps = np.linspace(eps[0], eps[-1], _KRR_LOWER_POINTS)
+    yield eps_over_delta(panel, HISTOGRAM, "lower", histogram_profile(setting), lower_eps)
     others: list[tuple[str, Kind, LogDelta]] = [
         (STRONG, "upper", strong_adversary_profile(setting))
     ]
@@ -476,10 +478,10 @@ def fourier_curves(
         Points with a smaller delta are omitted.
     """
     bounds = fourier_on_grid(pairs.clones(setting), setting.rounds)
-    intervals = [bounds.log_delta(float(one)) for one in eps]
+    intervals = [bounds.log_delta(float(e)) for e in eps]
     ends: tuple[tuple[str, Kind, list[float]], ...] = (
-        (FOURIER_UPPER, "upper", [one.high for one in intervals]),
-        (FOURIER_LOWER, "lower", [one.low for one in intervals]),
+        (FOURIER_UPPER, "upper", [interval.high for interval in intervals]),
+        (FOURIER_LOWER, "lower", [interval.low for interval in intervals]),
     )
     for name, kind, log_delta in ends:
         delta = np.exp(log_delta)
@@ -495,18 +497,18 @@ def _clones_panel(setting: Setting, min_delta: float) -> Iterator[pd.DataFrame]:
 
     eps = np.linspace(0.05, 1.0, _CLONES_POINTS)
     yield profile(CLONES, "exact", clones_profile(setting), eps)
-    few = np.linspace(0.05, 1.0, FOURIER_POINTS)
-    yield from fourier_curves(panel, setting, few, min_delta)
+    fourier_eps = np.linspace(0.05, 1.0, FOURIER_POINTS)
+    yield from fourier_curves(panel, setting, fourier_eps, min_delta)
     printed = fourier_on_grid(printed_clones_loss(setting), setting.rounds)
-    yield profile(PRINTED, "as printed", lambda x: printed.log_delta(x).high, few)
+    yield profile(PRINTED, "as printed", lambda x: printed.log_delta(x).high, fourier_eps)
 
     def two_rr_upper(eps: float) -> float:
         return shuffled_krr.dominated_log_delta(eps, setting)
 
     end = end_of_profile(two_rr_upper, min_delta, 1.0)
     yield profile(ANY, "upper", two_rr_upper, np.linspace(0.05, end, _CLONES_POINTS))
-    few = np.linspace(0.05, end, _TWO_RR_POINTS)
-    yield profile(TWO_RR, "lower", histogram_profile(setting), few)
+    lower_eps = np.linspace(0.05, end, _TWO_RR_POINTS)
+    yield profile(TWO_RR, "lower", histogram_profile(setting), lower_eps)
 
 
 def _clones_curves(eps0: float, n: int, min_delta: float) -> pd.DataFrame:
@@ -620,7 +622,7 @@ def _closed_forms(
 
 
 def against_theorem(
-    setting: Setting, largest_eps: float, compose: Composition
+    setting: Setting, max_eps: float, compose: Composition
 ) -> Iterator[pd.DataFrame]:
     """Yield the curves of one panel: the clones pair, and its closed form composed by a theorem.
 
@@ -628,19 +630,19 @@ def against_theorem(
     ----------
     setting
         Users, budget and number of rounds.
-    largest_eps
+    max_eps
         End of the eps axis.
     compose
         `basic` or `advanced`.
     """
     panel = f"$n_c = {setting.rounds}$"
     exact = clones_profile(setting)
-    end = end_of_profile(exact, _MIN_DELTA, largest_eps)
+    end = end_of_profile(exact, _MIN_DELTA, max_eps)
     exact_eps = np.geomspace(0.1, end, 48)
     yield delta_over_eps(panel, CLONES, "exact", exact, exact_eps, _MIN_DELTA / 2.0)
-    few = np.geomspace(0.1, min(largest_eps, 0.99 * HALF_WIDTH), 4 * FOURIER_POINTS)
-    yield from fourier_curves(panel, setting, few, _MIN_DELTA)
-    yield from _closed_forms(panel, setting, np.geomspace(0.1, largest_eps, 60), compose)
+    fourier_eps = np.geomspace(0.1, min(max_eps, 0.99 * HALF_WIDTH), 4 * FOURIER_POINTS)
+    yield from fourier_curves(panel, setting, fourier_eps, _MIN_DELTA)
+    yield from _closed_forms(panel, setting, np.geomspace(0.1, max_eps, 60), compose)
 
 
 _CLOSED_FORM_CAPTION: Final = (
@@ -659,7 +661,7 @@ def _closed_form_spec(number: int, eps0: float, n: int, compose: Composition) ->
     end = 2.0 * np.exp(-n * np.exp(-eps0) / 16.0)
     name = "advanced" if is_advanced else "basic"
     all_rounds = (1, 8, 64) if is_advanced else (1, 2, 4)
-    largest = 200.0 if is_advanced else 8.0
+    max_eps = 200.0 if is_advanced else 8.0
     composition_note = (
         "Advanced composition at the best eps per round (the paper does not say how it splits "
         "delta)."
@@ -669,7 +671,8 @@ def _closed_form_spec(number: int, eps0: float, n: int, compose: Composition) ->
 
     def compute() -> pd.DataFrame:
         settings = (Setting(n, 2, eps0, rounds) for rounds in all_rounds)
-        return curves(part for one in settings for part in against_theorem(one, largest, compose))
+        panels = (against_theorem(setting, max_eps, compose) for setting in settings)
+        return curves(part for panel in panels for part in panel)
 
     return FigureSpec(
         title=f"Koskela et al., figure {number}: clones, $n_c$ rounds, {name} composition, "
@@ -747,8 +750,8 @@ _CELLS_FIGURES: Final[Mapping[str, FigureSpec]] = MappingProxyType(
                 "directions by Algorithm 1 (L = 10, m = 2e5). Middle: the strong adversary's exact "
                 "delta. Right: the weak adversary's (certified). The paper concludes from its "
                 "figure that amplification weakens with k. That holds against the strong adversary "
-                "only: somebody who does not learn whether the target randomised learns less with "
-                "more cells, and the clones bound is above every one of these curves."
+                "only: an adversary who does not learn whether the target randomised learns less "
+                "with more cells, and the clones bound is above every one of these curves."
             ),
             y_scale="linear",
         ),

@@ -139,12 +139,12 @@ def _draw_estimates(axes: Axes, rows: pd.DataFrame, names: list[str]) -> None:
     axes.plot(truth.index, truth, color="0.6", linewidth=2.5, zorder=1)
     for place, name in enumerate(names):
         _, look = _LOOKS[name]
-        own = rows[rows["estimator"] == name]
-        at = own["value"] + _SERIES_OFFSET * width * (place - (len(names) - 1) / 2.0)
-        axes.vlines(at, own["p05"], own["p95"], color=look.colour, linewidth=0.9)
+        series = rows[rows["estimator"] == name]
+        at = series["value"] + _SERIES_OFFSET * width * (place - (len(names) - 1) / 2.0)
+        axes.vlines(at, series["p05"], series["p95"], color=look.colour, linewidth=0.9)
         axes.plot(
             at,
-            own["mean"],
+            series["mean"],
             linestyle="none",
             markersize=3.0,
             **marker_style(look),
@@ -154,12 +154,12 @@ def _draw_estimates(axes: Axes, rows: pd.DataFrame, names: list[str]) -> None:
 def _draw_errors(axes: Axes, rows: pd.DataFrame, names: list[str]) -> None:
     for name in names:
         _, look = _LOOKS[name]
-        own = rows[rows["estimator"] == name]
-        measured = np.hypot(own["mean"] - own["truth"], own["deviation"])
-        expected = np.hypot(own["expected_bias"], own["expected_deviation"])
-        axes.plot(own["value"], expected, color=look.colour, linewidth=0.9)
+        series = rows[rows["estimator"] == name]
+        measured = np.hypot(series["mean"] - series["truth"], series["deviation"])
+        expected = np.hypot(series["expected_bias"], series["expected_deviation"])
+        axes.plot(series["value"], expected, color=look.colour, linewidth=0.9)
         axes.plot(
-            own["value"],
+            series["value"],
             measured,
             linestyle="none",
             markersize=3.5,
@@ -170,14 +170,18 @@ def _draw_errors(axes: Axes, rows: pd.DataFrame, names: list[str]) -> None:
 def _draw_privacy(axes: Axes, rows: pd.DataFrame, names: list[str]) -> None:
     for name in names:
         _, look = _LOOKS[name]
-        own = rows[rows["estimator"] == name]
+        series = rows[rows["estimator"] == name]
         # Marks without a line: nothing is certified between them.
         axes.plot(
-            own["value"], own["eps_upper"], linestyle="none", markersize=3.5, **marker_style(look)
+            series["value"],
+            series["eps_upper"],
+            linestyle="none",
+            markersize=3.5,
+            **marker_style(look),
         )
-    own = rows[rows["estimator"] == "as-published"]
+    series = rows[rows["estimator"] == "as-published"]
     line = _published_privacy_line()
-    axes.plot(own["value"], own["eps_published"], color=line.get_color(), linestyle=":")
+    axes.plot(series["value"], series["eps_published"], color=line.get_color(), linestyle=":")
     axes.set_ylabel(rf"certified $\epsilon$, $\delta={power(rows['delta'].iloc[0])}$")
 
 
@@ -241,13 +245,13 @@ def training_panels(accuracies: pd.DataFrame, noise: pd.DataFrame) -> Figure:
     for axes, size in zip(panels, counts, strict=True):
         rows = accuracies[accuracies["counted_as"] == size]
         for place, (law, look) in enumerate(_LAWS.items()):
-            own = rows[rows["law"] == law]
+            series = rows[rows["law"] == law]
             marked = marker_style(look) | {
                 "markevery": (2 * place % _EPOCHS_PER_MARK, _EPOCHS_PER_MARK)
             }
-            axes.plot(own["epoch"], own["train_accuracy"], linewidth=1.2, **marked)
-            test = own["test_accuracy"]
-            axes.plot(own["epoch"], test, color=look.colour, linewidth=0.8, linestyle="--")
+            axes.plot(series["epoch"], series["train_accuracy"], linewidth=1.2, **marked)
+            test = series["test_accuracy"]
+            axes.plot(series["epoch"], test, color=look.colour, linewidth=0.8, linestyle="--")
         axes.axhline(_PRINTED_ACCURACY, color="0.5", linewidth=0.8, linestyle=":")
         axes.set(xlabel="epoch", ylim=(0.0, 1.02))
         axes.grid(visible=True, axis="both")
@@ -406,18 +410,20 @@ def place_panels(table: pd.DataFrame, title: str, unit: str) -> Figure:
 
 def _draw_references(axes: Axes, rows: pd.DataFrame) -> None:
     for name, (_, colour, line) in _REFERENCES.items():
-        own = rows[rows["series"] == name].sort_values("eps_upper")
-        x, y = own["eps_upper"], own["tv_distance"]
+        series = rows[rows["series"] == name].sort_values("eps_upper")
+        x, y = series["eps_upper"], series["tv_distance"]
         axes.plot(x, y, color=colour, linestyle=line, linewidth=1.0, marker=".")
 
 
 def _draw_series(axes: Axes, rows: pd.DataFrame) -> None:
     for name, (_, look) in _PLACE_LOOKS.items():
-        own = rows[rows["series"] == name]
-        axes.vlines(own["eps_upper"], own["p25"], own["p75"], color=look.colour, linewidth=0.9)
+        series = rows[rows["series"] == name]
+        axes.vlines(
+            series["eps_upper"], series["p25"], series["p75"], color=look.colour, linewidth=0.9
+        )
         axes.plot(
-            own["eps_upper"],
-            own["tv_distance"],
+            series["eps_upper"],
+            series["tv_distance"],
             linestyle="none",
             **marker_style(look),
         )
