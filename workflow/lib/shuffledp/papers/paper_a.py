@@ -228,7 +228,7 @@ def log_delta_as_tabulated(eps: float, setting: Setting, count: int, first: int 
     p, q = probabilities(setting.eps0, k)
     kappa2 = (k - 1.0) / (E + k - 2.0)
     s, r = np.arange(1.0, n + 1.0)[:, np.newaxis], np.arange(count + 1.0)
-    # kappa3 mu(s, r): r of count users in x0 and s - r of the n - count others report x0.
+    # kappa3 mu(s, r): r of the `count` users in x0 and s - r of the n - count others report x0.
     law = log_pmf(r, float(count), p) + log_pmf(s - r, float(n - count), q)
     law = np.where(r < s, law, -np.inf)
     share = np.maximum(s - r, 0.0) / (n - count)
@@ -276,9 +276,6 @@ def _earlier_bound(row: Published) -> Answer:
     )
 
 
-# Each of these returns the correct delta of a bound, None if it does not apply, and its source.
-
-
 def _erlingsson(eps: float, setting: Setting) -> tuple[Decimal | None, str]:
     name = "Erlingsson et al. 2019, Corollary 9"
     formula = float(closed_forms.as_tabulated_erlingsson_log_delta(eps, setting))
@@ -301,6 +298,7 @@ def _feldman(eps: float, setting: Setting) -> tuple[Decimal | None, str]:
     return from_log(value), "Feldman et al. 2021, the clones bound computed numerically"
 
 
+# Functions that return the correct delta of a bound, None if it does not apply, and its source.
 _THEOREMS: Final[Mapping[str, Callable[[float, Setting], tuple[Decimal | None, str]]]] = (
     MappingProxyType({"erlingsson": _erlingsson, "balle": _balle, "feldman": _feldman})
 )

@@ -1,4 +1,4 @@
-"""Compare the accuracy of mechanisms at equal certified privacy, the question of paper A."""
+"""Compare the accuracy of mechanisms at equal certified privacy."""
 
 from collections.abc import Mapping
 

@@ -76,14 +76,11 @@ def target_findings(summary: pd.DataFrame, *, brief: bool = False) -> str:
     """
     n, max_eps = summary["n"].max(), summary["eps"].max()
     shown = summary[(summary["n"] == n) & (summary["estimator"] == UNBIASED)]
-    can_meet_target = shown["reason"].isna()
+    calibrated = shown["reason"].isna()
     errors = [
         f"{distance:.5f} ({error:.2f})" if possible else "-"
         for distance, error, possible in zip(
-            shown["expected_tv_distance"],
-            shown["expected_cell_error"],
-            can_meet_target,
-            strict=True,
+            shown["expected_tv_distance"], shown["expected_cell_error"], calibrated, strict=True
         )
     ]
     columns = [f"eps = {eps:g}" for eps in sorted(shown["eps"].unique())]

@@ -2,10 +2,9 @@
 
 ``n`` users send one report each; neighbours differ in one record (replacement); ``E = exp(eps0)``;
 ``l`` is the order. The upper bounds of paper B hold for every eps0-LDP randomiser with discrete
-output. The lower bound and the special pair are about one randomiser (2-RR) and one pair of data
-sets, in which all users are equal or one is flipped: they show how loose an upper bound can be, and
-are no guarantee. The formulas of paper B's Theorems 3.1, 3.3 and 3.4, which are missing from the
-available text of the paper, are in the docstrings.
+output. Its lower bound and special pair are about 2-RR and two data sets, in which all users, or
+all but one, are equal: they show how loose an upper bound can be, and are no guarantee. Docstrings
+have the formulas of Theorems 3.1, 3.3 and 3.4, which are missing from the available text of B.
 
 For an eps0 or n that the theorems do not cover (`shuffled_rdp_domain` says why), upper bounds are
 inf and lower bounds 0.

@@ -111,6 +111,7 @@ DEVIATION: Final = 10.0
 DENSITY: Final = 0.3  # share of ones among the binary records
 QUANTILES: Final = (0.05, 0.95)
 
+# Names of the estimators in tables.
 AS_PUBLISHED: Final = "as-published"
 BY_SHARE: Final = "by-share"
 BY_PRECISION: Final = "by-precision"
@@ -166,11 +167,12 @@ def population(share: float = SHARES[0], budget: float = BUDGETS[0]) -> BudgetGr
     return BudgetGroups(np.array([budget, *BUDGETS[1:]]), counts)
 
 
-def _at_smallest(groups: BudgetGroups) -> BudgetGroups:
+def _at_smallest_budget(groups: BudgetGroups) -> BudgetGroups:
     return BudgetGroups(np.full_like(groups.values, groups.values.min()), groups.counts)
 
 
 def _without_first(weights: Callable[[BudgetGroups], Floats], groups: BudgetGroups) -> Floats:
+    """Return weight 0 for the first group, and the weights of the other groups by themselves."""
     others = BudgetGroups(groups.values[1:], groups.counts[1:])
     return np.concatenate([[0.0], weights(others)])
 
@@ -181,7 +183,7 @@ def mean_series(groups: BudgetGroups) -> list[Series]:
     return [
         Series(AS_PUBLISHED, groups, share_weights(groups)),
         Series(BY_PRECISION, groups, by_precision, tagged=True),
-        Series(SMALLEST, _at_smallest(groups), share_weights(groups)),
+        Series(SMALLEST, _at_smallest_budget(groups), share_weights(groups)),
         Series(DROPPED, groups, _without_first(share_weights, groups)),
     ]
 
@@ -193,7 +195,7 @@ def frequency_series(groups: BudgetGroups) -> list[Series]:
         Series(AS_PUBLISHED, groups, frequency.pooled_weights(groups)),
         Series(BY_SHARE, groups, share_weights(groups), tagged=True),
         Series(BY_PRECISION, groups, by_precision, tagged=True),
-        Series(SMALLEST, _at_smallest(groups), share_weights(groups)),
+        Series(SMALLEST, _at_smallest_budget(groups), share_weights(groups)),
         Series(DROPPED, groups, _without_first(frequency.pooled_weights, groups)),
     ]
 
@@ -202,17 +204,17 @@ def _mean_variances(groups: BudgetGroups) -> Floats:
     return mean.variances(groups, RANGE[1] - RANGE[0])
 
 
-def _mean_estimates(series: Series, values: Floats, rng: np.random.Generator) -> Floats:
+def _mean_estimates(series: Series, group_means: Floats, rng: np.random.Generator) -> Floats:
     """Simulate estimates; a sum of n Laplace variables is the difference of two Gamma variables."""
     shape, n = (REPETITIONS, series.groups.counts.size), series.groups.counts
     noise = rng.standard_gamma(n, shape) - rng.standard_gamma(n, shape)
-    reported = values + (RANGE[1] - RANGE[0]) / series.groups.values * noise / n
+    reported = group_means + (RANGE[1] - RANGE[0]) / series.groups.values * noise / n
     return combine(reported, series.weights)
 
 
-def _frequency_estimates(series: Series, values: Floats, rng: np.random.Generator) -> Floats:
+def _frequency_estimates(series: Series, group_means: Floats, rng: np.random.Generator) -> Floats:
     shape, n = (REPETITIONS, series.groups.counts.size), series.groups.counts
-    ones = np.rint(values * n).astype(np.int64)
+    ones = np.rint(group_means * n).astype(np.int64)
     reported = rng.binomial(ones, expit(series.groups.values), shape)
     reported += rng.binomial(n - ones, expit(-series.groups.values), shape)
     return frequency.by_group(reported / n, series.groups, series.weights)

@@ -36,8 +36,8 @@ from shuffledp.studies.samples import sample_counts
 AT_RANDOM: Final = "at-random"
 FROM_SOUTH: Final = "from-south"
 AS_CHOSEN: Final = "as-chosen"
-# More different budgets are rounded down to fewer: reports that reveal their budget would otherwise
-# be hidden among too few others.
+# If there are more different budgets, they are rounded: reports that reveal their budget would
+# otherwise be hidden among too few others.
 MAX_BUDGETS: Final = 25
 
 # Numbers of rounding steps per unit of budget: 1, 2, 5, 10, ... down to the smallest budget.
@@ -84,17 +84,16 @@ def assign_budgets(
     counts
         Users per cell, shape ``(k,)``, row-major from the south-west.
     budgets
-        Either one budget for all users or groups, see `budget_groups`; they are placed at random
-        and from the south. Or a table of `pipeline.tables.BUDGETS` with the budgets that users
-        chose; they are placed as chosen and at random. More than `MAX_BUDGETS` different budgets
-        are rounded by `rounded_down`.
+        Either one budget for all users or groups (see `budget_groups`), placed at random and from
+        the south; or a table of `pipeline.tables.BUDGETS` with the budgets that users chose, which
+        are rounded by `rounded_down` and placed as chosen and at random.
     seed, region, grid
         Seed and names of the random streams.
 
     Raises
     ------
     InputError
-        See `budget_groups` and `place_groups`; or if the table has other users than the counts.
+        See `budget_groups` and `place_groups`; or if table and counts differ in users per cell.
     """
     place = partial(place_groups, counts, seed=seed, region=region, grid=grid)
     if not isinstance(budgets, pd.DataFrame):
@@ -135,8 +134,8 @@ def rounded_down(budgets: Floats, users: Integers) -> tuple[Floats, str]:
     -------
     Budgets, shape ``(m,)``, and a description of the rounding, empty if there was none.
     """
-    different = np.unique(budgets).size
-    if different <= MAX_BUDGETS:
+    n_different = np.unique(budgets).size
+    if n_different <= MAX_BUDGETS:
         return budgets, ""
     descending = np.argsort(-budgets, kind="stable")
     largest = np.searchsorted(np.cumsum(users[descending]), users.sum() / MAX_BUDGETS)
@@ -147,7 +146,7 @@ def rounded_down(budgets: Floats, users: Integers) -> tuple[Floats, str]:
         if np.unique(finest).size > MAX_BUDGETS:
             break
         steps, lower = finer, finest
-    return lower, f"; {different:,} different budgets, rounded down to multiples of {1 / steps:g}"
+    return lower, f"; {n_different:,} different budgets, rounded down to multiples of {1 / steps:g}"
 
 
 def _floor(values: Floats, steps: int) -> Floats:
@@ -223,8 +222,7 @@ def place_groups(
 # --- Releases -------------------------------------------------------------------------------------
 
 TOGETHER: Final = "together"
-# Placement of rows that do not depend on who has which budget.
-ANY: Final = "any"
+ANY: Final = "any"  # placement in rows that do not depend on who has which budget
 # Mechanisms that are compared: all users at one budget, and a curator's noise.
 ONE_BUDGET: Final = "krr"
 CURATOR: Final = "gaussian"
