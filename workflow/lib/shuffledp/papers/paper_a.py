@@ -320,16 +320,16 @@ NUMBERING: Final = "by columns from the south-west"
 
 @dataclass(frozen=True)
 class Errors:
-    """Absolute errors of the cells in repeated releases.
+    """Absolute errors of the cells in simulated releases.
 
     Attributes
     ----------
     by_mechanism
         Errors as shares of n, shape ``(repetitions, k)``, by mechanism.
     matched_eps
-        Certified eps of the shuffle model at delta = 1e-6.
+        Certified eps of shuffled k-RR at delta = 1e-6.
     matched_ratio
-        Factor by which the Gaussian's errors grow at the same (eps, delta).
+        Factor by which the Gaussian's errors grow if it has that eps and delta.
     """
 
     by_mechanism: Mapping[str, Floats]

@@ -571,7 +571,7 @@ def headline(row: Published) -> Answer:
 
 
 def interactions(row: Published) -> Answer:
-    """Recompute how many more rounds than clones B has with sampling at equal eps."""
+    """Recompute how many times more rounds than clones B allows with sampling, at equal eps."""
     all_users, stated = Setting(int(row.n), 2, float(row.eps0)), float(row.rounds)
     setting = mean_sample(all_users, _RATE)
     more, fewer = np.round(stated * _ROUND_FACTORS), np.round(stated / _ROUND_FACTORS)
@@ -585,7 +585,7 @@ def interactions(row: Published) -> Answer:
         note=(
             "Rounds of Theorem 3.1 at the eps that clones, computed numerically and composed "
             f"optimally, need for {stated:,.0f}. At the eps that Theorem 3.1 needs for as many, "
-            f"clones have {other_gain:.2g} times fewer, less than stated. {_ADD_OR_REMOVE}"
+            f"clones allow {other_gain:.2g} times fewer, less than stated. {_ADD_OR_REMOVE}"
         ),
     )
 

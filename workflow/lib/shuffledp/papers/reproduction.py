@@ -215,8 +215,8 @@ def _unsafe(rows: Iterable[Row]) -> list[str]:
     worst = sorted(rows, key=orders_too_small, reverse=True)[:_MAX_UNSAFE_ROWS]
     return _table(
         [
-            *("paper", "table", "setting", "printed delta", "same count, correct delta"),
-            *("histogram, certified delta", "powers of ten"),
+            *("paper", "table", "setting", "printed delta", "correct delta of that count"),
+            *("certified delta of the histogram", "powers of ten"),
         ],
         [
             [

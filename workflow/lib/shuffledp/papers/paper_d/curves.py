@@ -138,7 +138,7 @@ def figure_3() -> pd.DataFrame:
     )
 
 
-# --- Eq. (15): distance of the counts from a normal law -------------------------------------------
+# --- Eq. (15): distance of reported counts from a normal law --------------------------------------
 
 _QUADRATURE_NODES: Final = 12
 _WINDOW_DEVIATIONS: Final = 8.0  # the mass outside the window is below 1e-14

@@ -476,9 +476,9 @@ def training_table(files: Mapping[str, Path], key: str, seed: int) -> pd.DataFra
     per_client = len(images.train_labels) // CLIENTS
     if not per_client or not len(images.test_labels) or images.train.shape[1] < COMPONENTS:
         raise InputError(
-            f"{key}.{IMAGES}: training needs {CLIENTS} images for training, 1 for the test, and "
-            f"{COMPONENTS} pixels per image, got {len(images.train_labels)}, "
-            f"{len(images.test_labels)} and {images.train.shape[1]}"
+            f"{key}.{IMAGES}: training needs {CLIENTS} images, 1 test image and {COMPONENTS} "
+            f"pixels per image, got {len(images.train_labels)}, {len(images.test_labels)} and "
+            f"{images.train.shape[1]}"
         )
     n = per_client * CLIENTS
     unused = len(images.train_labels) - n
