@@ -18,6 +18,7 @@ from shuffledp.figures.style import (
     marker_style,
     new_figure,
     plural,
+    power,
     series_look,
 )
 from shuffledp.geography.grid import read_cells, windows_of
@@ -195,6 +196,6 @@ def _read(
 def _title(title: str, unit: str, rows: pd.DataFrame) -> str:
     n, eps, delta = (rows[name].iloc[0] for name in ("n", "eps", "delta"))
     return (
-        rf"{escape_math(title)}: n = {count_units(int(n), unit)}, $\epsilon$ = {format_eps(eps)}, "
-        rf"$\delta$ = {delta:g}"
+        rf"{escape_math(title)}: n = {count_units(int(n), unit)}, $\epsilon = {format_eps(eps)}$, "
+        rf"$\delta = {power(delta)}$"
     )

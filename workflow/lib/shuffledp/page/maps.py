@@ -28,8 +28,8 @@ def map_data(
     Parameters
     ----------
     read
-        Function that reads the grid: columns ``id``, ``name`` and ``geometry`` (WGS 84 degrees).
-        It is called only if there is a map, because a million polygons take 490 MB.
+        Function that reads the grid: columns ``id``, ``name`` and ``geometry`` (WGS 84 degrees),
+        and ``window`` if cells repeat for windows of time. It is called only if there is a map, because a million polygons take 490 MB.
     layers
         Layers from `shuffledp.figures.basemap.backdrop`.
     samples
@@ -53,7 +53,10 @@ def map_data(
     if not kept:
         return None
     cells = read()
+    windows = list(dict.fromkeys(cells["window"])) if "window" in cells else [""]
+    cells = cells.iloc[: len(cells) // len(windows)]
     return {
+        "windows": windows,
         "cells": rings_of(cells.geometry),
         "id": cells["id"].tolist(),
         "name": cells["name"].tolist(),

@@ -19,6 +19,7 @@ function mountMaps(home) {
   const cell = select(controls, "map-cell", "Cell", [], () => {
     if (Number(cell.value) !== chosen) choose(Number(cell.value));
   });
+  const period = select(controls, "map-window", "Window of time", [], () => update());
   const zoom = zoomBox(controls, () => redraw());
   const noise = element("p", { class: "noise", id: "map-noise", hidden: "" });
   const readout = element("p", { class: "readout", id: "map-readout", "aria-live": "polite" });
@@ -76,8 +77,22 @@ function mountMaps(home) {
     return map;
   }
 
+  /** Return the name of the chosen window of time for a title, empty if there is only one. */
+  function windowed() {
+    return region.map.windows.length > 1 ? ` in all windows; shown: ${period.value}` : "";
+  }
+
+  /** Return the values of the cells in the chosen window of time. */
+  function ofWindow(values) {
+    const k = region.map.name.length;
+    const first = k * (period.selectedIndex < 0 ? 0 : period.selectedIndex);
+    return values.slice(first, first + k);
+  }
+
+  /** Return the chosen release, with its values and the truth in the chosen window, if there is one. */
   function release() {
-    return region.map.releases.find(isPlan(choice));
+    const found = region.map.releases.find(isPlan(choice));
+    return found && { ...found, estimate: ofWindow(found.estimate), error: ofWindow(found.error), truth: ofWindow(region.map.truth[found.n]) };
   }
 
   /** Return a sentence with the values of a cell. */
@@ -86,13 +101,13 @@ function mountMaps(home) {
     const estimate = shown.estimate[i];
     const halfWidth = 2 * shown.error[i];
     const known = estimate > halfWidth ? "" : " The cell may be empty.";
-    return `Cell ${i} (${nameOf(i)}): truth ${number.format(region.map.truth[shown.n][i])}, estimate ${number.format(estimate)} ± ${number.format(halfWidth)} (two standard errors: about 95 % of such intervals contain the truth), from ${number.format(Math.max(0, estimate - halfWidth))} to ${number.format(Math.max(0, estimate + halfWidth))}.${known}`;
+    return `Cell ${i} (${nameOf(i)}): truth ${number.format(shown.truth[i])}, estimate ${number.format(estimate)} ± ${number.format(halfWidth)} (two standard errors: about 95 % of such intervals contain the truth), from ${number.format(Math.max(0, estimate - halfWidth))} to ${number.format(Math.max(0, estimate + halfWidth))}.${known}`;
   }
 
   /** Return the lines of a cell's tooltip. */
   function tipLines(i) {
     const shown = release();
-    return [nameOf(i), `${number.format(shown.estimate[i])} ± ${number.format(2 * shown.error[i])}`, `truth ${number.format(region.map.truth[shown.n][i])}`];
+    return [nameOf(i), `${number.format(shown.estimate[i])} ± ${number.format(2 * shown.error[i])}`, `truth ${number.format(shown.truth[i])}`];
   }
 
   function choose(i, at = null) {
@@ -109,7 +124,7 @@ function mountMaps(home) {
   function update() {
     const shown = release();
     if (!shown) return;
-    const truth = region.map.truth[shown.n];
+    const { truth } = shown;
     top = roundTop(Math.max(10, d3.max(truth), d3.max(shown.estimate)));
     const scale = d3.scaleLog([1, top], [0, 1]).clamp(true);
     const colour = (value) => countColour(scale(value));
@@ -142,8 +157,8 @@ function mountMaps(home) {
       keys.append(key(two.hatch, `on the left: no ${region.unit.replace("one ", "")}; on the right: ${why}`));
     }
     legend.append(keys);
-    document.getElementById("truth-title").textContent = `The truth: ${region.title}, ${number.format(shown.n)} ${unit}`;
-    document.getElementById("map-title").textContent = `${VIEWS.find(([v]) => v === view.value)[1]}: ${shown.label}, eps = ${roundedUp(shown.eps)}`;
+    document.getElementById("truth-title").textContent = `The truth: ${region.title}, ${number.format(shown.n)} ${unit}${windowed()}`;
+    document.getElementById("map-title").textContent = `${VIEWS.find(([v]) => v === view.value)[1]}: ${shown.label}, eps = ${roundedUp(shown.eps)}${windowed()}`;
     const plan = region.plans.find(isPlan(choice));
     noise.hidden = !plan?.noise;
     noise.textContent = plan?.noise ? "This map is mostly noise: the typical error per cell exceeds the average count of a cell." : "";
@@ -179,7 +194,9 @@ function mountMaps(home) {
     if (regionChanged || !panels.length) {
       project = projection(region.map.cells.flat());
       shapes = shapesOf(region.map.cells, project);
-      chosen = d3.maxIndex(region.map.truth[choice.n]);
+      fill(period, region.map.windows.map((name) => [name, name]));
+      period.parentElement.hidden = region.map.windows.length < 2;
+      chosen = d3.maxIndex(release().truth);
       fill(cell, region.map.name.map((_, i) => [i, nameOf(i)]));
       attribution.textContent = region.map.attribution ? `Base map: ${region.map.attribution}` : "";
     }
