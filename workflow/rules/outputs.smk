@@ -40,6 +40,8 @@ def tables_of(region):
         tables += expand("utility/{place}.csv", **each)
         tables += expand("utility/{place}.certainty.eps0-{eps0}.parquet", **each)
         tables += expand("tables/individual.{place}.eps0-{eps0}.html", **each)
+    if "targets" in spec and "every" in spec:
+        tables.append(f"utility/{first}.changes.csv")
     if "budgets" in spec:
         tables.append(f"utility/{first}.budgets.csv")
     if budget_column(spec) is not None:

@@ -71,6 +71,28 @@ rule judge_cells:
         "../scripts/judge_cells.py"
 
 
+rule compare_windows:
+    input:
+        unpack(target_releases),
+        summary=result("utility/{region}.{grid}.csv"),
+        samples=result("samples/{region}.{grid}.parquet"),
+        cells=result("grids/{region}.{grid}.parquet"),
+    output:
+        result("utility/{region}.{grid}.changes.csv"),
+    log:
+        log_of("compare_windows.{region}.{grid}"),
+    benchmark:
+        benchmark_of("compare_windows.{region}.{grid}")
+    conda:
+        "../../environment.yml"
+    resources:
+        **cost(memory(1000, per_cell=1.5), 2),
+    params:
+        code=COMPUTING,
+    script:
+        "../scripts/compare_windows.py"
+
+
 rule summarise_individual:
     input:
         releases=result("releases/{region}.{grid}.eps0-{eps0}.parquet"),

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import shapely
 from matplotlib.path import Path as Outline
+from numpy.typing import NDArray
 
 from shuffledp.numerics.arrays import Bools, Floats, Integers
 from shuffledp.pipeline.tables import CHECKED, reading
@@ -54,7 +55,7 @@ class CellShapes:
         )
 
     @classmethod
-    def read(cls, cells: Path, rows: slice = slice(None)) -> "CellShapes":
+    def read(cls, cells: Path, rows: slice | None = None) -> "CellShapes":
         """Read the outlines of cells that `shuffledp.geography.grid.grid_checkins` wrote.
 
         A million polygons would need five times the memory of their vertices.
@@ -62,7 +63,7 @@ class CellShapes:
         with reading(cells):
             rectangles = "row" in pq.read_schema(cells).names
             column = pq.read_table(cells, columns=["geometry"], **CHECKED)["geometry"]
-        column = column.to_numpy()[rows]
+        column = column.to_numpy()[rows or slice(None)]
         if not rectangles:
             return cls.from_polygons(shapely.from_wkb(column))
         # In well-known binary each rectangle is a header and five vertices.
@@ -96,20 +97,21 @@ class CellShapes:
 
     def outline(self, mask: Bools) -> Outline:
         """Return one path that joins all cells of a mask of shape ``(k,)``."""
-        rings = mask[self.cell_of_ring]
-        sizes = np.diff(self.starts)
-        codes = np.full(len(self.points), Outline.LINETO, dtype=Outline.code_type)
-        codes[self.starts[:-1]] = Outline.MOVETO
-        codes[self.starts[1:] - 1] = Outline.CLOSEPOLY
-        kept = np.repeat(rings, sizes)
-        return Outline(self.points[kept], codes[kept])
+        kept = np.repeat(mask[self.cell_of_ring], np.diff(self.starts))
+        return Outline(self.points[kept], self._codes()[kept])
 
     def outlines(self, mask: Bools) -> list[Outline]:
         """Return a path for each cell of a mask of shape ``(k,)``."""
-        whole = self.outline(np.ones(len(self), dtype=bool))
-        first = np.searchsorted(self.cell_of_ring, np.arange(len(self) + 1))
-        ends = self.starts[first]
+        codes = self._codes()
+        ends = self.starts[np.searchsorted(self.cell_of_ring, np.arange(len(self) + 1))]
         return [
-            Outline(whole.vertices[ends[i] : ends[i + 1]], whole.codes[ends[i] : ends[i + 1]])
+            Outline(self.points[ends[i] : ends[i + 1]], codes[ends[i] : ends[i + 1]])
             for i in np.flatnonzero(mask)
         ]
+
+    def _codes(self) -> NDArray[np.uint8]:
+        """Return matplotlib's code of each vertex."""
+        codes = np.full(len(self.points), Outline.LINETO, dtype=np.uint8)
+        codes[self.starts[:-1]] = Outline.MOVETO
+        codes[self.starts[1:] - 1] = Outline.CLOSEPOLY
+        return codes

@@ -24,11 +24,15 @@ from shuffledp.figures.style import (
 from shuffledp.geography.grid import read_cells, windows_of
 from shuffledp.mechanisms.catalogue import CATALOGUE, DISTRIBUTION, UNBIASED
 from shuffledp.numerics.arrays import Floats, Integers
-from shuffledp.pipeline.selection import STANDARD_ERRORS, at_targets
+from shuffledp.pipeline.selection import STANDARD_ERRORS
 from shuffledp.pipeline.tables import read_tables
-from shuffledp.studies.comparison import best_by_trust, recommended
+from shuffledp.studies.comparison import (
+    best_by_trust,
+    read_target,
+    recommended,
+    usual_target,
+)
 
-_USUAL_EPS: Final = 1.0
 _MAX_PLACES: Final = 6  # panels of the figure of a series
 
 
@@ -64,9 +68,9 @@ def draw_recommended(
     -------
     Projected estimates at the largest n, and at the target eps that is closest to 1.
     """
-    rows = _targets(summary)
+    rows = usual_target(pd.read_csv(summary))
     names = dict.fromkeys(filter(None, [best_by_trust(rows).get("curator"), recommended(rows)]))
-    chosen = _read(rows, releases, list(names), DISTRIBUTION)
+    chosen = read_target(rows, releases, list(names), DISTRIBUTION)
     n = int(rows["n"].iloc[0])
     original = read_tables([samples], n=n).sort_values("cell")["count"].to_numpy()
     files: MapFiles = {"cells": cells}
@@ -91,11 +95,11 @@ def draw_series(
 
     The parameters are those of `draw_recommended`.
     """
-    rows = _targets(summary)
+    rows = usual_target(pd.read_csv(summary))
     name = recommended(rows)
     if name is None:
         raise InputError("no mechanism meets the target, so that there is no series to draw")
-    chosen = _read(rows, releases, [name], UNBIASED).sort_values("cell")
+    chosen = read_target(rows, releases, [name], UNBIASED).sort_values("cell")
     n = int(rows["n"].iloc[0])
     truth = read_tables([samples], n=n).sort_values("cell")["count"].to_numpy()
     windows = windows_of(cells)
@@ -171,26 +175,6 @@ def series_figure(
     figure.legend(handles, labels, loc="outside lower center", ncols=2)
     figure.suptitle(title)
     return figure
-
-
-def _targets(summary: Path) -> pd.DataFrame:
-    """Return the rows of unbiased estimates at the largest n and the target eps closest to 1."""
-    rows = at_targets(pd.read_csv(summary))
-    rows = rows[(rows["estimator"] == UNBIASED) & (rows["n"] == rows["n"].max())]
-    closest = rows["eps"].iloc[np.abs(np.log(rows["eps"] / _USUAL_EPS)).argmin()]
-    return rows[rows["eps"] == closest]
-
-
-def _read(
-    rows: pd.DataFrame, releases: dict[str, Path], names: list[str], estimator: str
-) -> pd.DataFrame:
-    """Read the first release of each of the named mechanisms at the targets of `rows`."""
-    n, eps = int(rows["n"].iloc[0]), float(rows["eps"].iloc[0])
-    parts = [
-        read_tables([releases[f"releases_{name}"]], n=n, eps=eps, repetition=0, estimator=estimator)
-        for name in names
-    ]
-    return pd.concat(parts, ignore_index=True)
 
 
 def _title(title: str, unit: str, rows: pd.DataFrame) -> str:

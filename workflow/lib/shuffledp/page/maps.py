@@ -29,7 +29,8 @@ def map_data(
     ----------
     read
         Function that reads the grid: columns ``id``, ``name`` and ``geometry`` (WGS 84 degrees),
-        and ``window`` if cells repeat for windows of time. It is called only if there is a map, because a million polygons take 490 MB.
+        and ``window`` if cells repeat for windows of time. It is called only if there is a map,
+        because a million polygons take 490 MB.
     layers
         Layers from `shuffledp.figures.basemap.backdrop`.
     samples

@@ -34,16 +34,17 @@ class ConfigurationError(InputError):
 
 
 def leave_out(config: dict[str, Any]) -> None:
-    """Remove regions and grids that an overlay leaves out, and write dates as text.
+    """Remove regions, and keys and grids of regions, that are null, and write dates as text.
 
     An overlay leaves out a region by ``paris: null``.
     """
     if not isinstance(config.get("regions"), Mapping):
         return
     config["regions"] = {name: spec for name, spec in config["regions"].items() if spec is not None}
-    for spec in config["regions"].values():
-        if not isinstance(spec, dict):
+    for name, keys in config["regions"].items():
+        if not isinstance(keys, Mapping):
             continue
+        spec = config["regions"][name] = {k: v for k, v in keys.items() if v is not None}
         if isinstance(spec.get("grids"), Mapping):
             spec["grids"] = {name: grid for name, grid in spec["grids"].items() if grid is not None}
         if isinstance(spec.get("period"), Mapping):

@@ -1,12 +1,14 @@
 """Compare the accuracy of mechanisms at equal certified privacy."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from shuffledp.mechanisms.catalogue import CATALOGUE, RECORDS, Entry, get_estimator
-from shuffledp.pipeline.selection import calibrated
+from shuffledp.mechanisms.catalogue import CATALOGUE, RECORDS, UNBIASED, Entry, get_estimator
+from shuffledp.pipeline.selection import at_targets, calibrated
+from shuffledp.pipeline.tables import read_tables
 
 COLUMNS = (
     "region", "unit", "estimate", "mechanism", "estimator", "eps0", "n", "eps",
@@ -52,6 +54,43 @@ def best_by_trust(rows: pd.DataFrame) -> dict[str, str]:
     for entry in entries:
         best.setdefault(trust_kind(entry), entry.name)
     return best
+
+
+def usual_target(summary: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of unbiased estimates at the largest n and the target eps closest to 1.
+
+    Parameters
+    ----------
+    summary
+        Errors of all mechanisms, with columns ``calibration``, ``estimator``, ``n`` and ``eps``.
+    """
+    rows = at_targets(summary)
+    rows = rows[(rows["estimator"] == UNBIASED) & (rows["n"] == rows["n"].max())]
+    closest = rows["eps"].iloc[np.abs(np.log(rows["eps"])).argmin()]
+    chosen: pd.DataFrame = rows[rows["eps"] == closest]
+    return chosen
+
+
+def read_target(
+    rows: pd.DataFrame, releases: Mapping[str, Path], names: Sequence[str], estimator: str
+) -> pd.DataFrame:
+    """Read the first release of each of the named mechanisms at a target.
+
+    Parameters
+    ----------
+    rows
+        Rows of one n and eps, as `usual_target` returns them.
+    releases
+        Parquet files of the releases by ``releases_`` and the mechanism's name.
+    names, estimator
+        Names of the mechanisms, and of their estimator.
+    """
+    n, eps = int(rows["n"].iloc[0]), float(rows["eps"].iloc[0])
+    parts = [
+        read_tables([releases[f"releases_{name}"]], n=n, eps=eps, repetition=0, estimator=estimator)
+        for name in names
+    ]
+    return pd.concat(parts, ignore_index=True)
 
 
 def comparison_summary(

@@ -1,0 +1,78 @@
+"""Overlays with districts, hexagons and months count the check-ins as others do."""
+
+import geopandas as gpd
+import h3
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from real_data import GOWALLA, needs_gowalla
+
+from workflow.conftest import ROOT
+
+pytestmark = [pytest.mark.workflow, pytest.mark.slow]
+
+
+def run(clone, overlay, source, *targets):
+    """Run an overlay on a file of check-ins."""
+    clone.config = yaml.safe_load((ROOT / "config" / "config.yaml").read_text())
+    mine = {
+        "source": "mine",
+        "sources": {"mine": {"kind": "file", "path": str(source), "layout": "snap"}},
+        "regions": {"san_francisco": None},
+    }
+    (clone.path / "mine.yaml").write_text(yaml.safe_dump(mine))
+    files = ["config/config.yaml", f"config/{overlay}.yaml", "mine.yaml"]
+    clone.run("--configfile", *files, "--", *targets)
+
+
+def points_of(path):
+    names = ["user", "time", "latitude", "longitude", "location"]
+    rows = pd.read_csv(path, sep="\t", names=names)
+    geometry = gpd.points_from_xy(rows["longitude"], rows["latitude"])
+    return gpd.GeoDataFrame(rows, geometry=geometry, crs="EPSG:4326")
+
+
+def districts_of(points):
+    shapes = gpd.read_file(ROOT / "resources" / "basemaps" / "paris.geojson")
+    shapes = shapes[shapes["kind"] == "district"]
+    joined = gpd.sjoin(points, shapes[["name", "geometry"]], predicate="intersects")
+    return joined[~joined.index.duplicated()]
+
+
+@needs_gowalla
+def test_real_check_ins_are_counted_by_arrondissement_and_month(clone):
+    source = GOWALLA / "paris_checkins.txt.gz"
+    place = "paris.arrondissements"
+    files = [f"results/months/grids/{place}.parquet", f"results/months/utility/{place}.changes.csv"]
+    figure = f"results/months/figures/series.{place}.png"
+    run(clone, "months", source, *files, figure)
+    table = pd.read_parquet(clone.path / files[0])
+    joined = districts_of(points_of(source))
+    local = pd.to_datetime(joined["time"], utc=True).dt.tz_convert("Europe/Paris")
+    month = local.dt.strftime("%Y-%m")
+    kept = joined[month.isin(set(table["window"])).to_numpy()]
+    expected = kept.groupby([month, "name"]).size().to_dict()
+    counted = table[table["count"] > 0].set_index(["window", "name"])["count"].to_dict()
+    assert counted == expected
+    assert table["window"].nunique() == 12
+    changes = pd.read_csv(clone.path / files[1])
+    assert len(changes) == len(table) // 12 * 11
+    # The interval of two standard errors contains the true change in about 95 % of the cells.
+    inside = (changes["low"] <= changes["true_change"]) & (
+        changes["true_change"] <= changes["high"]
+    )
+    assert 0.9 < inside.mean() <= 1.0
+
+
+@needs_gowalla
+def test_real_check_ins_are_counted_by_hexagon(clone):
+    source = GOWALLA / "paris_checkins.txt.gz"
+    table = "results/districts/grids/paris.hexagons.parquet"
+    run(clone, "districts", source, table, "results/districts/figures/checkins.paris.hexagons.png")
+    counted = pd.read_parquet(clone.path / table).set_index("id")["count"]
+    rows = points_of(source)
+    pairs = rows[["latitude", "longitude"]].itertuples(index=False, name=None)
+    cells = [h3.latlng_to_cell(*pair, 8) for pair in pairs]
+    expected = pd.Series(cells).value_counts().reindex(counted.index, fill_value=0)
+    np.testing.assert_array_equal(counted, expected)
