@@ -1,15 +1,16 @@
 """Exact privacy of two-sided geometric noise on every cell of a histogram, truncated or not.
 
-The noise z of a cell has law ``f(z)`` proportional to ``theta^|z - nu|``, ``z >= 0``,
-``theta = exp(-budget / 2)``; without truncation nu is infinite. The target's record x0 or x1 adds 1
-to one of two cells. Let (a, b) be their counts without the other users' records:
+The noise of a cell is z >= 0 with probability f(z) proportional to ``theta^|z - nu|``, where
+``theta = exp(-budget / 2)``; without truncation nu is infinite. The target's record, x0 under P and
+x1 under Q, adds 1 to one of two cells. Let a and b be the counts of x0's and x1's cell minus the
+other users' records:
 
     P(a, b) = f(a - 1) f(b),    Q(a, b) = f(a) f(b - 1).
 
-``f(a - 1) / f(a)`` is ``theta`` for ``1 <= a <= nu`` and ``1 / theta`` above. So the loss
-``log(P / Q)`` is infinite where b = 0, equals the budget where ``a > nu`` and ``1 <= b <= nu``, and
-is at most 0 elsewhere. Hence the divergence is a sum of two terms. Exchanging a and b gives the
-other direction, and the records of all others do not matter.
+``f(a - 1) / f(a)`` is 0 for ``a = 0``, ``theta`` for ``1 <= a <= nu`` and ``1 / theta`` above. So
+the loss ``log(P / Q)`` is infinite where b = 0, equals the budget where ``a > nu`` and
+``1 <= b <= nu``, and is at most 0 elsewhere. Hence delta is a sum of two terms. It is the same for
+Q against P, by symmetry, and for all records of the other users.
 """
 
 from dataclasses import dataclass
@@ -33,7 +34,7 @@ def check_budget(budget: float) -> None:
     Raises
     ------
     InputError
-        If it is not: theta = exp(-budget / 2) must lie strictly between 0 and 1 as a float.
+        If it is not. The float theta = exp(-budget / 2) would not lie strictly between 0 and 1.
     """
     if not SMALLEST_EPS0 <= budget < np.inf:
         raise InputError(
@@ -51,27 +52,27 @@ def check_centre(nu: float) -> None:
         If it is not.
     """
     if not (nu >= 0.0 and nu == np.floor(nu)):
-        raise InputError(f"nu must be whole and at least 0, a number of dummies (got nu={nu})")
+        raise InputError(f"nu must be an integer >= 0, a number of dummies (got nu={nu})")
 
 
 def geometric_noise(eps: float, budget: float, nu: float = np.inf) -> LogInterval:
-    """Enclose the log of the exact delta of a histogram with two-sided geometric noise.
+    """Return an interval around log delta of a histogram with two-sided geometric noise.
 
-    Neighbours differ by the replacement of one record. Delta is the same in both directions and for
-    all data sets.
+    Neighbouring data sets differ by the replacement of one record; all such pairs have the same
+    delta.
 
     Parameters
     ----------
     eps
         At least 0.
     budget
-        ``-2 log(theta)``, positive: the loss without truncation.
+        ``-2 log(theta)``, positive: the largest loss without truncation.
     nu
         Centre of the noise, an integer >= 0; inf without truncation.
 
     Returns
     -------
-    Ends that differ by about 1e-14 relative to their size; both are -inf if delta is 0.
+    Certified ends with a relative difference of about 1e-14; both are -inf if delta is 0.
 
     Raises
     ------
@@ -93,26 +94,26 @@ def geometric_noise(eps: float, budget: float, nu: float = np.inf) -> LogInterva
     value = min(float(np.logaddexp.reduce(terms)), 0.0)
     if value == -np.inf:
         return ZERO
-    # All parts of a term have the same sign, and each is accurate to a few units relative to its
-    # size. The error of a term is weighted by the term's share of the sum.
+    # All summands of a term have the same sign and are accurate to a few units relative to their
+    # size. The error of a term is weighted by its share of the total.
     sizes = sum(abs(term) * np.exp(term - value) for term in terms if term > -np.inf)
     slack = float(UNIT * (64.0 + 8.0 * (sizes + abs(value))))
     return LogInterval(value - slack, min(value + slack, 0.0))
 
 
 def composed_geometric_noise(eps: float, budget: float, rounds: int) -> float:
-    """Return the log of the exact delta of untruncated geometric noise over rounds, rounded up.
+    """Return an upper bound, tight up to rounding, on log delta of untruncated noise over rounds.
 
     In each round the loss of either of the two cells is ``budget / 2`` with probability
-    ``p = 1 / (1 + theta)`` and ``-budget / 2`` otherwise, so that the total loss is
-    ``net * budget``, where ``rounds + net`` is binomial with ``2 * rounds`` trials.
+    ``p = 1 / (1 + theta)`` and ``-budget / 2`` otherwise. The total loss is ``net * budget``, where
+    ``rounds + net`` is binomial with ``2 * rounds`` trials.
 
     Parameters
     ----------
     eps
-        Central budget of all rounds, at least 0.
+        Central budget of all rounds together, at least 0.
     budget
-        Budget of one round, as for `geometric_noise`.
+        Budget of one round, see `geometric_noise`.
     rounds
         Number of rounds, at least 1.
 
@@ -125,7 +126,7 @@ def composed_geometric_noise(eps: float, budget: float, rounds: int) -> float:
     if not np.isfinite(eps):
         return -np.inf
     exact_eps, exact_budget = Fraction(eps), Fraction(budget)
-    first = exact_eps // exact_budget + 1  # smallest net loss above eps, in budgets
+    first = exact_eps // exact_budget + 1  # smallest value of net with a loss above eps
     if first > rounds:
         return -np.inf
     trials, theta = 2.0 * rounds, float(np.exp(-0.5 * budget))
@@ -136,7 +137,7 @@ def composed_geometric_noise(eps: float, budget: float, rounds: int) -> float:
     lowest = max(rounds + first, int(trials * p - reach))
     highest = int(min(trials, max(lowest, trials * p) + reach))
     successes = np.arange(lowest, highest + 1, dtype=np.float64)
-    # Excess of each loss over eps, as a sum of positive terms, so that no digits are lost.
+    # Loss minus eps, as a sum of positive terms, so that no digits are lost.
     above = float(first * exact_budget - exact_eps) + (successes - rounds - first) * budget
     log_mass, error = log_pmf_with_error(successes, trials, p, q, 8.0)
     logs = log_mass + error + np.log(-np.expm1(-above))
@@ -150,10 +151,10 @@ def composed_geometric_noise(eps: float, budget: float, rounds: int) -> float:
 
 
 def geometric_loss(budget: float, nu: float = np.inf) -> Loss:
-    """Return the privacy loss of a histogram with two-sided geometric noise.
+    """Return the privacy loss of one round of a histogram with two-sided geometric noise.
 
     It is the sum of the losses of two cells. Each is plus or minus half the budget, or infinite if
-    the noise of the cell without the record is 0.
+    the cell without the target's record has noise 0.
 
     Parameters
     ----------
@@ -162,11 +163,11 @@ def geometric_loss(budget: float, nu: float = np.inf) -> Loss:
     """
     half = budget / 2.0
     theta, rest, below = np.exp(-half), -np.expm1(-half), -np.expm1(-half * nu)
-    total = 1.0 + theta * below  # total of the law, times 1 - theta
+    total = 1.0 + theta * below  # (1 - theta) times the sum of theta^|z - nu|
     infinite_mass = float(rest * np.exp(-half * nu) / total)
     error = UNIT * (16.0 + 8.0 * half)
     infinite_error = UNIT * (16.0 + 8.0 * half * (nu + 1.0)) if nu < np.inf else 0.0
-    # The addend covers masses that underflow.
+    # Added to cover masses that underflow.
     underflow = UNDERFLOW if max(half, half * nu if nu < np.inf else 0.0) > MAX_EXPONENT else 0.0
     infinite_ends = (
         infinite_mass * (1.0 + infinite_error) + underflow,
@@ -187,26 +188,25 @@ def geometric_loss(budget: float, nu: float = np.inf) -> Loss:
 
 # Smallest theta for which binomial probabilities keep their digits.
 SMALLEST_THETA = 1e-290
-# Window of a binomial law: a number of standard deviations plus a number of terms. The probability
-# beyond is below exp(-750) times the probability within.
+# Half-width of the window of a binomial law: standard deviations plus a number of terms. The
+# probability beyond is below exp(-750) times the probability within.
 WINDOW_DEVIATIONS, WINDOW_MARGIN = 40.0, 800
 # Exponentials of exponents up to this size, of either sign, neither overflow nor underflow.
 MAX_EXPONENT = 300.0
-# Log of the probability that is left out of the law of both noises.
+# Log of the probability left out of the law of `BothNoises`.
 LOG_TAIL_OF_BOTH = -700.0
-# Largest number of values of the law of both noises; above it, the bound
-# for one of the two noises alone is used.
+# Largest number of values of that law. Above it, callers use the bound for one of the two noises.
 MAX_LAW_VALUES = 2**23
 
 
 @dataclass(frozen=True)
 class BothNoises:
-    """Law of the sum of truncated (about nu) and untruncated noise of a cell.
+    """Sum of two independent noises of a cell: one truncated, with centre nu, and one untruncated.
 
     Both have ``theta = exp(-budget / 2)``. The law is ``h(z) = c theta^|z - nu| w(z)``. With
     ``r = 1 / (1/theta^2 - 1)``, ``w(z)`` is ``nu + 1 + r`` for ``z <= 0``,
     ``nu - z + 1 + 2r - r theta^(2z)`` up to nu, and ``z - nu + 1 + 2r - r theta^(2 nu)`` above.
-    Below 0 the law is geometric, and above nu its ratios fall to theta; it is log-concave.
+    Below 0 the law is geometric. It is log-concave: ``h(z + 1) / h(z)`` falls to theta above nu.
 
     Attributes
     ----------
@@ -218,13 +218,13 @@ class BothNoises:
     nu: float
 
     @property
-    def known(self) -> bool:
+    def is_summable(self) -> bool:
         """Whether the law is short enough to be summed."""
         return bool(self.last < MAX_LAW_VALUES)
 
     @property
     def last(self) -> float:
-        """A value that the noise exceeds with probability about exp(-700)."""
+        """Value that the noise exceeds with probability about exp(-700)."""
         return float(self.nu + np.ceil(-LOG_TAIL_OF_BOTH * 2.0 / self.budget))
 
     def log_law(self, first: int) -> Floats:
@@ -244,12 +244,12 @@ class BothNoises:
 
     @cached_property
     def loss(self) -> Loss:
-        """Privacy loss of the two cells."""
+        """Privacy loss of one round: the sum of the losses of the two cells."""
         logs = self.log_law(-1)
         # Rounding of the exponents of the law.
         slack = float(UNIT * (128.0 + 8.0 * np.abs(logs).max()))
         losses, law = -np.diff(logs), np.exp(logs)
-        # The loss is the same for all values up to 0.
+        # The loss is the same for all values up to 0, whose masses form a geometric series.
         multiplicity = np.ones(losses.size)
         multiplicity[0] /= -np.expm1(-self.budget / 2.0)
         beyond = float(law[-1] / -np.expm1(logs[-1] - logs[-2]) * (1.0 + slack)) + UNDERFLOW
@@ -261,10 +261,10 @@ class BothNoises:
         )
 
     def log_delta(self, eps: float) -> float:
-        """Return log delta of a histogram with both noises on every cell, rounded up.
+        """Return an upper bound on log delta of a histogram with both noises on every cell.
 
-        The loss of the two cells is a difference of values of ``log h(a - 1) / h(a)``, which grows
-        with a. Where the noise of x1's cell is at most 0, the loss does not depend on its value.
+        The loss of counts (a, b) is ``log h(a - 1) / h(a) - log h(b - 1) / h(b)``; both terms grow
+        with their argument. All values b <= 0 have the same loss.
 
         Parameters
         ----------

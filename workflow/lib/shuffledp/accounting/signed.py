@@ -1,24 +1,26 @@
-"""Exact privacy of a histogram among signed dummies: plus and minus messages, and pairs of both.
+"""Exact privacy of a histogram among signed dummies: +1 messages, -1 messages, and pairs of both.
 
-For each cell the analyst counts ``a = x + A + Z`` plus and ``b = B + Z`` minus messages, with x
-true records, negative binomial A and B of ratio q and size s, and negative binomial or Poisson Z.
-For s = 1, where A and B are geometric, the noise alone has the law
+For each cell the analyst counts ``a = x + A + Z`` messages +1 and ``b = B + Z`` messages -1. Here x
+is the number of true records, A and B are negative binomial with ratio q and size s, and Z is
+negative binomial or Poisson. For s = 1, where A and B are geometric, the noise (A + Z, B + Z) has
+the law
 
     f(a, b) = (1 - q)^2 q^|a - b| G(min(a, b)),    G(t) = P(Z = t) + q^2 G(t - 1).
 
-One more record multiplies it by ``r = f(a - 1, b) / f(a, b)``: by ``1 / q`` where ``a > b``, which
-has mass ``q / (1 + q)``, and by ``q G(a - 1) / G(a)`` where ``a <= b``, which has mass
-``(1 - q) G(a)``. The target adds 1 to one of two cells, so that ``delta = E (r - e^eps r')_+`` with
-independent r and r', for every data set. The mechanism follows Ghazi, Kumar, Manurangsi, Pagh and
-Sinha (2021), who sum numbers.
+One more record in the cell multiplies the probability of (a, b) by ``r = f(a - 1, b) / f(a, b)``.
+Under f, ``r = 1 / q`` where ``a > b``, with probability ``q / (1 + q)``, and
+``r = q G(a - 1) / G(a)`` where ``a <= b``, with probability ``(1 - q) G(a)`` for each a. The
+target adds 1 to one of two cells, so ``delta = E (r - e^eps r')_+`` for every data set, where r and
+r' are the independent ratios of the two cells. The mechanism adapts one for sums of numbers by
+Ghazi, Kumar, Manurangsi, Pagh and Sinha (2021).
 
-If s is not 1, r follows from a table. With the probabilities g of A,
+If s is not 1, the values of r are computed from a table of f. With the probabilities g of A,
 
     f(b + d, b) = f(b, b + d) = sum over z of P(Z = z) g(b + d - z) g(b - z).
 
-Two facts keep all sums short. Leaving values of Z, A or B out of the laws with and without the
-record adds at most their probability in either cell to delta. And the noise is a sum of independent
-parts, so its delta is at most that of a subset of the parts.
+Two facts keep all sums short. If some values of Z, A or B are left out, delta is underestimated by
+at most their probability in the two cells, which is added. And delta can only grow if the noise is
+replaced by one of its independent summands, because adding the others is post-processing.
 """
 
 from dataclasses import dataclass, replace
@@ -34,31 +36,33 @@ from shuffledp.accounting.rounds.privacy_loss import UNDERFLOW, Loss, Outcomes, 
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import UNIT, Floats
 
-# Default probability left out of the laws; the smallest possible delta is about as large.
+# Default probability left out of the laws. Computed values of delta are never much smaller.
 DEFAULT_TAIL = 1e-40
-# Largest number of summed values of Z, which takes a second and 0.3 GB. Wider laws are replaced by
-# that of a part of the noise.
+# Largest number of summed values of Z, which takes a second and 0.3 GB. Wider noise is replaced by
+# one of its independent summands.
 MAX_WINDOW = 2**22
 # Largest number of table entries, which takes a few seconds.
 MAX_TABLE_ENTRIES = 2**23
 # Smaller probabilities are left out, because they may have lost digits.
 SMALLEST_MASS = 1e-306
-# Number of table entries that are processed at once.
+# Number of table entries processed at once.
 ENTRIES_AT_ONCE = 2**18
-# If a law has more ratios, the first ones are kept, and the others are pooled in blocks.
+# If a law has more than twice this many ratios, the first are kept and the others pooled in blocks.
 MAX_UNPOOLED_RATIOS = 2**16
+# Exponentials of exponents up to this size do not overflow.
 MAX_EXPONENT = 700.0
-# Number of ratios onto which those of a table are split, and the smallest positive one.
+# Number of positive grid points for the ratios of a table, and a lower limit of the smallest one.
 GRID_RATIOS, SMALLEST_RATIO = 2**15, 1e-9
-# Largest distance, in units of rounding, of a ratio from the interval between the two onto which it
-# is split. It is due to a logarithm below 40, its product, and powers with exponents below 40.
+# Largest relative distance, in units of rounding, of a ratio from the interval between its two grid
+# points. It is due to rounding in a logarithm below 40, its product with the scale, and powers with
+# exponents below 40.
 MISPLACED_UNITS = 512.0
 # From this argument on, three terms of Stirling's series are accurate to a unit of rounding.
 STIRLING_FROM = 64.0
 
 
 def log_masses(t: Floats, mean: float, shape: float) -> tuple[Floats, float]:
-    """Return log probabilities of a negative binomial or Poisson law, and their largest error.
+    """Return log probabilities of a negative binomial or Poisson law, and a bound on their error.
 
     Parameters
     ----------
@@ -70,13 +74,13 @@ def log_masses(t: Floats, mean: float, shape: float) -> tuple[Floats, float]:
 
     Returns
     -------
-    The logs, and a bound on their absolute error in units of rounding.
+    Natural logarithms, and a bound on their absolute error in units of rounding.
 
     Notes
     -----
-    Loader's form ("Fast and accurate computation of binomial probabilities", 2000): the deviance,
-    whose terms have about the size of ``t - mean``, replaces log gamma functions, which are as
-    large as ``t log t``.
+    Follows Loader, "Fast and accurate computation of binomial probabilities" (2000): a deviance,
+    whose terms have about the size of ``t - mean``, replaces differences of log gamma functions,
+    which are as large as ``t log t``.
     """
     x, positive = t - mean, np.maximum(t, 1.0)
     up = positive * np.log1p(np.where(t > 0.0, x / mean, 0.0))
@@ -85,14 +89,14 @@ def log_masses(t: Floats, mean: float, shape: float) -> tuple[Floats, float]:
     if shape < inf:
         logs += _stirling(shape + t) - _stirling(np.array([shape]))
         logs -= 0.5 * (np.log(shape + t) - log(shape))
-    # Stirling's formula has no value at 0.
+    # Stirling's formula is undefined at 0.
     logs[t == 0.0] = -mean if shape == inf else -shape * log1p(mean / shape)
     sizes = 2.0 * np.abs(x).max() + np.abs(up).max() + np.abs(down).max()
     return logs, 4096.0 + 8.0 * float(sizes)
 
 
 def _stirling(x: Floats) -> Floats:
-    """Return ``log gamma(x + 1)`` minus Stirling's formula, for ascending positive numbers."""
+    """Return the error of Stirling's formula for ``log gamma(x + 1)``; x ascending and positive."""
     first = int(np.searchsorted(x, STIRLING_FROM))
     small, inverse = x[:first], 1.0 / x[first:]
     formula = (small + 0.5) * np.log(small) - small + 0.5 * log(2.0 * pi)
@@ -102,7 +106,7 @@ def _stirling(x: Floats) -> Floats:
 
 
 def _tail_bound(t: float, mean: float, shape: float) -> float:
-    """Return Chernoff's bound on the probability of t and all values further from the mean."""
+    """Return Chernoff's bound on the probability of the tail that starts at t."""
     if t < 0.0:
         return 0.0
     x = t - mean
@@ -113,7 +117,7 @@ def _tail_bound(t: float, mean: float, shape: float) -> float:
 
 @dataclass(frozen=True)
 class SignedNoise:
-    """Noise of one cell by all users together.
+    """Total noise that all users add to one cell.
 
     Attributes
     ----------
@@ -126,8 +130,8 @@ class SignedNoise:
     size
         s, positive: size of the negative binomial laws of A and B; 1 for geometric laws.
     tail
-        Approximate probability left out of the laws, in (0, 1). It is added to delta. A larger tail
-        makes delta larger and its computation faster.
+        Approximate probability left out of the laws, in (0, 1). It is added to delta; a larger tail
+        makes the computation faster.
     """
 
     ratio: float
@@ -138,39 +142,39 @@ class SignedNoise:
 
     @lru_cache(maxsize=128)  # noqa: B019 (the same numbers of participants recur at each eps)
     def scaled(self, times: float) -> "SignedNoise":
-        """Return the noise of all users if their number is multiplied by ``times``."""
+        """Return the noise if the number of users is multiplied by ``times``."""
         return replace(
             self, pairs=times * self.pairs, shape=times * self.shape, size=times * self.size
         )
 
     @property
     def entries(self) -> float:
-        """Approximate number of entries of the table; 0 if a formula replaces it."""
+        """Approximate size of the table of f, in entries; 0 for size 1, which needs none."""
         if self.size == 1.0:
             return 0.0
-        half, reach = self._reaches
-        return reach * (self._width + half)
+        min_reach, max_reach = self._reaches
+        return max_reach * (self._width + min_reach)
 
     @property
-    def known(self) -> bool:
-        """Whether the law is short enough to be summed."""
+    def is_summable(self) -> bool:
+        """Whether the law of the noise is short enough to be summed."""
         return self.entries < MAX_TABLE_ENTRIES and self._width <= MAX_WINDOW
 
     def summable(self) -> "SignedNoise":
-        """Return noise whose law can be summed, and whose delta is at least that of this noise.
+        """Return this noise, or an independent summand of it whose law is short enough to sum.
 
-        If the law of this noise is too long, the result is a part of the noise.
+        The delta of the result is an upper bound on the delta of this noise.
 
         Raises
         ------
         InputError
-            If the table is too large and the size is below 1: geometric noise, which needs no
-            table, is a part of the noise for sizes above 1 only.
+            If the table is too large and the size is below 1. Only noise with a size above 1 has
+            geometric noise, which needs no table, as a summand.
         """
         noise = self
         while noise._width > MAX_WINDOW:
             noise = replace(noise, pairs=0.5 * noise.pairs, shape=0.5 * noise.shape)
-        if noise.known:
+        if noise.is_summable:
             return noise
         if self.size > 1.0:
             return replace(noise, size=1.0)
@@ -182,7 +186,7 @@ class SignedNoise:
 
     @property
     def _ends(self) -> tuple[float, float]:
-        """First and last values of Z; it lies outside with probability about ``tail``."""
+        """First and last value of Z to sum; Z lies outside with probability about ``tail``."""
         depth = -log(self.tail)
         spread = 1.0 + self.pairs / self.shape
         normal = sqrt(2.0 * depth * self.pairs * spread)  # Bernstein's inequality
@@ -196,7 +200,7 @@ class SignedNoise:
         return last - first + 1.0
 
     def _law_of_pairs(self) -> tuple[Floats, float, float]:
-        """Return the probabilities of likely values of Z, that of all others, and the error."""
+        """Return the law of Z without its tails, their probability, and the units of rounding."""
         first, last = self._ends
         t = np.arange(first, last + 1.0)
         logs, units = log_masses(t, self.pairs, self.shape)
@@ -208,7 +212,7 @@ class SignedNoise:
 
     @cached_property
     def _law(self) -> tuple[Floats, Floats, float, float]:
-        """Masses and ascending ratios r of the noise, probability left out, units of rounding."""
+        """Masses and ascending ratios r under f, probability left out, and units of rounding."""
         noise = self.summable()
         if noise.size != 1.0:
             return noise._table()
@@ -233,29 +237,29 @@ class SignedNoise:
 
     @cached_property
     def _reaches(self) -> tuple[float, float]:
-        """Values that min(A, B), and max(A, B), reach with probability about ``tail``."""
+        """Values that min(A, B) and max(A, B) exceed with probability about ``tail``."""
         law = stats.nbinom(self.size, 1.0 - self.ratio)
         return float(law.isf(sqrt(self.tail))) + 1.0, float(law.isf(self.tail)) + 1.0
 
     def _table(self) -> tuple[Floats, Floats, float, float]:
-        """Return `_law` from all (a, b) for which Z, A - B and min(A, B) are not too large.
+        """Return `_law` from a table of f over all (a, b) except improbable ones.
 
-        Each ratio is split onto its neighbours on a grid such that the mean is kept. Since delta is
-        convex in the law of either ratio, it can only grow.
+        The mass of each ratio is split onto two neighbouring grid points such that its mean is
+        kept. Delta is a convex function of r and of r', so it can only grow.
         """
-        half, reach = (int(each) for each in self._reaches)
+        min_reach, max_reach = (int(each) for each in self._reaches)
         pairs, outside, units = self._law_of_pairs()
-        t = np.arange(float(half + reach + 1))
+        t = np.arange(float(min_reach + max_reach + 1))
         mean = self.size * self.ratio / (1.0 - self.ratio)
         logs, extra_units = log_masses(t, mean, self.size)
         single = np.exp(logs)
         law = stats.nbinom(self.size, 1.0 - self.ratio)
-        both, either = float(law.sf(half - 1)), float(law.sf(reach - 1))
-        # For the largest values of A, B and Z only the law without the record has an entry.
-        outside += 2.0 * (both**2 + 2.0 * either) + float(pairs[-1]) + UNDERFLOW
-        units += 2.0 * extra_units + 3.0 * pairs.size + 4.0 * half + MISPLACED_UNITS
-        # The smallest ratio is guessed from the lowest two values of A, B and Z. The largest is a
-        # bound.
+        min_tail, max_tail = float(law.sf(min_reach - 1)), float(law.sf(max_reach - 1))
+        # At the largest values of A, B and Z the table has no entry of the law with the record.
+        outside += 2.0 * (min_tail**2 + 2.0 * max_tail) + float(pairs[-1]) + UNDERFLOW
+        units += 2.0 * extra_units + 3.0 * pairs.size + 4.0 * min_reach + MISPLACED_UNITS
+        # The smallest ratio is estimated from the lowest two values of A, B and Z; the largest is
+        # an upper bound.
         representable = single[single > SMALLEST_MASS]
         single_ratios = (
             representable[1:] / representable[:-1]
@@ -268,24 +272,24 @@ class SignedNoise:
         grid = _Grid(
             min(smallest_ratio, float(single_ratios.min())), max(1.0, 1.0 / self.size) / self.ratio
         )
-        rows = max(ENTRIES_AT_ONCE // (pairs.size + half), 1)
-        for start in range(0, reach, rows):
-            # The row is the difference of a and b, and the column is the smaller of them.
+        rows = max(ENTRIES_AT_ONCE // (pairs.size + min_reach), 1)
+        for start in range(0, max_reach, rows):
+            # Rows are values of |a - b|, and columns values of min(a, b).
             f = np.stack(
                 [
-                    np.convolve(pairs, single[:half] * single[d : d + half])
-                    for d in range(start, min(start + rows, reach) + 1)
+                    np.convolve(pairs, single[:min_reach] * single[d : d + min_reach])
+                    for d in range(start, min(start + rows, max_reach) + 1)
                 ]
             )
             # Masses without and with the record, for a > b and then for a <= b.
             grid.add(f[1:], f[:-1])
             grid.add(f[:-1], np.pad(f[1:, :-1], ((0, 0), (1, 0))))
-        units += 2.0 * reach * (pairs.size + half)
+        units += 2.0 * max_reach * (pairs.size + min_reach)
         return grid.masses, grid.ratios, outside, units
 
     @cached_property
     def loss(self) -> Loss:
-        """Privacy loss of the two cells."""
+        """Privacy loss of one round: the sum of the losses of the two cells."""
         masses, ratios, outside, units = self._law
         slack = UNIT * units
         positive = ratios > 0.0
@@ -300,7 +304,7 @@ class SignedNoise:
         )
 
     def log_delta(self, eps: float) -> float:
-        """Return log delta for the replacement of one record, for every data set, rounded up.
+        """Return an upper bound on log delta for the replacement of one record in any data set.
 
         Parameters
         ----------
@@ -308,11 +312,12 @@ class SignedNoise:
             At least 0.
         """
         masses, ratios, outside, units = self._law
-        # Delta falls with eps, so the delta of the largest eps with a finite exp is an upper bound.
+        # Delta falls with eps, so beyond MAX_EXPONENT the delta at MAX_EXPONENT is an upper bound.
         e, slack = np.exp(min(eps, MAX_EXPONENT)), UNIT * units
-        first = np.cumsum((masses * ratios)[::-1])[::-1]  # with the record, of r or more
+        # Probabilities that the ratio is at least r, with and without the record.
+        first = np.cumsum((masses * ratios)[::-1])[::-1]
         second = np.cumsum(masses[::-1])[::-1]
-        # Only r' with e^eps r' up to the largest r are relevant; other products might overflow.
+        # Values of r' with e^eps r' above all r do not contribute, and products might overflow.
         relevant = slice(np.searchsorted(ratios, ratios[-1] / e * (1.0 + 8.0 * slack)))
         mass, raised = masses[relevant], e * ratios[relevant]
         start = np.minimum(np.searchsorted(ratios, raised * (1.0 - 4.0 * slack)), ratios.size - 1)
@@ -322,10 +327,10 @@ class SignedNoise:
 
 
 def _pooled(masses: Floats, ratios: Floats) -> tuple[Floats, Floats, float]:
-    """Return masses, ratios and units of rounding after splitting the ratios of each block.
+    """Return a law with fewer ratios and at least the same delta, and its error by rounding.
 
-    They are split onto the smallest and largest ratio of the block, such that its mean is kept.
-    Since delta is convex in the law of either ratio, it can only grow.
+    The masses of each block of ratios are split onto the smallest and the largest of them such that
+    the mean is kept. Delta is a convex function of r and of r', so it can only grow.
     """
     block = ceil(masses.size / MAX_UNPOOLED_RATIOS)
     starts = np.arange(MAX_UNPOOLED_RATIOS, masses.size, block)
@@ -345,12 +350,13 @@ def _pooled(masses: Floats, ratios: Floats) -> tuple[Floats, Floats, float]:
 
 
 class _Grid:
-    """A grid of ratios, which includes 0 and an upper bound, and the masses on it.
+    """A geometric grid of ratios, which includes 0, and the masses on it.
 
     Parameters
     ----------
     smallest, largest
-        The smallest positive ratio, raised if it is too small, and an upper bound of the ratios.
+        Ends of the positive part: the smallest positive ratio, which is raised to `SMALLEST_RATIO`
+        if it is below, and an upper bound on all ratios.
     """
 
     def __init__(self, smallest: float, largest: float) -> None:
@@ -360,11 +366,11 @@ class _Grid:
         self.masses = np.zeros(self.ratios.size)
 
     def add(self, masses: Floats, masses_with_record: Floats) -> None:
-        """Split ``masses_with_record / masses`` onto neighbours on the grid, keeping means."""
+        """Split the masses of ``masses_with_record / masses`` onto grid points, keeping means."""
         representable, grid = masses > SMALLEST_MASS, self.ratios
         masses = masses[representable]
         ratios = masses_with_record[representable] / masses
-        # This is faster than a search, but a ratio may lie just outside its two neighbours.
+        # Faster than a search, but a ratio may lie just outside its two grid points.
         index = (np.log(np.maximum(ratios / self._smallest, 1.0)) * self._scale).astype(np.intp)
         index += ratios >= self._smallest
         np.minimum(index, grid.size - 2, out=index)

@@ -82,7 +82,7 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
         promised = self._curve(parameters, setting, parameters.smallest)
         if (
             setting.n <= parameters.smallest
-            or not parameters.noise.scaled(setting.n / parameters.smallest).known
+            or not parameters.noise.scaled(setting.n / parameters.smallest).is_summable
         ):
             return promised
         once = self._curve(parameters, setting.once, setting.n)

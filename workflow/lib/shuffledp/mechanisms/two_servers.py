@@ -49,7 +49,7 @@ class TwoServers(ShufflerDummies):
         public = UpperCurve(parameters.eps, upper=upper, composable=composable)
         return super().views(parameters, setting) | {
             "shuffler": compose(shuffler, setting.rounds),
-            "public": compose(public if both.known else shuffler, setting.rounds),
+            "public": compose(public if both.is_summable else shuffler, setting.rounds),
         }
 
     def noise(
@@ -77,7 +77,7 @@ class TwoServers(ShufflerDummies):
     ) -> Floats:
         """Return the distance from the exact mean absolute error, if the sum's law is known."""
         both, moments = BothNoises(parameters.eps, parameters.nu), parameters.moments
-        if not both.known:
+        if not both.is_summable:
             return expected_distance(self.variance(shares, n, parameters))
         first = int(parameters.nu - both.last)
         law = np.exp(both.log_law(first))
