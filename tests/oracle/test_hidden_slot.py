@@ -306,7 +306,7 @@ def test_the_bound_of_a_matrix_is_above_every_data_set(seed, zeros, near):
     assert log(truth) - 1e-13 <= ends.upper
     least = float(sum(min(column) for column in zip(*rows, strict=True)))
     slots = HiddenSlots(randomiser._pairs, log(e), n, 0.4 * least)
-    assert slots.possible
+    assert slots.is_applicable
     bound = slots.log_high(5.0, randomiser._triples)
     assert log(truth) <= bound
     assert bound < 5.0 or zeros  # all may be apart
@@ -365,7 +365,7 @@ def test_the_kernel_is_above_sums_of_equal_laws(raw, n, share):
     kappa = share / 4 * min(float(law.masses[0]) for law in laws)
     exact = [mean_excess([exactly(law)] * n) for law in laws]
     for tilted in laws:
-        kernel = Kernel.of(tilted, n, kappa)
+        kernel = Kernel.from_law(tilted, n, kappa)
         for law, mean in zip(laws, exact, strict=True):
             assert log(mean) - 1e-13 <= kernel.log_high(law) <= kernel.log_ceiling(law) + 1e-9
     assert uniform_slots_log_high(laws, n, kappa) >= log(max(exact) / n) - 1e-13

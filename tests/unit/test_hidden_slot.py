@@ -99,7 +99,7 @@ def test_the_kernel_agrees_with_the_general_evaluator(eps, above):
     law = law.with_zero_atom()
     top = law.values.max()
     scaled = Atoms(law.values / top, law.masses, law.units)
-    high = Kernel.of(scaled, 10_000, 0.0).log_high(scaled) + np.log(top / 10_000)
+    high = Kernel.from_law(scaled, 10_000, 0.0).log_high(scaled) + np.log(top / 10_000)
     reference = log_mean_excess(law, 10_000)
     assert reference.low - 1e-9 <= high < reference.high + above
 
@@ -109,7 +109,7 @@ def test_a_tiny_delta_needs_no_more_frequencies():
     law = SubsetSelection(16, 1.0, 1).blanket(0.4).with_zero_atom()
     top = law.values.max()
     scaled = Atoms(law.values / top, law.masses, law.units)
-    kernel = Kernel.of(scaled, 10_000_000, 0.0)
+    kernel = Kernel.from_law(scaled, 10_000_000, 0.0)
     assert kernel.weights.size <= 2**17 + 3
     high = kernel.log_high(scaled) + np.log(top / 10_000_000)
     assert high < -1e5

@@ -54,7 +54,7 @@ def test_coarse_bounds_of_all_pairs_hold_and_are_close(n, eps):
     }
     lows = np.array([log_mean_excess_low(law, n) for law in laws.values()])
     worst = max(laws.values(), key=lambda law: log_mean_excess_low(law, n))
-    tilted = Tilted.of(worst, n)
+    tilted = Tilted.from_law(worst, n)
     assert tilted is not None
     chernoff = tilted.log_chernoff(rows, least, eps)
     assert all(chernoff[pair] >= low for pair, low in zip(laws, lows, strict=True))

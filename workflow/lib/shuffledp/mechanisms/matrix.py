@@ -107,7 +107,7 @@ class MatrixRandomiser(Randomiser):
     def log_hidden(self, eps: float, n: int, kappa: float, ceiling: float) -> float:
         """Return the bound for the worst pair of records and the worst data set."""
         slots = HiddenSlots(self._pairs, eps, n, kappa)
-        return slots.log_high(ceiling, self._triples) if slots.possible else ceiling
+        return slots.log_high(ceiling, self._triples) if slots.is_applicable else ceiling
 
     def log_blanket_estimate(self, eps: float, n: int) -> float:
         return self._pairs.log_blanket_estimate(eps, n, self._distinguishable)

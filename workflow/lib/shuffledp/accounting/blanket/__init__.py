@@ -1,1 +1,1 @@
-"""Divergences of any shuffled randomiser, as sums of independent atoms without a lattice."""
+"""Bounds on delta of any shuffled randomiser, by sums of independent real-valued variables."""

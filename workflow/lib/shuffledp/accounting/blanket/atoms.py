@@ -1,7 +1,8 @@
-"""Laws of a summand G with finitely many real values, and their exponential tilts.
+"""Laws of a random variable G with finitely many values, and their exponential tilts.
 
-Every bound of the privacy blanket is ``(1/n) E[(G_1 + ... + G_n)_+]`` for n independent copies of
-some G (docs/accounting.md).
+Every bound by the privacy blanket has the form ``(1/n) E[(G_1 + ... + G_n)_+]`` for independent
+copies of some G (docs/accounting.md). The modules of this package call it the *mean excess* of n
+copies, S the sum of the copies, and each value of G with its probability an *atom*.
 """
 
 from dataclasses import dataclass
@@ -16,14 +17,14 @@ from shuffledp.numerics.roots import brentq
 
 
 def excess(log_first: ArrayLike, log_second: ArrayLike, eps: float) -> Floats:
-    """Return ``exp(log_first) - exp(eps + log_second)`` without cancellation as eps nears the loss.
+    """Return ``exp(log_first) - exp(eps + log_second)`` without cancellation.
 
-    The logs are assumed to be exact; `excess_error` is the effect of their errors.
+    The logs are treated as exact; `excess_error` bounds the effect of their errors.
 
     Parameters
     ----------
     log_first, log_second
-        Broadcast together; -inf stands for a ratio of 0.
+        Natural logs of likelihood ratios, broadcast together; -inf stands for a ratio of 0.
     eps
         At least 0.
     """
@@ -41,14 +42,12 @@ def excess(log_first: ArrayLike, log_second: ArrayLike, eps: float) -> Floats:
 def excess_error(
     log_first: ArrayLike, log_second: ArrayLike, eps: float, log_error: float
 ) -> Floats:
-    """Return the largest absolute change of `excess` by errors of its logs.
+    """Return a bound on the absolute error of `excess` due to errors of its logs.
 
     Parameters
     ----------
-    log_first, log_second
-        Natural logs of two ratios, as for `excess`.
-    eps
-        At least 0.
+    log_first, log_second, eps
+        See `excess`.
     log_error
         Absolute error of each log, below 1e-3.
     """
@@ -68,11 +67,11 @@ class Atoms:
     units
         Relative error of each value and of each mass, in units of rounding.
     errors
-        Additional absolute error of each value, shape ``(m,)`` or a number. Values are differences,
-        which may have lost all digits to rounding.
+        Additional absolute error of each value, shape ``(m,)`` or a number. Values are differences
+        and may have lost all digits to rounding.
     exclusive_delta
-        Delta of reports that only the target can send. It is added to the mean excess, and is
-        rounded in the safe direction.
+        Contribution to delta of reports that only the target can send, rounded in the safe
+        direction. It is added to the mean excess.
     """
 
     values: Floats
@@ -84,15 +83,15 @@ class Atoms:
     def with_zero_atom(self, sign: float = 0.0) -> "Atoms":
         """Return the law with 0 as an atom, and without atoms of mass 0.
 
-        The mass of 0 is a difference, whose rounding error is added (sign = 1), subtracted (-1) or
-        ignored (0).
+        The mass of 0 is 1 minus the other masses. Its rounding error is added (sign = 1),
+        subtracted (-1) or ignored (0).
         """
         used = self.masses > 0.0
         values, masses = self.values[used], self.masses[used]
         errors = np.broadcast_to(self.errors, self.values.shape)[used]
         rounding = (self.units + masses.size) * UNIT
         rest = 1.0 - float(masses.sum()) + sign * rounding
-        # A smaller rest is due to the rounding of masses that add up to 1.
+        # A smaller rest is a rounding error of masses that add up to 1.
         if rest > (0.0 if sign else rounding):
             values, masses = np.append(values, 0.0), np.append(masses, rest)
             errors = np.append(errors, 0.0)
@@ -107,12 +106,12 @@ class Atoms:
 
 @dataclass(frozen=True)
 class Tilt:
-    """An exponential tilt of a law, to where the mean of a sum's positive part accumulates.
+    """An exponential tilt of a law: probabilities are multiplied by ``exp(lam G)`` and normalised.
 
     Attributes
     ----------
     lam
-        The tilt.
+        Parameter of the tilt, positive.
     log_moment
         ``log E[exp(lam G)]``.
     """
@@ -125,7 +124,7 @@ class Tilt:
         return np.asarray(np.log(masses) + self.lam * values - self.log_moment)
 
     def log_scale(self, n: int) -> float:
-        """Return ``log(E[exp(lam S)] / n)``, the log of the factor of a tilted mean."""
+        """Return ``log(E[exp(lam S)] / n)``, which converts tilted means into untilted ones."""
         return n * self.log_moment - float(np.log(n))
 
     def units(self, values: Floats, masses: Floats) -> float:
@@ -165,7 +164,7 @@ def tilt(values: Floats, masses: Floats, n: int, height: float = 1.0) -> Tilt:
 
 
 def reach(values: Floats, log_weights: Floats, n: int) -> tuple[float, float]:
-    """Return two numbers beyond each of which a sum of n lies with probability ``exp(LOG_TAIL)``.
+    """Return bounds that S exceeds, on either side, with probability at most ``exp(LOG_TAIL)``.
 
     Parameters
     ----------
@@ -181,21 +180,20 @@ def reach(values: Floats, log_weights: Floats, n: int) -> tuple[float, float]:
 
 
 def log_chernoff(atoms: Atoms, n: int) -> float:
-    """Return an upper bound on the log of the mean excess, too large by a few units, or -inf."""
+    """Return Chernoff's bound on the log mean excess, a few units too large; -inf if G <= 0."""
     law = atoms.shifted_outwards(1.0)
     log_bound = -np.inf
     if law.values.max(initial=0.0) > 0.0:
         tilted = tilt(law.values, law.masses, n)
-        # x_+ is at most exp(lam x) / (e lam). Adding 1 covers n roundings.
+        # x_+ is at most exp(lam x) / (e lam). The 1 that is added covers n roundings.
         log_bound = tilted.log_scale(n) - 1.0 - float(np.log(tilted.lam)) + 1.0
     return add_exclusive_delta(log_bound, atoms.exclusive_delta)
 
 
 def log_saddle_point(atoms: Atoms, n: int) -> float:
-    """Return an approximation of the log mean excess, to a few per cent.
+    """Return an approximation of the log mean excess; -inf if no value is positive.
 
-    The tilted sum is assumed to be normal with mean ``1 / lam``. The result is -inf if no value is
-    positive.
+    It is accurate to a few per cent, treating the tilted sum as normal with mean ``1 / lam``.
     """
     law = atoms.with_zero_atom()
     top = float(law.values.max(initial=0.0))
@@ -213,7 +211,7 @@ def log_saddle_point(atoms: Atoms, n: int) -> float:
 
 
 def add_exclusive_delta(log_value: float, exclusive_delta: float) -> float:
-    """Return ``log(exp(log_value) + exclusive_delta)``, with an error of a few roundings."""
+    """Return ``log(exp(log_value) + exclusive_delta)``, accurate to a few roundings."""
     return (
         float(np.logaddexp(log_value, np.log(exclusive_delta)))
         if exclusive_delta > 0.0

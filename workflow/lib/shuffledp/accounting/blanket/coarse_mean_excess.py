@@ -1,9 +1,9 @@
-"""Upper bounds of ``(1/n) E[(G_1 + ... + G_n)_+]`` for many laws at a time, on a coarse grid.
+"""Upper bounds on ``(1/n) E[(G_1 + ... + G_n)_+]`` for many laws of G at once, on a coarse grid.
 
-The method is that of the upper end in `mean_excess`, but all laws share one tilt and one circular
-grid, which need not be the best ones. With ``K(x) = x_+ exp(-lam x)``, sums below the grid wrap
-around to where K is not negative, and beyond the last point K is smaller than there. The bound
-therefore holds without a window.
+The method is that of the upper end in `mean_excess`, except that all laws share one tilt lam and
+one circular grid, which may be suboptimal. The kernel ``K(x) = x_+ exp(-lam x)`` is never negative,
+so sums below the grid, which wrap around to its end, can only increase the bound. Beyond the last
+point K only falls, so its value there bounds all larger sums.
 """
 
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ from shuffledp.accounting.blanket.atoms import Atoms, reach, tilt
 from shuffledp.accounting.rounds.convolution import power, transform_error
 from shuffledp.numerics.arrays import UNIT, Floats
 
-# Largest increase of the log moment by splitting, and largest number of points, for a coarse and a
-# finer grid.
+# For a coarse and a finer grid: the largest increase of the log moment by splitting atoms onto the
+# grid, and the largest number of points.
 LOG_TOLERANCES_AND_POINTS = ((0.05, 2**13), (5e-4, 2**16))
 # At the end of the grid K has decayed to about exp(-KERNEL_DECAY).
 KERNEL_DECAY = 40.0
 # Exponentials of exponents up to this size do not overflow.
 MAX_EXPONENT = 300.0
-# Number of grid points that are processed at once.
+# Number of grid points processed at once.
 POINTS_AT_ONCE = 2**19
 
 
@@ -34,9 +34,9 @@ class Grid:
     Attributes
     ----------
     lam, step, size
-        Tilt, step and number of points.
+        Tilt, distance of neighbouring points, and number of points.
     n
-        Number of summands.
+        Number of summands in S.
     """
 
     lam: float
@@ -45,14 +45,15 @@ class Grid:
     n: int
 
     def log_mean_excess(self, values: Floats, masses: Floats, units: float) -> Floats:
-        """Return upper bounds of the logs of the mean excess, shape ``(laws,)``.
+        """Return upper bounds on the log mean excess of each law, shape ``(laws,)``.
 
         Parameters
         ----------
         values
             Values of the atoms of each law, shape ``(laws, atoms)``.
         masses
-            Masses of the atoms, the same for all laws. The remaining mass has value 0.
+            Masses of the atoms, shape ``(atoms,)``, common to all laws. The remaining mass has
+            value 0.
         units
             Relative error of each value and each mass, in units of rounding.
         """
@@ -90,7 +91,7 @@ class Grid:
         return bounds
 
     def _tilted(self, values: Floats, masses: Floats, rest: float) -> tuple[Floats, Floats]:
-        """Return the tilted laws on the grid, shape ``(laws, size)``, and logs of their moments."""
+        """Return the tilted laws on the grid, shape ``(laws, size)``, and ``log E[exp(lam G)]``."""
         position = np.maximum(values / self.step, -MAX_EXPONENT / (self.lam * self.step))
         below = np.floor(position)
         upper_share = position - below
@@ -112,14 +113,14 @@ class Grid:
 
 @dataclass(frozen=True)
 class Tilted:
-    """The tilt of a law that is probably close to the worst one, and grids that fit it.
+    """A tilt and grids that fit one law, for bounds on many laws similar to it.
 
     Attributes
     ----------
     lam
-        The tilt.
+        Parameter of the tilt.
     n
-        Number of summands.
+        Number of summands in S.
     grids
         A coarse grid and a finer one.
     """
@@ -129,7 +130,7 @@ class Tilted:
     grids: tuple[Grid, ...]
 
     @classmethod
-    def of(cls, atoms: Atoms, n: int) -> Self | None:
+    def from_law(cls, atoms: Atoms, n: int) -> Self | None:
         """Return the tilt and grids for n copies of a law; None if no value is positive."""
         law = atoms.shifted_outwards(1.0)
         top = float(law.values.max(initial=0.0))
@@ -150,18 +151,20 @@ class Tilted:
         return cls(tilted.lam / top, n, tuple(grids))
 
     def log_chernoff(self, rows: Floats, shared: Floats, eps: float) -> Floats:
-        """Return Chernoff bounds ``E[exp(lam S)] / (e lam n)`` for all pairs of rows.
+        """Return Chernoff bounds ``E[exp(lam S)] / (e lam n)`` on the mean excess of all pairs.
 
         Parameters
         ----------
-        rows, shared
-            Probabilities of each report, shape ``(records, reports)``; and the blanket.
+        rows
+            Probabilities of the reports for each record, shape ``(records, reports)``.
+        shared
+            The blanket: for each report its smallest probability over all records.
         eps
             Central budget.
 
         Returns
         -------
-        The smallest bounds at several tilts, natural logs, shape ``(records, records)``.
+        Natural logs of the smallest bounds over several tilts, shape ``(records, records)``.
         """
         bounds = np.full((len(rows), len(rows)), np.inf)
         for lam in self.lam * 2.0 ** np.arange(-3.0, 4.0):
@@ -171,23 +174,25 @@ class Tilted:
 
 
 def log_moments(rows: Floats, shared: Floats, eps: float, lam: float) -> Floats:
-    """Return ``log E[exp(lam G)]`` for all pairs of rows, rounded up; all inf if one overflows.
+    """Return upper bounds on ``log E[exp(lam G)]`` for all pairs of rows; all inf if one overflows.
 
     Parameters
     ----------
-    rows, shared
-        Probabilities of each report, shape ``(records, reports)``; and the denominator of G.
+    rows
+        Probabilities of the reports for each record, shape ``(records, reports)``.
+    shared
+        Denominator of G and mass of its atoms, shape ``(reports,)``; see `worst_pair.difference`.
     eps
         Central budget.
     lam
-        Positive.
+        Parameter of the tilt, positive.
     """
     used = shared > 0.0
     ratios = rows[:, used] / shared[used]
     if lam * float(ratios.max(initial=0.0)) > MAX_EXPONENT:
         return np.full((len(rows), len(rows)), np.inf)
     rest = max(1.0 - float(shared.sum()) + shared.size * UNIT, 0.0)
-    # Limiting exponents to the range of floats raises the product, which is safe.
+    # Raising very negative exponents can only raise the moment.
     downs = np.maximum(-lam * np.exp(eps) * ratios, -MAX_EXPONENT)
     products = (shared[used] * np.exp(lam * ratios)) @ np.exp(downs).T
     rounding = shared.size + 64.0 * (MAX_EXPONENT + 1.0)

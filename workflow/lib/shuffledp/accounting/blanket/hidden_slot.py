@@ -1,12 +1,16 @@
-"""A tighter upper bound, in which the target hides in another user's slot (docs/hidden-slot.md).
+"""Hidden-slot bound: a tighter bound on delta than the blanket's (docs/hidden-slot.md).
 
-With a law G for each record that another user may hold,
+With probability kappa each user is *exposed*: the report is drawn from the law w that all records
+share, and shown without the user's name. The target's report is shown in place of an exposed user's
+(the *slot*), among the named reports of the others. Then
 
-    ``delta <= (1 - kappa)^(n-1) delta_loc + (1/n) max of K(n copies of G)``.
+    ``delta <= (1 - kappa)^(n-1) delta_loc + (1/n) max over x of K(n copies of G_x)``.
 
-K bounds the mean of a sum's positive part by an integral of the modulus of its characteristic
-function. The modulus is a product over the users, and so convex in the numbers of users who hold
-each record. Therefore the worst data set is one in which all other users hold the same record.
+delta_loc is the delta without a shuffler. G_x is the difference of the target's likelihoods
+relative to that of a slot's user who holds x, and 0 if this user is exposed. K is an upper bound
+on ``E[S_+]`` for a sum S: an integral of the modulus of its characteristic function. The modulus is
+a product over the users, hence convex in the numbers of users who hold each record. Therefore in
+the worst data set all other users hold the same record x.
 """
 
 from collections.abc import Sequence
@@ -20,46 +24,46 @@ from scipy.special import logsumexp
 from shuffledp.accounting.blanket.atoms import Atoms, Tilt, log_saddle_point, tilt
 from shuffledp.numerics.arrays import UNIT, Floats
 
-# Width of the normal noise that makes the integral finite, relative to 1 / tilt; it adds half its
-# square to log delta. The largest frequency is this multiple of the inverse of the width.
+# Standard deviation, in units of 1 / tilt, of the normal noise that makes the integral finite; it
+# adds half its square to log delta. The second number is that width times the largest frequency.
 RELATIVE_NOISE_WIDTH, FREQUENCY_REACH = 0.02, 9.2
-# Largest number of frequencies (for very small deltas the noise is wider), and block size.
+# Largest number of frequencies (very small deltas get more noise instead), and block size.
 MAX_FREQUENCIES, FREQUENCIES_AT_ONCE = 2**17, 64
 # Exponentials of exponents up to this size do not overflow.
 MAX_EXPONENT = 700.0
 
 
 def exposure(log_delta: float, n: int) -> float:
-    """Return a suitable kappa for a delta of about ``exp(log_delta)``.
+    """Return a kappa for which the first term of the bound is about ``exp(log_delta) / sqrt(n)``.
 
-    The first term of the bound is then 1/sqrt(n) of delta. A larger kappa makes that term smaller,
-    but leaves fewer users to hide among.
+    A larger kappa makes that term smaller, but leaves fewer users to hide among.
     """
     return (max(-log_delta, 0.0) + 0.5 * float(np.log(n))) / n
 
 
 @dataclass(frozen=True, eq=False)
 class Kernel:
-    """Upper bounds of ``E[(G_1 + ... + G_n)_+]`` for n copies of a law with G = 0 if exposed.
+    """Weights and frequencies of upper bounds on ``E[S_+]``, ``S = G_1 + ... + G_n``.
 
-    With ``K(x) = x_+ exp(-lam x)``, whose transform is ``1 / (lam + i t)^2``, and a normal Z of
-    standard deviation s, ``E[S_+] <= E[(S + Z)_+]``. The trapezoidal rule for its integral is an
-    upper bound, because it adds the terms ``K(S + Z + m P)``. Its terms are replaced by their
-    moduli, which changes little near a saddle point. The modulus of the exposed part is taken
-    separately.
+    For normal noise Z, ``E[S_+] <= E[(S + Z)_+]``. The right side is an integral over frequencies t
+    with the transform ``1 / (lam + i t)^2`` of the kernel ``K(x) = x_+ exp(-lam x)``. The
+    trapezoidal rule with period P is an upper bound, because it adds the terms ``K(S + Z + m P)``.
+    Its terms are replaced by their moduli, which changes little near a saddle point. The moduli of
+    the exposed part, with G = 0, and of the rest are added.
 
     Attributes
     ----------
     lam
-        The tilt.
+        Parameter of the tilt.
     n
-        Number of summands.
+        Number of summands in S.
     kappa
-        Part of the law's mass at 0 that represents exposed users.
+        Probability that a user is exposed; part of the mass of G at 0.
     step
-        Distance of the frequencies.
+        Distance of neighbouring frequencies.
     weights
-        Weights of the frequencies, shape ``(frequencies,)``; the last is that of all larger ones.
+        Weights of the frequencies, and last the total weight of all larger ones, shape
+        ``(frequencies + 1,)``.
     """
 
     lam: float
@@ -69,8 +73,8 @@ class Kernel:
     weights: Floats
 
     @classmethod
-    def of(cls, law: Atoms, n: int, kappa: float) -> Self:
-        """Return the kernel that fits n copies of a law.
+    def from_law(cls, law: Atoms, n: int, kappa: float) -> Self:
+        """Return the kernel whose tilt is the saddle point for n copies of a law.
 
         Parameters
         ----------
@@ -79,7 +83,7 @@ class Kernel:
         n
             Number of copies.
         kappa
-            Part of its mass at 0.
+            Probability that a user is exposed.
         """
         at = tilt(law.values, law.masses, n, 2.0)
         shares = np.exp(at.log_weights(law.values, law.masses))
@@ -96,20 +100,20 @@ class Kernel:
 
     @property
     def log_total(self) -> float:
-        """Upper bound of the difference between `log_high` and `log_moment_high`."""
+        """Upper bound on `log_high` minus `log_moment_high`."""
         return float(np.log(self.weights.sum())) + 1e-12
 
     def log_ceiling(self, law: Atoms) -> float:
-        """Return a cheap upper bound of `log_high`."""
+        """Return a cheap upper bound on `log_high`."""
         return log_moment_high(law, self.lam, self.n) + self.log_total
 
     def log_high(self, law: Atoms) -> float:
-        """Return the log of the bound for n copies of a law, rounded up.
+        """Return an upper bound on ``log E[S_+]`` for n copies of a law.
 
         Parameters
         ----------
         law
-            Law whose values are assumed to be exact, and whose masses have the stated error.
+            Law of G with exact values; its masses have the relative error ``law.units``.
         """
         if self.lam * float(law.values.max()) > MAX_EXPONENT:
             return np.inf
@@ -134,14 +138,14 @@ class Kernel:
 
 
 def log_moment_high(law: Atoms, lam: float, n: int) -> float:
-    """Return ``n log E[exp(lam G)]``, rounded up.
+    """Return an upper bound on ``n log E[exp(lam G)]``; inf if it overflows.
 
     Parameters
     ----------
     law
-        Law whose values are assumed to be exact, and whose masses have the stated error.
+        Law of G with exact values; its masses have the relative error ``law.units``.
     lam, n
-        Tilt, and number of summands.
+        Parameter of the tilt, and number of summands.
     """
     if lam * float(law.values.max()) > MAX_EXPONENT:
         return np.inf
@@ -151,12 +155,14 @@ def log_moment_high(law: Atoms, lam: float, n: int) -> float:
 
 
 def no_exposure_log_delta(log_local: ArrayLike, others: int, kappa: float) -> Floats:
-    """Return the log of ``(1 - kappa)^others delta_loc``, the case of no exposure, rounded up.
+    """Return an upper bound on the log of ``(1 - kappa)^others delta_loc``.
+
+    This is the contribution of the event that no user is exposed.
 
     Parameters
     ----------
     log_local
-        Log of delta_loc, finite, any shape.
+        Log of delta_loc, finite, of any shape.
     others
         Number of other users.
     kappa
@@ -170,19 +176,18 @@ def no_exposure_log_delta(log_local: ArrayLike, others: int, kappa: float) -> Fl
 
 
 def hidden_slot_log_delta(slots: Sequence[Atoms], n: int, kappa: float, ceiling: float) -> float:
-    """Return an upper bound of log delta for every data set of n users.
+    """Return an upper bound on log delta that holds for every data set of n users.
 
     Parameters
     ----------
     slots
-        The law of G for each record that another user may hold; the mass at 0 of each is at least
-        kappa.
+        Law of G for each record that another user may hold, each with mass at least kappa at 0.
     n
         Number of users, at least 2.
     kappa
         Probability that each user is exposed.
     ceiling
-        A known upper bound of log delta; the result is at most that.
+        Another upper bound on log delta; the smaller of both is returned.
     """
     top = max(float(law.shifted_outwards(1.0).values.max()) for law in slots)
     if top <= 0.0:
@@ -191,7 +196,7 @@ def hidden_slot_log_delta(slots: Sequence[Atoms], n: int, kappa: float, ceiling:
         Atoms(law.values / top, law.masses, law.units, law.errors / top).shifted_outwards(1.0)
         for law in slots
     ]
-    # The mean of the positive part is delta_loc for each of the laws.
+    # For each of the laws, E[G_+] is delta_loc.
     log_local = float(np.log(np.maximum(laws[0].values, 0.0) @ laws[0].masses))
     log_local += UNIT * (2.0 * laws[0].units + laws[0].values.size + 8.0)
     alone = float(no_exposure_log_delta(log_local, n - 1, kappa))
@@ -200,24 +205,24 @@ def hidden_slot_log_delta(slots: Sequence[Atoms], n: int, kappa: float, ceiling:
 
 
 def uniform_slots_log_high(laws: Sequence[Atoms], n: int, kappa: float) -> float:
-    """Return an upper bound of the log mean excess of n slots that share one of the laws.
+    """Return an upper bound on ``log(E[S_+] / n)``, S a sum of n copies, for the worst of the laws.
 
     Parameters
     ----------
     laws
-        Candidates for the slots' law; values are assumed to be exact.
+        Laws of G with exact values.
     n
-        Number of slots.
+        Number of summands.
     kappa
-        Part of each law's mass at 0.
+        Probability that a user is exposed.
     """
     if not max(float(law.values.max()) for law in laws) > 0.0:
         return -np.inf
     order = np.argsort([-log_saddle_point(law, n) for law in laws]).tolist()
     best = np.inf
-    # The tilt is that of the first law, unless another one turns out to be the worst.
+    # The kernel fits the law that is probably the worst; if another one is worse, repeat with that.
     for _ in range(3):
-        kernel = Kernel.of(laws[order[0]], n, kappa)
+        kernel = Kernel.from_law(laws[order[0]], n, kappa)
         high, worst = -np.inf, 0
         for position, at in enumerate(order):
             if kernel.log_ceiling(laws[at]) > high and (end := kernel.log_high(laws[at])) > high:

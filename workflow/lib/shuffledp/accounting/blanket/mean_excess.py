@@ -1,13 +1,14 @@
-"""Certified ends of ``(1/n) E[(G_1 + ... + G_n)_+]`` for arbitrary atoms.
+"""Certified lower and upper ends of ``(1/n) E[(G_1 + ... + G_n)_+]`` for any law of G.
 
-Upper end: every atom is split onto its two neighbours on a grid such that its mean is kept. This
-increases the law in the convex order, and hence the mean of every convex function, by an amount of
-second order in the step. One FFT gives the law of the sum.
+Upper end: every atom is split onto two neighbouring grid points such that its mean is kept. The
+law increases in the convex order, and so does the mean of every convex function, by an amount
+proportional to the square of the step. One FFT gives the law of the sum S.
 
-Lower end: atoms are pooled to their means, which decreases the law in the convex order. No grid is
-needed: with ``K(x) = x_+ exp(-lam x)``, whose transform is ``1 / (lam + i t)^2``, E[K(S)] is an
-integral over t of a power of a characteristic function. The trapezoidal rule adds only the terms
-E[K(S + m T)], which are bounded; beyond the last t the integrand is at most ``1 / t^2``.
+Lower end: neighbouring atoms are pooled into their mean, which decreases the law in the convex
+order. No grid is needed. With ``K(x) = x_+ exp(-lam x)``, whose Fourier transform is
+``1 / (lam + i t)^2``, E[K(S)] is an integral over t of a power of a characteristic function. The
+trapezoidal rule with period T adds the terms E[K(S + m T)], which are bounded; beyond the last t
+the integrand is at most ``1 / t^2``.
 
 Both ends use the law tilted by ``exp(lam S)``, so that all errors are relative to Chernoff's bound
 on the result, however small it is.
@@ -24,29 +25,29 @@ from shuffledp.accounting.laws.multinomial import LogInterval
 from shuffledp.accounting.rounds.convolution import LOG_TAIL, convolve, transform_error
 from shuffledp.numerics.arrays import UNIT, Floats
 
-# Approximate number of points of the transform, and largest number for very small deltas.
+# Usual number of points of the FFT, approximately, and the largest number, for very small deltas.
 TRANSFORM_POINTS, MAX_TRANSFORM_POINTS = 2**18, 2**22
-# Largest increase of the log of the result by splitting, unless it would take too many points.
+# Largest increase of the log of the upper end by splitting, unless it would take too many points.
 SPLITTING_LOG_TOLERANCE = 2e-5
-# Number of steps tried to find a grid that fits the atoms.
+# Number of steps that are compared to find a grid that fits the atoms.
 MAX_CANDIDATE_STEPS = 512
-# Number of frequencies of the integral, in total and in a block.
+# Number of frequencies t of the integral, in total and in a block.
 FREQUENCIES = 2**20
 FREQUENCIES_AT_ONCE = 2**14
-# Terms with a smaller log are not computed, but added to the error with this size.
+# Powers with a smaller log modulus are not computed; this bound on them is added to the error.
 LOG_NEGLIGIBLE_INTEGRAND = -50.0
-# Largest number of atoms of the integral, to which others are pooled.
+# Largest number of atoms in the integral; more atoms are pooled.
 MAX_POOLED_ATOMS = 24
 # Over a period, K decays to about exp(-KERNEL_DECAY).
 KERNEL_DECAY = 60.0
 
 
 def log_mean_excess(atoms: Atoms, n: int) -> LogInterval:
-    """Enclose the log of ``(1/n) E[(G_1 + ... + G_n)_+]``.
+    """Return a certified interval around the log of ``(1/n) E[(G_1 + ... + G_n)_+]``.
 
-    The interval accounts for the grid, pooling, windows and rounding. For a few atoms the upper end
-    is about 1e-5 too large and the lower end 5e-5 too small, or 2e-3 for values of 1e-300. Above a
-    million copies the rounding of the transform dominates.
+    It accounts for the grid, pooling, windows and rounding. For a few atoms the upper end of the
+    log is about 1e-5 too large, and the lower end 5e-5 too small, or 2e-3 if the result is 1e-300.
+    Above a million copies the rounding of the FFT dominates.
 
     Parameters
     ----------
@@ -63,7 +64,7 @@ def log_mean_excess(atoms: Atoms, n: int) -> LogInterval:
 
 
 def _scaled(atoms: Atoms, sign: float) -> tuple[Floats, Floats, float]:
-    """Return values that are shifted outwards and scaled to a maximum of 1, masses, log scale."""
+    """Return values shifted outwards and divided by their maximum, masses, and log maximum."""
     law = atoms.shifted_outwards(sign)
     top = float(law.values.max(initial=0.0))
     if top <= 0.0:
@@ -72,7 +73,7 @@ def _scaled(atoms: Atoms, sign: float) -> tuple[Floats, Floats, float]:
 
 
 def _split(values: Floats, masses: Floats, step: float) -> tuple[int, Floats]:
-    """Return the first index and the masses of a grid after splitting atoms with means kept."""
+    """Split atoms onto the grid ``step * index``; return its first index and its masses."""
     position = values / step
     below = np.floor(position)
     upper_share = position - below
@@ -84,10 +85,10 @@ def _split(values: Floats, masses: Floats, step: float) -> tuple[int, Floats]:
     return start, grid
 
 
-def _aligned(values: Floats, weights: Floats, step: float) -> float:
-    """Return a slightly smaller step whose grid contains the largest value, 1, and fits others.
+def _aligned_step(values: Floats, weights: Floats, step: float) -> float:
+    """Return a slightly smaller step, for which splitting increases the tilted variance least.
 
-    Among several such steps it is the one for which splitting increases the tilted variance least.
+    The grid contains the largest value, 1.
     """
     cells = np.ceil(1.0 / step)
     steps = 1.0 / (cells + np.arange(min(cells // 16.0 + 1.0, MAX_CANDIDATE_STEPS)))
@@ -97,15 +98,15 @@ def _aligned(values: Floats, weights: Floats, step: float) -> float:
 
 
 def log_mean_excess_high(atoms: Atoms, n: int, splitting: float = SPLITTING_LOG_TOLERANCE) -> float:
-    """Return the upper end of `log_mean_excess`.
+    """Return an upper bound on the log mean excess: the upper end of `log_mean_excess`.
 
     Parameters
     ----------
     atoms, n
         See `log_mean_excess`.
     splitting
-        Largest relative increase by the grid, unless it would take too many points. Computing time
-        falls with its square root.
+        Largest relative increase by the grid, unless it would take too many points. The computing
+        time is proportional to the inverse of its square root.
     """
     values, masses, log_top = _scaled(atoms, 1.0)
     if log_top == -np.inf:
@@ -116,8 +117,8 @@ def log_mean_excess_high(atoms: Atoms, n: int, splitting: float = SPLITTING_LOG_
     tilted = tilt(points, masses, n)
     mass = np.zeros_like(grid)
     mass[used] = np.exp(tilted.log_weights(points, masses))
-    # Denormal numbers would invalidate the transform's error bound. The mass that is set to 0 is
-    # negligible relative to the tail.
+    # Denormal numbers would invalidate the error bound of the FFT. The mass set to 0 is negligible
+    # relative to the tail.
     mass[mass < 1e-100] = 0.0
     offset, summed = convolve([(mass, n)])
     sums = step * (n * start + offset + np.arange(summed.size, dtype=np.float64))
@@ -125,7 +126,7 @@ def log_mean_excess_high(atoms: Atoms, n: int, splitting: float = SPLITTING_LOG_
     kernel = sums[positive] * np.exp(-tilted.lam * sums[positive])
     norm = _norm(mass) * np.sqrt(np.ceil(mass.size / summed.size))
     error = _norm(kernel) * transform_error(summed.size, n, norm)
-    # The weight of any sum, even outside the transform's window, is at most the kernel's maximum.
+    # Sums outside the window of the FFT count with the maximum of the kernel, 1 / (e lam).
     error += 2.0 * float(np.exp(LOG_TAIL)) / (np.e * tilted.lam) * float(n > 1)
     value = max(float(np.sum(kernel * summed[positive])), 0.0) + error
     end = float(np.log(value)) + tilted.log_scale(n) + log_top
@@ -146,17 +147,17 @@ def _grid(values: Floats, masses: Floats, n: int, splitting: float) -> tuple[int
     """Return the first index, the masses and the step of a grid that the atoms are split onto."""
     first_tilt = tilt(values, masses, n)
     low, high = reach(values, first_tilt.log_weights(values, masses), n)
-    # A sum that contains such a negative value is not positive within the window. Moving the value
-    # closer to 0 is safe and saves points.
+    # A sum with a summand below this limit is not positive within the window. Raising such values
+    # to the limit can only increase the result, and saves points.
     values = np.maximum(values, -max(high, KERNEL_DECAY / first_tilt.lam))
     span = float(values.max() - values.min())
-    # The law may be constant; then any positive width is suitable.
+    # For a constant law any positive width is suitable.
     width = max(high - low, span / 16.0) or 1.0
     weights = np.exp(first_tilt.log_weights(values, masses))
     step = width / (TRANSFORM_POINTS * float(np.sqrt(SPLITTING_LOG_TOLERANCE / splitting)))
-    step = _aligned(values, weights, step)
+    step = _aligned_step(values, weights, step)
     start, grid = _split(values, masses, step)
-    # Splitting adds this to the log of the sum's moment, proportional to the square of the step.
+    # Growth of the sum's log moment by splitting, which is proportional to the square of the step.
     points = step * (start + np.arange(grid.size, dtype=np.float64))
     moment = float(logsumexp(first_tilt.lam * points, b=grid))
     growth = n * max(moment - first_tilt.log_moment, 0.0)
@@ -164,19 +165,19 @@ def _grid(values: Floats, masses: Floats, n: int, splitting: float) -> tuple[int
         step = max(
             step * float(np.sqrt(splitting / growth)), max(width, span) / MAX_TRANSFORM_POINTS
         )
-        step = _aligned(values, weights, step)
+        step = _aligned_step(values, weights, step)
         start, grid = _split(values, masses, step)
     return start, grid, step
 
 
 def _pooled(values: Floats, masses: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """Return few atoms, each the mean of neighbouring ones; ``weights`` control their density.
+    """Pool neighbouring atoms into their means, more finely where ``weights`` are larger.
 
-    The law of conditional means is smaller in the convex order.
+    The resulting law is smaller in the convex order.
     """
     if values.size <= MAX_POOLED_ATOMS:
         return values, masses
-    # Bins are spaced half by position and half by tilted probability, so that neither is coarse.
+    # Bins are spaced half by position and half by tilted probability, so they are fine in both.
     share = (values - values.min()) / np.ptp(values)
     order = np.argsort(values, kind="stable")
     rank = np.empty_like(values)
@@ -191,7 +192,7 @@ def _pooled(values: Floats, masses: Floats, weights: Floats) -> tuple[Floats, Fl
 
 
 def log_mean_excess_low(atoms: Atoms, n: int) -> float:
-    """Return the lower end of `log_mean_excess`; -inf if the errors exceed the value."""
+    """Return a lower bound on the log mean excess; -inf if the errors exceed the value."""
     end = add_exclusive_delta(_low(atoms, n), atoms.exclusive_delta)
     return end - 8.0 * (abs(end) + 8.0) * UNIT if atoms.exclusive_delta else end
 
@@ -227,9 +228,9 @@ def _low(atoms: Atoms, n: int) -> float:
 def _trapezoidal(
     values: Floats, weights: Floats, n: int, lam: float, period: float
 ) -> tuple[float, float]:
-    """Return ``(1/T) sum_j phi(t_j)^n / (lam + i t_j)^2`` over the frequencies, and its error.
+    """Return ``(1/T) sum_j phi(t_j)^n / (lam + i t_j)^2`` over all frequencies, and its error.
 
-    It is computed in blocks that fit into the processor's cache.
+    The blocks fit into the processor's cache.
     """
     step = 2.0 * np.pi / period
     block = np.arange(FREQUENCIES_AT_ONCE, dtype=np.float64)
@@ -245,26 +246,25 @@ def _trapezoidal(
         modulus = np.maximum(np.abs(phi), 1e-300)
         size = lam**2 + t**2
         weight = np.where(t == 0.0, 1.0, 2.0) / size  # t and -t
-        log_most = np.log(modulus + phi_error)
-        relevant = n * log_most > LOG_NEGLIGIBLE_INTEGRAND
+        log_max = np.log(modulus + phi_error)
+        relevant = n * log_max > LOG_NEGLIGIBLE_INTEGRAND
         if not relevant.all():
             errors.append(float(np.exp(LOG_NEGLIGIBLE_INTEGRAND)) * float(weight[~relevant].sum()))
-            t, phi, phi_error, modulus, size, weight, log_most = (
-                each[relevant] for each in (t, phi, phi_error, modulus, size, weight, log_most)
+            t, phi, phi_error, modulus, size, weight, log_max = (
+                each[relevant] for each in (t, phi, phi_error, modulus, size, weight, log_max)
             )
         power = _power(phi, n)
         terms = weight / size * (power.real * (lam**2 - t**2) + 2.0 * lam * t * power.imag)
         totals.append(float(terms.sum()))
-        # A product of complex numbers has an error of 2.3 units; 64 units cover the rest and the
-        # sum.
-        growth = np.exp((n - 1) * np.minimum(log_most, 1.0))
+        # A complex product has an error of 2.3 units; 64 units cover the other steps and the sum.
+        growth = np.exp((n - 1) * np.minimum(log_max, 1.0))
         error = growth * (n * phi_error + (8.0 * n + 64.0) * UNIT * modulus)
         errors.append(float((weight * error).sum()))
     return math.fsum(totals) / period, math.fsum(errors) / period
 
 
 def _power(base: NDArray[np.complex128], n: int) -> NDArray[np.complex128]:
-    """Return the power by repeated squaring, in a third of the time of logarithms and angles."""
+    """Return ``base**n`` by repeated squaring, three times faster than logarithms and angles."""
     result = np.ones_like(base)
     while True:
         if n % 2:

@@ -1,7 +1,7 @@
-"""The hidden-slot bound of a matrix, maximised over pairs of records and the others' records.
+"""Hidden-slot bound of a randomiser with many records, maximised over records of all users.
 
-A triple consists of a pair and the one record that all others hold. Each triple has a cheap upper
-bound, as in `worst_pair`; all bounds take one matrix product for each record of the others. Only
+A *triple* (x0, x1, x2) consists of the target's two possible records and the record that all other
+users hold. Cheap upper bounds, as in `worst_pair`, take one matrix product for each x2. Only
 triples whose bound exceeds the largest value so far are evaluated.
 """
 
@@ -21,10 +21,10 @@ from shuffledp.accounting.blanket.hidden_slot import (
 from shuffledp.accounting.blanket.worst_pair import Pairs, difference, gains, keys, widened
 from shuffledp.numerics.arrays import UNIT, Floats, Integers
 
-# Largest numbers of triples whose bound exceeds the largest value so far, and of evaluated triples.
-# If there are more, the ceiling is returned.
+# Largest numbers of triples that the cheap bounds leave, and of evaluated triples. If there are
+# more, the ceiling (another bound) is returned.
 MAX_NEAR_TRIPLES, MAX_EVALUATED_TRIPLES = 2**18, 2**12
-# Triples are not evaluated if the log of their bound exceeds the first value by less than this.
+# Added to the log of the first value. Triples whose bound exceeds that value by less are skipped.
 LOG_TOLERANCE = 1e-6
 # Squares of larger ratios may overflow.
 MAX_RATIO = 1e100
@@ -32,22 +32,22 @@ MAX_RATIO = 1e100
 
 @dataclass(frozen=True, eq=False)
 class HiddenSlots:
-    """Laws of G (see `hidden_slot`) for triples: the target holds x0 or x1, the slot's user x2.
+    """Laws of G (see `hidden_slot`) for triples of records.
 
-    The report of an exposed user has the law that all records share. A report that some record
-    cannot lead to is treated as revealed if it is the target's; its delta is
+    The report of an exposed user has the law that all records share. If the target sends a report
+    that has probability 0 for some record, it is treated as revealed; its contribution to delta is
     `Atoms.exclusive_delta`, as in the blanket bound.
 
     Attributes
     ----------
     pairs
-        Pairs of records x0, x1.
+        Pairs of records (x0, x1) that are neighbours.
     eps
         Central budget.
     n
         Number of users, at least 2.
     kappa
-        Probability with which a user is exposed.
+        Probability that a user is exposed.
     """
 
     pairs: Pairs
@@ -61,13 +61,13 @@ class HiddenSlots:
 
     @cached_property
     def _unexposed(self) -> Floats:
-        """Probabilities of the reports of users who are not exposed; 0 for revealed reports."""
+        """Probability that a user is not exposed and sends y, by record; 0 for revealed reports."""
         exposed = self.kappa / float(self._shared.sum()) * self._shared
         return np.where(self._shared > 0.0, self.pairs.rows - exposed, 0.0)
 
     @property
-    def possible(self) -> bool:
-        """Whether kappa leaves enough of the shared law, and no value overflows."""
+    def is_applicable(self) -> bool:
+        """Whether kappa is at most half of the shared mass, and no value overflows."""
         if not 2.0 * self.kappa <= float(self._shared.sum()):
             return False
         used = self._shared > 0.0
@@ -75,7 +75,7 @@ class HiddenSlots:
         return max_ratio < MAX_RATIO
 
     def law(self, x0: int, x1: int, x2: int) -> Atoms:
-        """Return the law of G for a triple, with values rounded up, without `exclusive_delta`.
+        """Return the law of G for a triple, with values rounded up.
 
         Parameters
         ----------
@@ -90,7 +90,7 @@ class HiddenSlots:
 
     @cached_property
     def _unhidden_log_delta(self) -> Floats:
-        """Log of `exclusive_delta` plus the delta if no other user is exposed, for each pair."""
+        """Log of each pair's `exclusive_delta` plus the contribution of no exposed user."""
         local, exclusive_delta = self.pairs.local(self.eps)
         alone = no_exposure_log_delta(
             np.log(np.maximum(local, 1e-300)), self.n - 1, self._exposure_low
@@ -108,14 +108,14 @@ class HiddenSlots:
         return float(np.logaddexp(log_value, self._unhidden_log_delta[x0, x1])) + 1e-12
 
     def log_high(self, ceiling: float, triples: Integers) -> float:
-        """Return the log of a delta that holds for every pair and data set, rounded up.
+        """Return an upper bound on log delta that holds for every pair and data set.
 
-        It shows a progress bar on a terminal after a second.
+        A progress bar appears on a terminal after a second.
 
         Parameters
         ----------
         ceiling
-            Log of a delta that is known to hold; the result is at most that.
+            Another upper bound on log delta; the result is at most this.
         triples
             Triples to evaluate first, shape ``(triples, 3)``.
         """
@@ -123,7 +123,7 @@ class HiddenSlots:
         leading_law = self.law(*leading)
         if not leading_law.values.max() > 0.0:
             return ceiling
-        kernel = Kernel.of(leading_law, self.n, self.kappa)
+        kernel = Kernel.from_law(leading_law, self.n, self.kappa)
         worst = self._pair_log_delta(*leading[:2]) + LOG_TOLERANCE
         near = list[Integers]()
         records = range(len(self._unexposed))
@@ -136,22 +136,22 @@ class HiddenSlots:
         return min(self._evaluated(kernel, np.concatenate(near), worst), ceiling)
 
     def _bounds(self, kernel: Kernel, x2: int) -> Floats:
-        """Return bounds for all pairs if all others hold x2, shape ``(records, records)``."""
+        """Return upper bounds on the log delta of each pair if all other users hold x2."""
         moments = log_moments(self.pairs.rows, self._unexposed[x2], self.eps, kernel.lam)
         ends = kernel.n * moments + kernel.log_total - np.log(self.n)
         return np.asarray(np.logaddexp(ends, self._unhidden_log_delta) + 1e-9)
 
     def _evaluated(self, kernel: Kernel, near: Integers, worst: float) -> float:
-        """Return the maximum of ``worst`` and these triples' values; inf if there are too many.
+        """Return the maximum of ``worst`` and the triples' values; inf if there are too many.
 
-        If all triples of a pair are below ``worst`` at the kernel's tilt, every data set is.
+        A pair whose triples are all below ``worst`` with this kernel is below it for all data sets.
         """
-        classes, class_of = self._law_classes(near)
-        if classes.size > MAX_EVALUATED_TRIPLES:
+        groups, group_of = self._law_groups(near)
+        if groups.size > MAX_EVALUATED_TRIPLES:
             return np.inf
         pair_values = dict[tuple[int, int], float]()
-        for number in tqdm(classes, desc="data sets", leave=False, disable=None, delay=1.0):
-            triple = near[class_of == number]
+        for number in tqdm(groups, desc="data sets", leave=False, disable=None, delay=1.0):
+            triple = near[group_of == number]
             x0, x1, x2 = triple[0].tolist()
             end = kernel.log_high(self.law(x0, x1, x2)) - float(np.log(self.n))
             if float(np.logaddexp(end, self._unhidden_log_delta[x0, x1])) + 1e-9 <= worst:
@@ -161,18 +161,18 @@ class HiddenSlots:
                 worst = max(worst, pair_values[pair])
         return worst
 
-    def _law_classes(self, near: Integers) -> tuple[Integers, Integers]:
-        """Return the classes of triples whose laws agree, and the class of each triple."""
+    def _law_groups(self, near: Integers) -> tuple[Integers, Integers]:
+        """Group triples with equal laws; return the group numbers, and that of each triple."""
         used = self._shared > 0.0
         codes = []
         size = max(2**17 // max(int(used.sum()), 1), 1)
-        for part in (near[at : at + size] for at in range(0, len(near), size)):
-            first, second = (self.pairs.rows[part[:, side]][:, used] for side in (0, 1))
+        for block in (near[at : at + size] for at in range(0, len(near), size)):
+            first, second = (self.pairs.rows[block[:, side]][:, used] for side in (0, 1))
             gain, error = gains(first, second, self.eps)
-            unexposed = self._unexposed[part[:, 2]][:, used]
-            unhidden_log_delta = self._unhidden_log_delta[part[:, 0], part[:, 1]]
+            unexposed = self._unexposed[block[:, 2]][:, used]
+            unhidden_log_delta = self._unhidden_log_delta[block[:, 0], block[:, 1]]
             codes.append(keys((gain + error) / unexposed, unexposed, unhidden_log_delta))
         if not codes:
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
-        _, class_of = np.unique(np.concatenate(codes), axis=0, return_inverse=True)
-        return np.unique(class_of), class_of.ravel()
+        _, group_of = np.unique(np.concatenate(codes), axis=0, return_inverse=True)
+        return np.unique(group_of), group_of.ravel()

@@ -1,9 +1,9 @@
-"""Search for the worst pair of records of a randomiser with many records.
+"""Privacy-blanket bound of a randomiser with many records: the maximum over all pairs of records.
 
-Every pair has cheap upper bounds: its delta without a shuffler, Chernoff's bound, which takes one
-matrix product for all pairs, and the tilted law on a coarse grid (`coarse_mean_excess`). Only pairs
-whose bounds exceed the largest value so far are evaluated. The bounds are certified, so no pair is
-missed.
+Every pair (x0, x1) has cheap upper bounds: its delta without a shuffler, Chernoff's bound, which
+takes one matrix product for all pairs, and the mean excess on a coarse grid (`coarse_mean_excess`).
+Only pairs whose bounds exceed the largest value so far are evaluated. The bounds are certified, so
+the worst pair is never missed. ``R(y|x)`` is the probability of report y for record x.
 """
 
 from dataclasses import dataclass, replace
@@ -23,29 +23,30 @@ from shuffledp.accounting.blanket.coarse_mean_excess import Grid, Tilted
 from shuffledp.accounting.blanket.mean_excess import log_mean_excess_high
 from shuffledp.numerics.arrays import UNIT, Bools, Floats, Integers
 
-# Laws whose atoms agree to 2^-40 relative are merged; symmetric matrices have many such pairs.
+# Laws whose atoms agree to 2^-40 (relative) are merged. Symmetric matrices have many such pairs.
 KEY_BITS = 40
-# Relative error of values and masses, in units of rounding, from three entries and exp(eps).
+# Relative error of values and masses, in units of rounding, due to three entries and exp(eps).
 ENTRY_UNITS = 16.0
-# Up to the first number all pairs are evaluated without coarse bounds; the second is the largest
-# number of evaluated pairs. If more are left, the largest of their bounds is used.
-MAX_PAIRS_WITHOUT_BOUNDS, MAX_EVALUATED_PAIRS = 20, 128
-# Number of matrix entries that are processed at once.
+# Up to this number of pairs, all are evaluated without coarse bounds.
+MAX_PAIRS_WITHOUT_BOUNDS = 20
+# Largest number of evaluated pairs. If more remain, the largest of their bounds is used.
+MAX_EVALUATED_PAIRS = 128
+# Number of matrix entries processed at once.
 ENTRIES_AT_ONCE = 2**18
-# Number of triples (a pair, and the record of all others) that are kept.
+# Number of additional triples in `with_others_record`.
 KEPT_TRIPLES = 16
 
 
 def difference(first: Floats, second: Floats, shared: Floats, eps: float, sign: float) -> Atoms:
-    """Return the law of ``G = (R(y|x0) - e R(y|x1)) / w(y)`` with mass w(y).
+    """Return the law of ``G = (R(y|x0) - exp(eps) R(y|x1)) / w(y)``, where y has mass w(y).
 
     Parameters
     ----------
     first, second
-        ``R(.|x0)`` and ``R(.|x1)``, each entry accurate to 2 units of rounding.
+        ``R(.|x0)`` and ``R(.|x1)``, shape ``(reports,)``, accurate to 2 units of rounding.
     shared
-        w, as accurate. Where it is 0, the positive part of the difference is
-        `Atoms.exclusive_delta`.
+        w, equally accurate. Reports with ``w(y) = 0`` contribute the positive part of the
+        difference to `Atoms.exclusive_delta`.
     eps
         Central budget.
     sign
@@ -59,7 +60,7 @@ def difference(first: Floats, second: Floats, shared: Floats, eps: float, sign: 
 
 
 def widened(law: Atoms) -> Atoms:
-    """Return the law with errors that cover all laws with the same `keys`."""
+    """Return the law with its errors enlarged to cover all laws that have the same `keys`."""
     extra_units = 2.0 ** (54 - KEY_BITS)
     return replace(
         law,
@@ -69,10 +70,11 @@ def widened(law: Atoms) -> Atoms:
 
 
 def gains(first: Floats, second: Floats, eps: float) -> tuple[Floats, Floats]:
-    """Return ``R(y|x0) - e R(y|x1)`` and its absolute error.
+    """Return ``R(y|x0) - exp(eps) R(y|x1)`` and its absolute error.
 
-    The error covers 2 units of each entry, 2 of e, and the rounding of the difference. Where the
-    first entry is 0, the sign is certain and the error is 0.
+    The error covers 2 units of rounding of each entry and of exp(eps), and the rounding of the
+    difference. Where the first entry is 0, the error is set to 0: the difference is certainly not
+    positive.
 
     Parameters
     ----------
@@ -92,8 +94,11 @@ def _exclusive_delta(gains: Floats, sign: float) -> Floats:
 
 
 def distances(rows: Floats, others: Floats) -> Floats:
-    """Return squared distances of all pairs of rows, weighted by the inverse of others' law."""
-    # Reports that others never send distinguish two rows with certainty.
+    """Return squared distances of all pairs of rows, weighted by the inverse of ``others``.
+
+    They estimate how well two records can be distinguished among reports with the law ``others``.
+    """
+    # Reports that the others never send get a huge weight: they distinguish rows with certainty.
     scaled = rows / np.sqrt(np.maximum(others, UNIT * rows.max(axis=0)))
     squares = (scaled**2).sum(axis=1)
     return np.asarray(squares[:, None] + squares - 2.0 * scaled @ scaled.T)
@@ -106,7 +111,8 @@ class Pairs:
     Attributes
     ----------
     rows
-        Probabilities of each report, shape ``(records, reports)``, each accurate to 2 units.
+        Probabilities of the reports for each record, shape ``(records, reports)``, accurate to 2
+        units of rounding.
     near
         Symmetric table of neighbours, shape ``(records, records)``; None if all are neighbours.
     """
@@ -116,7 +122,7 @@ class Pairs:
 
     @cached_property
     def adjacency(self) -> Bools:
-        """Table of pairs of neighbours; no record is a neighbour of itself."""
+        """Table of neighbours with a false diagonal, shape ``(records, records)``."""
         count = len(self.rows)
         table = np.ones((count, count), bool) if self.near is None else self.near.copy()
         np.fill_diagonal(table, False)
@@ -128,12 +134,12 @@ class Pairs:
         return int(self.adjacency.sum())
 
     def law(self, pair: Integers, eps: float) -> Atoms:
-        """Return the law of G for a pair, and for all pairs that agree with it."""
+        """Return the law of G for a pair, with errors that cover all pairs with the same `keys`."""
         first, second = self.rows[pair]
         return widened(difference(first, second, self.rows.min(axis=0), eps, 1.0))
 
     def distinguishable(self, horizon: float) -> Integers:
-        """Return a few dozen pairs, one of which is probably close to the worst.
+        """Return a few dozen pairs, shape ``(pairs, 2)``, one probably close to the worst.
 
         Parameters
         ----------
@@ -152,16 +158,16 @@ class Pairs:
         return np.unique(np.concatenate([pairs, pairs[:, ::-1]]), axis=0)
 
     def with_others_record(self, distinguishable: Integers) -> Integers:
-        """Return pairs, each with a record of all others that makes the pair distinguishable.
+        """Return triples ``(x0, x1, x2)`` for which delta is probably large.
 
         Parameters
         ----------
         distinguishable
-            Pairs that may be the worst, as `distinguishable` returns them.
+            Result of the method `distinguishable`.
 
         Returns
         -------
-        A few dozen rows ``(x0, x1, x2)``.
+        A few dozen rows: a pair, and the record that all other users hold.
         """
         count = len(self.rows)
         best, best_record = (
@@ -183,16 +189,16 @@ class Pairs:
         return np.unique(np.concatenate([triples, triples[:, [1, 0, 2]]]), axis=0)
 
     def log_blanket_estimate(self, eps: float, n: int, distinguishable: Integers) -> float:
-        """Return a cheap estimate of `log_high`.
+        """Return a cheap estimate of `log_high`, without a guarantee.
 
         Parameters
         ----------
         eps
-            At least 0.
+            Central budget, at least 0.
         n
             Number of users, at least 1.
         distinguishable
-            Pairs that may be the worst, as `distinguishable` returns them.
+            Result of the method `distinguishable`.
         """
         at = self._leading(eps, n, distinguishable)
         return log_saddle_point(self.law(distinguishable[at], eps), n)
@@ -203,7 +209,7 @@ class Pairs:
         )
 
     def local(self, eps: float) -> tuple[Floats, Floats]:
-        """Return delta of each pair without a shuffler, and the part `Atoms.exclusive_delta` of it.
+        """Return the delta of each pair without a shuffler, and its `Atoms.exclusive_delta`.
 
         Both are rounded up and have shape ``(records, records)``.
         """
@@ -216,16 +222,16 @@ class Pairs:
         return total, exclusive_delta
 
     def log_high(self, eps: float, n: int, distinguishable: Integers) -> float:
-        """Return the log of the largest mean excess of n copies of G over all pairs, rounded up.
+        """Return an upper bound on the log mean excess of n copies of G for every pair.
 
-        It shows a progress bar on a terminal after a second.
+        This is the blanket bound on log delta. A progress bar appears on a terminal after a second.
 
         Parameters
         ----------
         eps
             Central budget.
         n
-            Number of copies.
+            Number of users.
         distinguishable
             Pairs to evaluate first.
         """
@@ -236,7 +242,7 @@ class Pairs:
             few = np.delete(distinguishable, at, axis=0)
             bounds = np.array([log_chernoff(self.law(pair, eps), n) for pair in few])
             return self._evaluated(few, bounds, worst, eps, n)
-        tilted = Tilted.of(first, n)
+        tilted = Tilted.from_law(first, n)
         bounds = self._bounds(tilted, eps)
         bounds[tuple(distinguishable[at])] = -np.inf
         pairs, bounds = self._merged(np.argwhere(bounds > worst), bounds[bounds > worst], eps)
@@ -246,7 +252,7 @@ class Pairs:
         return self._evaluated(pairs, bounds, worst, eps, n)
 
     def _bounds(self, tilted: Tilted | None, eps: float) -> Floats:
-        """Return bounds for all pairs, shape ``(records, records)``."""
+        """Return cheap upper bounds on the log mean excess, shape ``(records, records)``."""
         local, exclusive_delta = self.local(eps)
         if tilted:
             chernoff = tilted.log_chernoff(self.rows, self.rows.min(axis=0), eps)
@@ -259,7 +265,7 @@ class Pairs:
     def _evaluated(
         self, pairs: Integers, bounds: Floats, worst: float, eps: float, n: int
     ) -> float:
-        """Return the maximum of ``worst`` and the values of the pairs, likely ones first."""
+        """Return the maximum of ``worst`` and upper bounds for the pairs, largest bounds first."""
         order = np.argsort(-bounds, kind="stable")
         chosen = order[:MAX_EVALUATED_PAIRS]
         for at in tqdm(chosen, desc="worst pairs", leave=False, disable=None, delay=1.0):
@@ -268,34 +274,34 @@ class Pairs:
         return max(worst, float(bounds[order[MAX_EVALUATED_PAIRS:]].max(initial=-np.inf)))
 
     def _merged(self, pairs: Integers, bounds: Floats, eps: float) -> tuple[Integers, Floats]:
-        """Return one pair for each set of pairs whose laws agree."""
-        codes = [keys(*self._values(part, eps)) for part in self._parts(pairs)]
+        """Return one pair, and its bound, for each set of pairs with the same law."""
+        codes = [keys(*self._values(block, eps)) for block in self._blocks(pairs)]
         if not codes:
             return pairs, bounds
         _, first = np.unique(np.concatenate(codes), axis=0, return_index=True)
         return pairs[first], bounds[first]
 
     def _grid_bounds(self, pairs: Integers, grid: Grid, eps: float) -> Floats:
-        """Return upper bounds for pairs by a grid."""
+        """Return upper bounds on the log mean excess of pairs, computed on a grid."""
         bounds = []
         with tqdm(
             total=len(pairs), desc="pairs of records", leave=False, disable=None, delay=1.0
         ) as bar:
-            for part in self._parts(pairs):
-                values, masses, exclusive_delta = self._values(part, eps)
+            for block in self._blocks(pairs):
+                values, masses, exclusive_delta = self._values(block, eps)
                 logs = grid.log_mean_excess(values, masses, ENTRY_UNITS + 2.0 ** (54 - KEY_BITS))
                 bounds.append(
                     [add_exclusive_delta(*each) for each in zip(logs, exclusive_delta, strict=True)]
                 )
-                bar.update(len(part))
+                bar.update(len(block))
         return np.concatenate([[], *bounds])
 
-    def _parts(self, pairs: Integers) -> list[Integers]:
+    def _blocks(self, pairs: Integers) -> list[Integers]:
         size = max(ENTRIES_AT_ONCE // self.rows.shape[1], 1)
         return [pairs[at : at + size] for at in range(0, len(pairs), size)]
 
     def _values(self, pairs: Integers, eps: float) -> tuple[Floats, Floats, Floats]:
-        """Return values of G ``(pairs, atoms)``, rounded up, masses and `exclusive_delta`."""
+        """Return values of G, rounded up, shape ``(pairs, atoms)``; masses; `exclusive_delta`."""
         shared = self.rows.min(axis=0)
         used = shared > 0.0
         gain, error = gains(self.rows[pairs[:, 0]], self.rows[pairs[:, 1]], eps)
@@ -327,14 +333,14 @@ def keys(values: Floats, masses: Floats, exclusive_delta: Floats) -> Integers:
 
 
 def _code(numbers: Floats) -> NDArray[np.uint64]:
-    """Return the leading bits and the exponent of each number as one integer."""
+    """Return `KEY_BITS` leading bits and the exponent of each number as one integer."""
     mantissa, exponent = np.frexp(numbers)
     leading = np.round(mantissa * 2.0**KEY_BITS).astype(np.int64)
     return (leading + (exponent.astype(np.int64) << (KEY_BITS + 2))).view(np.uint64)
 
 
 def _mixed(numbers: NDArray[np.uint64], factor: int) -> NDArray[np.uint64]:
-    """Return a hash of each number."""
+    """Return a multiplicative hash of each number."""
     for shift in (32, 29):
         numbers = (numbers ^ (numbers >> np.uint64(shift))) * np.uint64(factor)
     return numbers ^ (numbers >> np.uint64(32))
