@@ -1,13 +1,14 @@
-"""Pairs of laws that an adversary must distinguish, one for each view.
+"""Pairs of laws P and Q that an adversary must distinguish, one pair for each adversary and bound.
 
-The analyst sees n reports, counted in (up to) four cells: the two that the target may hold, x0 and
-x1, and two more. Let B be their multinomial law with probabilities p_j. With the target's report,
+The adversary sees n reports, counted in (up to) four cells: the target's two possible records x0
+and x1, and two more. The target holds x0 under P and x1 under Q, and reports j with probability
+R(j|x). If B is the multinomial law of n reports with probabilities p_j, the likelihood ratios are
+linear in the counts h (docs/accounting.md):
 
-    dP/dB = (1/n) sum_j (R(j|x0) / p_j) h_j,    dQ/dB = (1/n) sum_j (R(j|x1) / p_j) h_j
+    dP/dB = (1/n) sum_j (R(j|x0) / p_j) h_j,    dQ/dB = (1/n) sum_j (R(j|x1) / p_j) h_j.
 
-(docs/accounting.md): the likelihood ratios are linear in the counts h. A `Pair` holds the
-*logarithms* of the coefficients. Differences of the likelihoods themselves would lose seven digits
-as eps approaches eps0.
+A `Pair` holds the *logarithms* of the coefficients. Differences of the coefficients themselves
+would lose seven digits as eps approaches eps0.
 """
 
 from dataclasses import dataclass, replace
@@ -46,13 +47,13 @@ class Pair:
     Attributes
     ----------
     trials
-        n, at least 1; or a law of n, in which case P and Q are mixtures and the fourth cell is
+        n, at least 1. It may also be random; then P and Q are mixtures and the fourth cell is
         empty.
     probabilities
         Probabilities of the four cells under B; the first two are positive.
     log_first, log_second
-        Log-ratios ``log(R(j|x0) / p_j)`` and ``log(R(j|x1) / p_j)``, -inf for a ratio of 0. Only
-        the first cell favours P: in the others ``log_first <= log_second``.
+        ``log(R(j|x0) / p_j)`` and ``log(R(j|x1) / p_j)``, up to the scale; -inf for a ratio of 0.
+        Only the first cell favours P: in the others ``log_first <= log_second``.
     scale
         Common factor of all ratios, stored separately so that differences of logs are exact.
     """
@@ -65,7 +66,7 @@ class Pair:
 
     @property
     def largest_loss(self) -> float:
-        """An eps from which on the hockey-stick divergence is 0."""
+        """Largest ``log(P / Q)``: the hockey-stick divergence is 0 for all eps from here on."""
         return self.log_first[0] - self.log_second[0]
 
     def _weights(self, eps: float) -> Four:
@@ -83,7 +84,7 @@ class Pair:
         )
 
     def _units(self, eps: float) -> float:
-        """Return the relative error of the weights, mostly from their logs, in rounding units."""
+        """Return the relative error of the weights, mainly due to their logs, in rounding units."""
         logs = np.abs([v for v in (*self.log_first, *self.log_second) if np.isfinite(v)])
         return float(16.0 + 2.0 * (eps + logs.max()))
 
@@ -96,10 +97,10 @@ class Pair:
 
 
 def hockey_stick(pair: Pair, eps: float, side: Side | None = None) -> LogInterval:
-    """Enclose the log of the hockey-stick divergence ``sum (P - exp(eps) Q)_+``.
+    """Return an interval around the log of the hockey-stick divergence ``sum (P - exp(eps) Q)_+``.
 
-    The relative width is that of `log_mean_excess` and `log_mixture_excess`. From the largest loss
-    on, both ends are -inf.
+    Its width is that of `log_mean_excess` or `log_mixture_excess`. Both ends are -inf if eps is at
+    least the largest loss.
 
     Parameters
     ----------
@@ -108,7 +109,7 @@ def hockey_stick(pair: Pair, eps: float, side: Side | None = None) -> LogInterva
     eps
         At least 0.
     side
-        The required end; the other end may then be infinite. By default both are required.
+        The required end; the other one may then be infinite. By default both are required.
     """
     if eps >= pair.largest_loss:
         return ZERO
@@ -119,20 +120,21 @@ def hockey_stick(pair: Pair, eps: float, side: Side | None = None) -> LogInterva
 
 @dataclass(frozen=True)
 class SymmetricForm:
-    """A pair whose laws mirror each other, expressed by ``s = n1 + n2`` and ``u = n1 - n2``.
+    """A pair whose laws are exchanged by exchanging the first two cells.
 
-    ``P = B (D + g u) / (2 n)`` and ``Q = B (D - g u) / (2 n)`` with ``D = a s + b n3 + c``.
+    With ``s = n1 + n2``, ``u = n1 - n2`` and ``D = a s + b n3 + c``, the laws are
+    ``P = B (D + g u) / (2 n)`` and ``Q = B (D - g u) / (2 n)``.
 
     Attributes
     ----------
     n
         Number of trials.
     q, p3, p4
-        Probabilities of each of the two compared cells, of the third and of the fourth. None is
-        computed as 1 minus the others, which could have no correct digit.
+        Probability of each of the first two cells, of the third and of the fourth. None is computed
+        as 1 minus the others, which might have no correct digit.
     gain, weight_s, weight_3, constant
         ``g, a, b, c`` of the formula; ``a >= g > 0``, ``b, c >= 0``.
-    weight_less
+    weight_difference
         ``a - g``, which may be below the last digit of a.
     units
         Relative error of each weight, in units of rounding.
@@ -146,7 +148,7 @@ class SymmetricForm:
     weight_s: float
     weight_3: float
     constant: float
-    weight_less: float
+    weight_difference: float
     units: float
 
     @property
@@ -161,12 +163,12 @@ class SymmetricForm:
 
 
 def symmetric_form(pair: Pair) -> SymmetricForm:
-    """Return the pair expressed by the sum and the difference of its first two counts.
+    """Return the pair in terms of the sum and the difference of its first two counts.
 
     Raises
     ------
     ValueError
-        If exchanging the first two cells does not exchange the two laws.
+        If exchanging the first two cells does not exchange the two laws, or n is random.
     """
     first, second, p = pair.log_first, pair.log_second, pair.probabilities
     mirrored = (first[1], first[0], *first[2:]) == second and p[0] == p[1]
@@ -183,20 +185,21 @@ def symmetric_form(pair: Pair) -> SymmetricForm:
         weight_s=scale * float(ratios[0] + ratios[1] - 2.0 * ratios[3]),
         weight_3=scale * 2.0 * _difference(first[2], first[3]),
         constant=scale * 2.0 * n * float(ratios[3]),
-        weight_less=scale * 2.0 * _difference(first[1], first[3]),
+        weight_difference=scale * 2.0 * _difference(first[1], first[3]),
         units=pair._units(0.0),
     )
 
 
-# --- Views --------------------------------------------------------------------------------------
+# --- Adversaries and bounds -----------------------------------------------------------------------
 
 
 def weak_adversary(setting: Setting) -> Pair:
-    """Return the pair of an adversary who knows which other users randomised, and their reports.
+    """Return the pair of an adversary who knows which other users reported a uniform cell.
 
-    The counts are n1, n2 and the other blanket reports; the fourth cell holds the truthful reports,
-    which carry no information. The pair dominates that of every data set (docs/accounting.md). It
-    corrects paper C, Theorem 10 and eq. (5.1), which compare one-dimensional marginals.
+    The first three cells count these reports and the target's in x0, in x1 and elsewhere; the
+    fourth counts the other users' truthful reports, which carry no information. The pair dominates
+    that of every data set (docs/accounting.md). It corrects paper C, Theorem 10 and eq. (5.1),
+    which compare one-dimensional marginals.
     """
     eps0, k = setting.eps0, setting.k
     _, q = probabilities(eps0, k)
@@ -209,12 +212,14 @@ def weak_adversary(setting: Setting) -> Pair:
 
 
 def third_cell(setting: Setting) -> Pair:
-    """Return the pair of histograms if all other users hold a third cell, the pair's fourth.
+    """Return the pair of histograms where all other users hold a cell other than x0 and x1.
+
+    Their cell is the fourth of the pair.
 
     Raises
     ------
     InputError
-        If ``k < 3``: there is no third cell.
+        If ``k < 3``, because there is no such cell.
     """
     eps0, k = setting.eps0, setting.k
     if k < 3:
@@ -252,10 +257,10 @@ def other_cell(setting: Setting) -> Pair:
     )
 
 
-def _one_among(trials: int, q: float, rest: float) -> Pair:
-    """Return the pair ``(N1 + 1, N2)`` and ``(N1, N2 + 1)``.
+def _one_report_among(trials: int, q: float, rest: float) -> Pair:
+    """Return the pair of laws of ``(N1 + 1, N2)`` and ``(N1, N2 + 1)``.
 
-    (N1, N2, .) is multinomial with trials - 1 trials and probabilities q, q and rest.
+    N1 and N2 are two counts of a trinomial law of trials - 1 trials with probabilities q, q, rest.
     """
     return Pair(
         trials=trials,
@@ -267,44 +272,45 @@ def _one_among(trials: int, q: float, rest: float) -> Pair:
 
 
 def strong_adversary(setting: Setting) -> Pair:
-    """Return the pair of an adversary who knows that the target reported the truth as well.
+    """Return the pair of an adversary who also knows that the target's report is truthful.
 
-    It is ``(N1 + 1, N2)`` and ``(N1, N2 + 1)``, where (N1, N2, .) is trinomial with n - 1 trials
-    and probabilities q and q. Paper C's strong adversary (Definition 8) sees this only with
-    probability ``1 - gamma``.
+    It consists of the laws of ``(N1 + 1, N2)`` and ``(N1, N2 + 1)``, where N1 and N2 are two counts
+    of a trinomial law of n - 1 trials, each with probability q. Paper C's strong adversary
+    (Definition 8) sees this only with probability ``1 - gamma``.
     """
     _, q = probabilities(setting.eps0, setting.k)
-    return _one_among(setting.n, q, float((np.expm1(setting.eps0) + setting.k - 2) * q))
+    return _one_report_among(setting.n, q, float((np.expm1(setting.eps0) + setting.k - 2) * q))
 
 
 def dummies(chances: int, k: int, rate: float, co_rate: float) -> Pair:
-    """Return the pair of true reports of all users among dummies; it is exact for every data set.
+    """Return the pair where all users report their true cell and add dummies.
 
-    Each chance makes a dummy, uniform over the cells, with probability ``rate``. The law of the
-    dummies (B0, B1) in the two cells is the same for every data set, and the target adds 1 to one
-    of them. Given B0 + B1, the other cells have the same law in both cases.
+    Its divergence is the exact delta of every data set. The target adds 1 to the number of dummies
+    in x0 or in x1; given the sum of these two numbers, the other cells have the same law under P
+    and Q.
 
     Parameters
     ----------
     chances
-        Number of independent chances of all users together, at least 0.
+        Largest number of dummies of all users together, at least 0. Each is sent independently, to
+        a uniform cell.
     k
         Number of cells, at least 2.
     rate, co_rate
-        Probability in ``(0, 1]`` that a chance is taken, and its complement, both accurate to a few
-        units of rounding.
+        Probability in ``(0, 1]`` that each of them is sent, and its complement, both accurate to a
+        few units of rounding.
     """
-    return _one_among(chances + 1, rate / k, co_rate + rate * ((k - 2.0) / k))
+    return _one_report_among(chances + 1, rate / k, co_rate + rate * ((k - 2.0) / k))
 
 
 def clones(setting: Setting) -> Pair:
     """Return the pair of the clones bound, which holds for any eps0-LDP randomiser.
 
-    Each other user is a decoy with probability 1/E, ``E = exp(eps0)``:
-    ``C ~ Bin(n-1, 1/E)``, ``A ~ Bin(C, 1/2)``, ``D ~ Bern(E/(E+1))``, ``P = (A+D, C-A+1-D)``
-    against ``Q = (A+1-D, C-A+D)``; paper C's eq. (6.1) drops one coordinate of the target. With
-    B the multinomial of n trials, cells 1/(2E), 1/(2E) and the rest,
-    ``P(n1, n2) = B(n1, n2) 2E (E n1 + n2) / (n (E+1))``. The number of cells plays no part.
+    Let ``E = exp(eps0)``. Each other user is a clone with probability 1/E:
+    ``C ~ Bin(n-1, 1/E)``, ``A ~ Bin(C, 1/2)``, ``D ~ Bern(E/(E+1))``, ``P = (A+D, C-A+1-D)`` and
+    ``Q = (A+1-D, C-A+D)``. Paper C's eq. (6.1) omits one coordinate of the target. If B is the
+    multinomial law of n trials with probabilities 1/(2E), 1/(2E) and the rest, then
+    ``P(n1, n2) = B(n1, n2) 2E (E n1 + n2) / (n (E+1))``. The setting's k is not used.
     """
     eps0 = setting.eps0
     half = float(0.5 * np.exp(-eps0))
@@ -318,20 +324,20 @@ def clones(setting: Setting) -> Pair:
 
 
 def variation_ratio(setting: Setting) -> Pair:
-    """Return the pair of the variation-ratio value with k-RR's parameters.
+    """Return the pair of the variation-ratio bound with k-RR's parameters.
 
-    ``C ~ Bin(n-1, 2q)``, ``A ~ Bin(C, 1/2)``; the target adds (1, 0), (0, 1) or (0, 0) with
-    probabilities p, q and 1-p-q under P, and q, p and 1-p-q under Q. These are two cells of the
-    histogram of a data set whose other users hold a third cell.
+    The other users' counts are ``(A, C-A)``, ``C ~ Bin(n-1, 2q)``, ``A ~ Bin(C, 1/2)``. The target
+    adds (1, 0), (0, 1) or (0, 0) with probabilities p, q and 1-p-q under P, and q, p and 1-p-q
+    under Q. These are the counts of x0 and x1 where all other users hold another cell.
 
     Raises
     ------
     InputError
-        If ``k < 3``.
+        If ``k < 3``, because there is no other cell.
     """
     pair = third_cell(setting)
     first, second, _, _ = pair.probabilities
-    # The target adds to neither cell with probability 1-p-q, the others with 1-2q.
+    # The target adds to neither cell with probability 1-p-q, each other user with 1-2q.
     neither = float(np.log((setting.k - 2.0) / (np.expm1(setting.eps0) + setting.k - 2.0)))
     return replace(
         pair,
@@ -342,37 +348,37 @@ def variation_ratio(setting: Setting) -> Pair:
 
 
 def among_dummies(setting: Setting, chances: int, rate: float) -> Pair:
-    """Return the weak adversary's pair if users also send dummies, uniform over the cells.
+    """Return the weak adversary's pair if users also send dummies to uniform cells.
 
-    The uniform reports are those of the other users who randomised, and the dummies.
+    The dummies count among the uniform reports.
 
     Parameters
     ----------
     setting
         One round.
     chances
-        Number of possible dummies of all users together, at least 0.
+        Largest number of dummies of all users together, at least 0. Each is sent independently.
     rate
-        Probability in ``(0, 1]`` of each possible dummy.
+        Probability in ``(0, 1]`` that each of them is sent.
     """
     with np.errstate(divide="ignore"):
-        dummy = np.log(rate) - np.log1p(-rate)
-    uniform = np.log(setting.k) - setting.eps0 - np.log(-np.expm1(-setting.eps0))
+        dummy_log_odds = np.log(rate) - np.log1p(-rate)
+    uniform_log_odds = np.log(setting.k) - setting.eps0 - np.log(-np.expm1(-setting.eps0))
     counts = np.array([setting.n - 1, chances], np.int64)
-    return personalised(setting, RandomTrials(np.array([uniform, dummy]), counts))
+    return personalised(setting, RandomTrials(np.array([uniform_log_odds, dummy_log_odds]), counts))
 
 
 def personalised(setting: Setting, others: RandomTrials) -> Pair:
     """Return the weak adversary's pair if the other users have personal budgets.
 
-    The trials are the uniform reports, whose number is random, and the target's report.
+    The reports are the other users' uniform ones, whose number is random, and the target's.
 
     Parameters
     ----------
     setting
-        ``k`` cells; ``eps0`` is the target's budget.
+        Number of cells k, and the target's budget eps0.
     others
-        Log odds with which the other users report a uniform cell.
+        Law of the number of reports, with the log odds of a uniform report by each other user.
     """
     eps0, k = setting.eps0, setting.k
     _, q = probabilities(eps0, k)

@@ -46,9 +46,9 @@ def default_step(pair: Pair) -> float:
         If the two laws of the pair do not mirror each other.
     """
     form = symmetric_form(pair)
-    smallest = max(form.weight_less, 1e-3)
+    smallest = max(form.weight_difference, 1e-3)
     # The log of (weight_s + gain) / least; for a tiny budget the ratio is nearly 1.
-    largest = np.log1p((form.weight_less - smallest + 2.0 * form.gain) / smallest)
+    largest = np.log1p((form.weight_difference - smallest + 2.0 * form.gain) / smallest)
     target_step = min(form.deviation, largest / 8.0) / STEPS_PER_DEVIATION
     spacing = form.gain / form.n
     return float(spacing / np.ceil(spacing / target_step) if spacing > target_step else target_step)
