@@ -1,1 +1,1 @@
-"""Laws of counts: binomial, Poisson-binomial, and mean excesses over multinomial sums."""
+"""Probabilities and mean positive parts of binomial, Poisson-binomial and multinomial counts."""

@@ -1,8 +1,9 @@
 """Binomial probabilities and tails in log space, for n up to 1e10, with their errors.
 
 SciPy's ``binom.logpmf`` subtracts values of ``gammaln`` and loses ten digits at n = 1e9, its
-survival function underflows, and neither states its error. The errors here are running bounds over
-the operations (docs/accounting.md).
+survival function underflows, and neither states its error. The errors here are bounds derived from
+the sequence of operations (docs/accounting.md); a unit of rounding is 2^-53. Functions take p and
+q = 1 - p separately, because the difference may have lost digits.
 """
 
 from dataclasses import dataclass
@@ -14,13 +15,13 @@ from scipy import special
 from shuffledp.accounting.laws.mills import mills_ratio
 from shuffledp.numerics.arrays import UNIT, Floats
 
-# Stirling's series for log n! - (n + 1/2) log n + n - log(2 pi) / 2 is accurate to 1e-17 for n >=
-# 16, and its first three terms for n >= 100. For n < 16 there is a table.
+# Stirling's series for log n! - (n + 1/2) log n + n - log(2 pi) / 2 is accurate to 1e-17 for
+# n >= 16, and its first three terms for n >= 100. For n < 16 a table is used.
 STIRLING_COEFFICIENTS = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)
 TABLE_SIZE, THREE_TERMS_FROM = 16, 100
 _STIRLING_ERROR = np.array(
     [
-        0.0,  # not used, because n = 0 has its own branch
+        0.0,  # n = 0 is handled separately
         0.081061466795327258219670264,
         0.041340695955409294093822081,
         0.0276779256849983391487892927,
@@ -46,7 +47,7 @@ INPUT_UNITS = 4.0
 
 @dataclass(frozen=True)
 class LogIntervals:
-    """Natural logarithms of numbers that enclose the true ones, element by element."""
+    """Natural logarithms of lower and upper bounds on numbers, element by element."""
 
     low: Floats
     high: Floats
@@ -70,7 +71,7 @@ def _stirling_error(n: Floats) -> Floats:
 
 # Largest argument of Loader's series, and log10 of its truncation error.
 SERIES_MAX, SERIES_LOG10_ERROR = 0.1, -17.0
-# Smaller floats lose digits.
+# Smaller probabilities may have lost digits, because they are close to the smallest normal float.
 SMALLEST_PROBABILITY = 1e-300
 
 
@@ -80,8 +81,8 @@ def deviance(x: Floats, mean: Floats) -> Floats:
     v = difference / (x + mean)
     size = np.abs(v)
     is_near = size < SERIES_MAX
-    # Loader's series converges like v**2. Its relative truncation error is below v**(2 terms + 1),
-    # which requires eight terms for 0.1.
+    # The terms of Loader's series fall by v**2. Its relative truncation error is below
+    # v**(2 terms + 1), which requires eight terms for v = 0.1.
     largest = float(size.max(initial=1e-9, where=is_near))
     terms = int(np.ceil(0.5 * (SERIES_LOG10_ERROR / np.log10(largest) - 1.0)))
     square = v * v
@@ -103,7 +104,7 @@ def complement(p: ArrayLike, q: ArrayLike | None) -> Floats:
 
 
 def _saddle_point(x: Floats, y: Floats, n: Floats, p: Floats, q: Floats) -> tuple[Floats, Floats]:
-    """Return Loader's form for ``x, y = n - x, p, q > 0``, and the sum of its deviances."""
+    """Return `log_pmf` for ``x, y = n - x, p, q > 0``, and the sum of its two deviances."""
     deviances = deviance(x, n * p) + deviance(y, n * q)
     shape = _stirling_error(n) - _stirling_error(x) - _stirling_error(y)
     return np.asarray(shape - deviances - 0.5 * np.log(2.0 * np.pi * x * (y / n))), deviances
@@ -149,12 +150,12 @@ def log_pmf(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike | None = None
 def log_pmf_error(
     x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike, inputs: float = INPUT_UNITS
 ) -> Floats:
-    """Return a bound of the absolute error of `log_pmf` at ``0 <= x <= n``.
+    """Return a bound on the absolute error of `log_pmf` at ``0 <= x <= n``.
 
-    The deviances are accurate to 45 units of rounding, because the two terms of the plain form are
-    up to 20 times their difference. The means are accurate to a few units, which changes the result
-    in proportion to their distance from ``x`` and ``n - x``. The other terms are of order one,
-    except for a logarithm.
+    The deviances are accurate to 45 units of rounding, because the two terms of their definition
+    are up to 20 times as large. The means are accurate to a few units, which changes the result in
+    proportion to their distance from ``x`` and ``n - x``. The other terms are of order one, except
+    for a logarithm.
 
     Parameters
     ----------
@@ -181,7 +182,7 @@ def _saddle_point_error(
 def log_pmf_with_error(
     x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike, inputs: float = INPUT_UNITS
 ) -> tuple[Floats, Floats]:
-    """Return `log_pmf` and `log_pmf_error` at ``0 <= x <= n`` in little more time than `log_pmf`.
+    """Return `log_pmf` and `log_pmf_error` at ``0 <= x <= n``, sharing their computation.
 
     Parameters
     ----------
@@ -199,14 +200,13 @@ def log_pmf_with_error(
 def log_pmf_run(first: int, count: int, n: int, p: float, q: float) -> Floats:
     """Return `log_pmf` at ``first, ..., first + count - 1``, ten times faster for long runs.
 
-    Within blocks the logarithms of ratios of neighbours are summed; each block starts with
-    `log_pmf`, so that rounding errors do not accumulate. `log_pmf_run_error` is the additional
-    error.
+    Each block starts with `log_pmf`, so that rounding errors do not accumulate; within it the
+    logarithms of ratios of neighbours are summed. `log_pmf_run_error` bounds the additional error.
 
     Parameters
     ----------
     first, count
-        First number, and how many; all numbers are in ``0..n``.
+        First count and number of counts, all in ``0..n``.
     n, p, q
         See `log_pmf`, scalars.
     """
@@ -225,23 +225,23 @@ def log_pmf_run(first: int, count: int, n: int, p: float, q: float) -> Floats:
 
 
 def log_pmf_run_error(log_mass: Floats, inputs: float = INPUT_UNITS) -> float:
-    """Return the error that `log_pmf_run` adds to that of `log_pmf`, from its result.
+    """Return a bound on the error that `log_pmf_run` adds to that of `log_pmf`.
 
-    A block sums logarithms of ratios of size at most ``step``, each accurate to six units plus the
-    errors of p and q, and rounds the partial sums.
+    A block sums logarithms of at most ``step`` in size, each accurate to six units plus the errors
+    of p and q, and rounds the partial sums. ``log_mass`` is the result of `log_pmf_run`.
     """
     step = float(np.abs(np.diff(log_mass[log_mass > -np.inf])).max(initial=0.0))
     return UNIT * RUN_BLOCK * (6.0 + 2.0 * inputs + (2.0 + 0.5 * RUN_BLOCK) * step)
 
 
 def _tail_from_mean(x: Floats, n: Floats, p: Floats, q: Floats, inputs: float) -> LogIntervals:
-    """Enclose ``log Pr[X >= x]`` for ``1 <= x <= n`` above the mean."""
+    """Return intervals around ``log Pr[X >= x]`` for ``1 <= x <= n`` above the mean."""
     mills, error = inexact_mills_ratio(x, n, p, q, inputs)
     log_mass, mass_error = log_pmf_with_error(x, n, p, q, inputs)
     error = error + mass_error + 8.0 * UNIT
     value = log_mass + np.log(mills)
     error = 1.01 * error + 4.0 * UNIT * np.abs(value)
-    # Near the smallest float p has lost digits, and a ratio to it may overflow.
+    # Near the smallest float p has lost digits, and division by it may overflow.
     inexact = p < SMALLEST_PROBABILITY
     error = np.where(inexact, 0.0, error)
     low = np.where(inexact, -np.inf, value - error)
@@ -264,7 +264,7 @@ def mean_minus(x: Floats, n: Floats, p: Floats, q: Floats) -> Floats:
 def inexact_mills_ratio(
     x: Floats, n: Floats, p: Floats, q: Floats, inputs: float
 ) -> tuple[Floats, Floats]:
-    """Return `mills_ratio` and its relative error if p and q have errors of ``inputs`` units.
+    """Return `mills_ratio` and a bound on its relative error, including that due to p and q.
 
     Parameters
     ----------
@@ -284,7 +284,9 @@ def log_sf_ends(
     q: ArrayLike | None = None,
     inputs: float = INPUT_UNITS,
 ) -> LogIntervals:
-    """Enclose ``log Pr[Bin(n, p) >= x]`` (*at least* ``x``), broadcasting; never underflows.
+    """Return intervals around ``log Pr[Bin(n, p) >= x]`` (*at least* ``x``).
+
+    They never underflow. The arguments are broadcast.
 
     Parameters
     ----------
@@ -308,7 +310,7 @@ def log_sf_ends(
         low[above], high[above] = tail.low, tail.high
     if below.any():
         xb, nb = x[below], n[below]
-        # The other tail is at most about two thirds.
+        # The other tail is at most about 2/3, so 1 minus it loses no digits.
         other = _tail_from_mean(nb - xb + 1.0, nb, q[below], p[below], inputs)
         low[below] = np.log1p(-np.exp(other.high)) - 8.0 * UNIT
         high[below] = np.minimum(np.log1p(-np.exp(other.low)) + 8.0 * UNIT, 0.0)
@@ -322,7 +324,7 @@ def log_cdf_ends(
     q: ArrayLike | None = None,
     inputs: float = INPUT_UNITS,
 ) -> LogIntervals:
-    """Enclose ``log Pr[Bin(n, p) <= x]``; see `log_sf_ends`.
+    """Return intervals around ``log Pr[Bin(n, p) <= x]``; see `log_sf_ends`.
 
     Parameters
     ----------
@@ -334,7 +336,7 @@ def log_cdf_ends(
 
 
 def log_sf(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike | None = None) -> Floats:
-    """Return the upper end of ``log Pr[Bin(n, p) >= x]`` (*at least* ``x``).
+    """Return a certified upper bound on ``log Pr[Bin(n, p) >= x]`` (*at least* ``x``).
 
     Parameters
     ----------
@@ -345,7 +347,7 @@ def log_sf(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike | None = None)
 
 
 def log_cdf(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike | None = None) -> Floats:
-    """Return the upper end of ``log Pr[Bin(n, p) <= x]``.
+    """Return a certified upper bound on ``log Pr[Bin(n, p) <= x]``.
 
     Parameters
     ----------
@@ -356,9 +358,9 @@ def log_cdf(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike | None = None
 
 
 def _log_fall(x: Floats, n: Floats, p: Floats, q: Floats) -> Floats:
-    """Return ``log(1 - R)``, R the ratio of the probabilities of x + 1 and x; -inf if R >= 1.
+    """Return ``log(1 - R)``, where R is ``Pr[x + 1] / Pr[x]``; -inf if R >= 1.
 
-    Beyond x the probabilities fall faster than a geometric series with that ratio.
+    Beyond x the probabilities fall faster than a geometric series with ratio R.
     """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         ratio = np.where(x >= n, 0.0, (n - x) * p / ((x + 1.0) * q))
@@ -366,11 +368,11 @@ def _log_fall(x: Floats, n: Floats, p: Floats, q: Floats) -> Floats:
 
 
 def log_sf_bound(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike) -> Floats:
-    """Return an upper bound on ``log Pr[Bin(n, p) >= x]``, up to rounding, by a geometric series.
+    """Return an upper bound, up to rounding, on ``log Pr[Bin(n, p) >= x]`` by a geometric series.
 
-    It serves to bound probabilities that are left out, and takes a tenth of the time of `log_sf`.
-    At t standard deviations above the mean it is too large by about ``1 / t**2``; below the mean it
-    is 0.
+    It is meant for probabilities that are left out, and ten times faster than `log_sf`. At t
+    standard deviations above the mean it is too large by about ``1 / t**2``; below the mean it is
+    0.
 
     Parameters
     ----------

@@ -1,13 +1,14 @@
-"""Divergences of counts that are sums of independent binomials, by Cauchy's integral.
+"""Divergence of a count that is a sum of independent binomials, by Cauchy's integral.
 
-    sum_s (f(s - 1) - kappa f(s))_+,   f the law of Bin(n1, p1) + Bin(n2, p2) + ...,   kappa > 1,
+Let f be the law of S = Bin(n1, p1) + Bin(n2, p2) + ..., and kappa > 1. Up to a factor,
 
-is the divergence of one bin's count up to a factor. Since f is log-concave, the sum runs over all s
-from some threshold t on. If S is the sum of the binomials and F(z) = E z^S, the divergence is the
-coefficient of z^(t-1) in ``F(z) (z - kappa) / (z - 1)``, |z| > 1; any other t gives a smaller
-number. Cauchy's integral for this coefficient, on a circle through the saddle point, takes about
-eighty points for any n. Sums of similar width share a circle, because the logarithm of F
-is linear in the numbers of trials.
+    sum_s (f(s - 1) - kappa f(s))_+
+
+is the hockey-stick divergence of one bin's count. Since f is log-concave, the sum runs over all s
+from some threshold t on. With F(z) = E z^S it is the coefficient of z^(t-1) in
+``F(z) (z - kappa) / (z - 1)``, |z| > 1; any other t gives a smaller number. Cauchy's integral for
+this coefficient, on a circle near the saddle point, takes about eighty points for any n. Several
+sums with similar standard deviations share a circle, because log F is linear in n1, n2, ...
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,32 +26,31 @@ from shuffledp.accounting.laws.binomial import (
 )
 from shuffledp.numerics.arrays import UNIT, Floats, Integers
 
-# The integrand is evaluated for this many widths of its peak, beyond which it is below exp(-52).
-# The whole circle is evaluated if the standard deviation is below WHOLE_CIRCLE_DEVIATIONS.
+# The integrand is evaluated within PEAK_WIDTHS widths of its peak, beyond which it is below
+# exp(-52), or on the whole circle if the standard deviation is at most WHOLE_CIRCLE_DEVIATIONS.
 PEAK_WIDTHS = 10.7
 WHOLE_CIRCLE_DEVIATIONS = 12.0
-# The sum over s is cut after J terms, where r^-J = exp(-TAIL_DECAY) on a circle of radius r.
+# The sum over s is truncated after J terms, where r^-J = exp(-TAIL_DECAY) for radius r.
 TAIL_DECAY = 45.0
-# There are so many points that only counts at least ALIAS_DEVIATIONS standard deviations plus
-# ALIAS_MARGIN apart are aliases of each other.
+# The number of points is chosen so that counts alias only if they are at least ALIAS_DEVIATIONS
+# standard deviations plus ALIAS_MARGIN apart.
 ALIAS_DEVIATIONS, ALIAS_MARGIN = 22.1, 40.0
 # Bound on the sum of four errors, relative to F(r) r^(1-t), with r >= kappa: r^-J, twice exp(-52)
 # for the rest of the circle, and twice exp(-60), by Bernstein, for each of the two tails beyond 20
-# standard deviations and 40 counts. The centre of the circle's law lies at most 2.04 standard
-# deviations from the threshold, which is POLE_DISTANCE times ALIKE_DEVIATIONS.
+# standard deviations and 40 counts. The mean of the tilted law lies at most POLE_DISTANCE times
+# ALIKE_DEVIATIONS = 2.04 standard deviations from the threshold.
 NEGLECTED_SHARE = 1e-19
-# Largest number of sums on one circle, limited by the processor's cache, and the factor within
-# which their standard deviations must agree. ALIKE_DEVIATIONS is that factor if the standard
-# deviations determine the radius.
+# Largest number of sums on one circle, limited by the processor's cache, and largest ratio of their
+# standard deviations; ALIKE_DEVIATIONS is that ratio where the deviations determine the radius.
 MAX_SUMS_PER_CIRCLE, SIMILAR_DEVIATIONS, ALIKE_DEVIATIONS = 500, 1.2, 1.02
-# A circle near the pole has distance POLE_DISTANCE / deviation from it.
+# Smallest distance of log |z| from the pole at z = 1, times the standard deviation.
 POLE_DISTANCE = 2.0
 LOG_UNDERFLOW = -800.0  # exponentials of smaller numbers are 0
 
 
 @dataclass(frozen=True)
 class Chance:
-    """A probability and its complement, so that neither has to be computed as a difference."""
+    """A probability p and its complement q, so that neither is computed as a difference."""
 
     p: float
     q: float
@@ -62,20 +62,20 @@ class Chance:
 
 
 def log_falling_tail(excess: float, *parts: tuple[ArrayLike, Chance]) -> tuple[Floats, Floats]:
-    """Return ``log sum_s (f(s - 1) - kappa f(s))_+``, ``kappa = 1 + excess``, and its error.
+    """Return ``log sum_s (f(s - 1) - kappa f(s))_+`` for ``kappa = 1 + excess``, and its error.
 
     Parameters
     ----------
     excess
-        At least 0 and accurate to a few units in the last place.
+        ``kappa - 1``, at least 0 and accurate to a few units in the last place.
     parts
-        For each binomial the number of trials (>= 0, broadcast) and the probability of success,
-        whose two numbers are accurate to a few units in the last place.
+        For each binomial, the numbers of trials (>= 0, broadcast) and the probability of success,
+        with p and q accurate to a few units in the last place.
 
     Returns
     -------
-    Natural logarithms, and bounds of their errors by rounding (docs/accounting.md), aliasing and
-    truncation. An error is inf if no digit is left.
+    Natural logarithms, and bounds on their absolute errors by rounding (docs/accounting.md),
+    aliasing and truncation. An error is inf if no digit is correct.
     """
     trial_arrays = np.broadcast_arrays(*(np.asarray(n, np.float64) for n, _ in parts))
     chances = [chance for _, chance in parts]
@@ -89,7 +89,7 @@ def log_falling_tail(excess: float, *parts: tuple[ArrayLike, Chance]) -> tuple[F
 
 
 def _similar_deviations(deviation: Floats, theta: float) -> Iterator[Integers]:
-    """Yield groups of sums that share a circle, by their indices."""
+    """Yield the indices of sums that share a circle."""
     order = np.argsort(deviation, kind="stable")
     ordered, start = deviation[order], 0
     while start < order.size:
@@ -116,9 +116,11 @@ def log_pmf_ratio(
 
     Returns
     -------
-    Natural logarithms and their errors. In Loader's form all terms except the deviances are the
-    same for both laws at any x. Only the deviances are computed, and the errors are those of two
-    `log_pmf`.
+    Natural logarithms and bounds on their absolute errors.
+
+    Notes
+    -----
+    In Loader's form only the deviances differ between the two laws, so only these are computed.
     """
     if min(*first, *second) < SMALLEST_PROBABILITY:
         before, error = log_pmf_with_error(x, n, *first)
@@ -136,7 +138,7 @@ def log_pmf_ratio(
 
 @dataclass(frozen=True)
 class _Binomial:
-    """One binomial of each sum: n trials, shape (sums,), tilted probabilities a and b = 1 - a."""
+    """One binomial of each sum, with tilted probabilities a and b = 1 - a; n has shape (sums,)."""
 
     n: Floats
     chance: Chance
@@ -153,9 +155,9 @@ class _Binomial:
         return self.a > 0.5
 
     def on_circle(self, phi: Floats) -> tuple[Floats, Floats]:
-        """Return log modulus and argument of one trial's factor of F, relative to phi = 0.
+        """Return log modulus and argument of the factor of F that belongs to one trial.
 
-        The argument is that of the rarer outcome; if that is failure, phi must be added.
+        Both are relative to phi = 0. If success is frequent, phi must be added to the argument.
         """
         rare = -self.b if self.success_is_frequent else self.a
         versine = 2.0 * np.sin(phi / 2.0) ** 2
@@ -173,7 +175,7 @@ class _Binomial:
 
 
 def _tilted(n: Floats, chance: Chance, log_odds: float) -> _Binomial:
-    """Return Bin(n, chance) with its odds multiplied by ``exp(log_odds) >= 1``."""
+    """Return Bin(n, chance) with the odds of success multiplied by ``exp(log_odds) >= 1``."""
     rest = chance.q * float(np.exp(-log_odds))
     total = chance.p + rest
     return _Binomial(n, chance, chance.p / total, rest / total)
@@ -186,7 +188,7 @@ def _all_tilted(
 
 
 def _deviation(terms: Sequence[_Binomial]) -> Floats:
-    """Return 1 more than the standard deviation of each tilted sum."""
+    """Return the standard deviation of each tilted sum, plus 1."""
     return np.asarray(np.sqrt(_sum([term.variance for term in terms])) + 1.0)
 
 
@@ -195,7 +197,7 @@ class _Circle:
     """Points of the upper half of the circle ``|z| = exp(tau)``, shape (points,).
 
     ``weight`` is the share of a point and its mirror image in the circle; ``terms`` is the number
-    of terms of the tail that are kept.
+    of terms of the sum over s.
     """
 
     tau: float
@@ -214,7 +216,7 @@ class _Circle:
 
 
 def _circle(tau: float, min_deviation: float, deviation: Floats) -> _Circle:
-    """Return points with truncation and aliasing of at most `NEGLECTED_SHARE` for each sum."""
+    """Return points for which truncation and aliasing are at most `NEGLECTED_SHARE`."""
     terms = float(np.ceil(TAIL_DECAY / tau))
     points = terms + np.ceil(
         ALIAS_DEVIATIONS * max(float(deviation.max()), min_deviation) + ALIAS_MARGIN
@@ -232,12 +234,11 @@ def _on_one_circle(
 ) -> tuple[Floats, Floats]:
     theta, users = float(np.log1p(excess)), _sum(trials)
     terms = _all_tilted(trials, chances, theta)
-    # The mode of the tilted law is adjacent to its mean (Darroch); rounding changes that by far
-    # less.
+    # The mode of the tilted law is adjacent to its mean (Darroch); rounding changes little.
     mean = _sum([term.n * term.a for term in terms])
     last = np.floor(np.maximum(mean - 8.0 * UNIT * users, 0.0))  # t - 1, or 1 or 2 below it
     deviation = _deviation(terms)
-    # The radius is that of the tilt, but keeps a distance from the pole.
+    # The radius is kappa, or larger if that is too close to the pole.
     tau = max(theta, POLE_DISTANCE / float(np.median(deviation)))
     terms = _all_tilted(trials, chances, tau)
     circle = _circle(tau, float(deviation.max()), np.sqrt(_sum([term.variance for term in terms])))
@@ -252,8 +253,8 @@ def _on_one_circle(
     real, imaginary = size * np.cos(argument), size * np.sin(argument)
     factor = circle.factor(excess) * circle.weight
 
-    # Arguments are sums of large numbers, each accurate to a few units in its last place. The
-    # effect of rounding the tilt is smaller.
+    # The arguments of F are sums of large numbers, each accurate to a few units in the last place.
+    # Rounding of the tilt has a smaller effect.
     counts = _sum([term.n * min(term.a, term.b) for term in terms])
     sizes = size @ np.stack([np.abs(factor), np.abs(factor) * circle.phi, circle.weight], axis=1)
     units = 12.0 * len(terms) * sizes[:, 0] + 12.0 * (counts + 1.0) * sizes[:, 1]
@@ -282,8 +283,8 @@ def _sum(values: Sequence[Floats]) -> Floats:
 def _log_scale(total: Floats, terms: Sequence[_Binomial]) -> tuple[Floats, Floats]:
     """Return ``log F(r) - total log r`` and its error, without subtracting numbers of order n.
 
-    It is the sum of the log ratios of probabilities to tilted ones, at any counts that add up to
-    the total.
+    It is the sum over the binomials of the log ratio of the untilted to the tilted probability of
+    x successes, for any numbers x that add up to the total.
     """
     scale, error = np.zeros(total.shape), np.zeros(total.shape)
     remaining, later_trials = total, _sum([term.n for term in terms])
@@ -294,5 +295,5 @@ def _log_scale(total: Floats, terms: Sequence[_Binomial]) -> tuple[Floats, Float
         remaining = remaining - x
         ratio, ratio_error = term.log_ratio(x)
         scale, error = scale + ratio, error + ratio_error
-    # The last units cover the steps to the other thresholds, and the sum.
+    # The added units cover the change to other thresholds, and the sum.
     return scale, error + 8.0 * len(terms) * UNIT * (1.0 + np.abs(scale))

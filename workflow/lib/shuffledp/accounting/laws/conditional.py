@@ -1,4 +1,4 @@
-"""The mean positive part of a weighted sum of four counts, given the sum of the first two."""
+"""Mean positive part of a weighted sum of four multinomial counts, given the first two's sum."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ from shuffledp.accounting.laws.binomial import (
 from shuffledp.accounting.laws.excess import log_excess
 from shuffledp.numerics.arrays import UNIT, Floats, log_sum_exp
 
-# Windows are wider by this at each end, for the Poisson-like tails of small counts.
+# Number of counts added to each end of a window, for the Poisson-like tails of small counts.
 WINDOW_MARGIN = 20.0
 # Relative error, in units of rounding, of probabilities (products, sums or quotients of numbers
 # accurate to four units each) and of quantities computed from the four weights.
@@ -25,10 +25,10 @@ MULTINOMIAL_INPUT_UNITS = 20.0
 
 @dataclass(frozen=True)
 class WeightedSum:
-    """``A = a n1 - b n2 - c n3 - d n4`` over a multinomial of ``n`` trials.
+    """``A = a n1 - b n2 - c n3 - d n4``, where the counts are multinomial with ``n`` trials.
 
-    One probability and one weight are redundant. They are stored nevertheless, because small
-    numbers must not be computed as differences of large ones.
+    All four probabilities and weights are stored, because small numbers must not be computed as
+    differences of large ones.
 
     Attributes
     ----------
@@ -55,18 +55,18 @@ class WeightedSum:
 
     @property
     def alpha(self) -> float:
-        """Change of A if one report moves from cell 2 to cell 1."""
+        """Increase of A if one report moves from cell 2 to cell 1."""
         return self.a + self.b
 
     def sum_error(self, *terms: Floats) -> Floats:
-        """Return the absolute error of a sum of weighted counts with these terms."""
+        """Return a bound on the absolute error of a sum of weighted counts, given its terms."""
         size = np.sum([np.abs(term) for term in terms], axis=0)
         return np.asarray(UNIT * (self.units + MULTINOMIAL_INPUT_UNITS + 16.0) * size)
 
 
 @dataclass(frozen=True)
 class Grain:
-    """Resolution of the sum.
+    """Windows and groups of the sums over n2 and n3.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class Grain:
     tilted_pi: float
 
     def window(self, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
-        """Return the first and last count of a window around the mean."""
+        """Return the first and last count of a window, for counts with this mean and variance."""
         half = self.width * np.sqrt(variance) + WINDOW_MARGIN
         return np.floor(mean - half), np.ceil(mean + half)
 
@@ -92,12 +92,12 @@ class Grain:
 def conditional_excess(
     weighted: WeightedSum, s: Floats, trials: Floats, shift: Floats, grain: Grain, side: Side
 ) -> tuple[LogIntervals, Floats, Floats]:
-    """Return ``log E[A_+ | s]`` for each s.
+    """Return ``log E[A_+ | s]`` for each s, where ``s = n1 + n2``.
 
     ``A = a n1 - b n2 - c n3 - d (trials - n3) - shift``. Given s, ``n2 ~ Bin(s, p2 / (p1 + p2))``
     and ``n3 ~ Bin(trials, p3 / (p3 + p4))``. A is positive where n2 is below
-    ``y(n3) = (a s - (c - d) n3 - d trials - shift) / (a + b)``; in this form nothing cancels as eps
-    approaches eps0.
+    ``y(n3) = (a s - (c - d) n3 - d trials - shift) / (a + b)``. This form is free of cancellation
+    as eps approaches eps0.
 
     Parameters
     ----------
@@ -106,19 +106,19 @@ def conditional_excess(
     s
         Values of ``n1 + n2``, integers >= 0, shape ``(m,)``.
     trials
-        Corresponding values of ``n3 + n4``, shape ``(m,)``.
+        ``n3 + n4`` for each s, shape ``(m,)``.
     shift
-        Corresponding amounts that are subtracted, in units of the weights, shape ``(m,)``.
+        Amount subtracted from A for each s, shape ``(m,)``.
     grain
-        Windows, and the number of n2 that are grouped.
+        Windows, and the number of neighbouring n2 that are grouped.
     side
-        Direction of rounding where several n2 are grouped.
+        Whether grouping of n2 rounds the value up ("upper") or down ("lower").
 
     Returns
     -------
-    The value, the largest tilted probability that is left out, and the largest relative amount that
-    is neglected by assuming that n3 cannot change the sign of A. They are natural logs of shape
-    ``(m,)``. Both omissions make the value smaller.
+    Three natural logs for each s, shape ``(m,)``: the value; the largest tilted probability left
+    out; and the largest relative amount neglected where n3 is assumed not to change the sign of A.
+    Both omissions make the value smaller.
     """
     both, alpha, slope = weighted.p1 + weighted.p2, weighted.alpha, weighted.c - weighted.d
     rho1, rho2 = weighted.p1 / both, weighted.p2 / both
@@ -131,10 +131,10 @@ def conditional_excess(
         return (base - slope * n3) / alpha
 
     def closed(last2: Floats | None = None) -> LogIntervals:
-        """Sum over n2 up to last2 (or while A is positive) with n3 at its mean, in terms of n1."""
+        """Return the sum over n2 <= last2 (default: all with A > 0), with n3 at its mean."""
         beside = (slope * mean3, weighted.d * trials, shift)
         if weighted.a > weighted.b:
-            # s - y is computed from its own terms, because b may be below the last digit of a.
+            # s - y is not computed as a difference, because b may be below the last digit of a.
             threshold = (weighted.b * s + slope * mean3 + weighted.d * trials + shift) / alpha
             start = np.floor(threshold) + 1.0 if last2 is None else s - last2
             gap, error = start - threshold, weighted.sum_error(weighted.b * s, *beside)
@@ -157,10 +157,10 @@ def conditional_excess(
     left_out = log_cdf_bound(low3 - 1.0, trials, grain.tilted_pi, 1.0 - grain.tilted_pi)
     neglected = log_excess_bound(high3, trials, pi, co_pi)
     neglected -= np.log((high3 - mean3).clip(1e-300))
-    # If n2 >= first, some n3 make A negative; if n2 < last, some n3 leave it positive.
+    # For n2 < first, A is positive for all n3 in the window; for n2 >= last, for none of them.
     first = np.clip(np.ceil(below(high3)), 0.0, s + 1.0)
     last = np.clip(np.ceil(below(low3)) + 1.0, first, s + 1.0)
-    # Among these n2, those outside a window around the tilted mean can be left out as well.
+    # Between them, n2 outside a window around the tilted mean are left out as well.
     tilted2 = s * grain.tilted_rho
     low2, high2 = grain.window(tilted2, tilted2 * (1.0 - grain.tilted_rho))
     cut_below, cut_above = low2 > first, high2 + 1.0 < last
@@ -176,8 +176,8 @@ def conditional_excess(
         left_out = np.where(cut_above, np.logaddexp(left_out, outside), left_out)
     partial = _excess_by_n2(weighted, s, trials, shift, (first, last), grain.stride, side)
     low, high = (
-        np.logaddexp(part, np.where(cut_below, -np.inf, rest))
-        for part, rest in ((partial.low, below_window.low), (partial.high, below_window.high))
+        np.logaddexp(inside, np.where(cut_below, -np.inf, rest))
+        for inside, rest in ((partial.low, below_window.low), (partial.high, below_window.high))
     )
     return LogIntervals(low, high), left_out, neglected
 
@@ -193,9 +193,9 @@ def _excess_by_n2(
 ) -> LogIntervals:
     """Return ``log E[A_+ 1{first <= n2 < last} | s]`` for each s, with n3 in closed form.
 
-    All members of a group of n2 count with the excess of its first member and the largest of their
-    probabilities (upper), or with the excess of its last member and the smallest (lower). The
-    excess falls with n2, and the log-concave law is smallest at an end of the group.
+    A group of n2 counts with the excess of its first member and the largest probability of a member
+    (upper), or with the excess of its last member and the smallest probability (lower). The excess
+    falls with n2, and a log-concave law is smallest at an end of the group.
     """
     first, last = n2_range
     both, other = weighted.p1 + weighted.p2, weighted.p3 + weighted.p4
@@ -210,22 +210,24 @@ def _excess_by_n2(
     n2 = n2[row, column]
     shares = (weighted.p2 / both, weighted.p1 / both)
     if stride == 1:
-        at = n2
+        mass_at = n2
     else:
         end = np.minimum(n2 + stride, last[row]) - 1.0
         members = np.log(end - n2 + 1.0)
         if side == "upper":
-            at = np.clip(np.floor((s[row] + 1.0) * shares[0]), n2, end)
+            mass_at = np.clip(np.floor((s[row] + 1.0) * shares[0]), n2, end)
         else:
-            at = np.where(log_pmf(n2, s[row], *shares) < log_pmf(end, s[row], *shares), n2, end)
+            mass_at = np.where(
+                log_pmf(n2, s[row], *shares) < log_pmf(end, s[row], *shares), n2, end
+            )
         n2 = n2 if side == "upper" else end
-    log_mass, error = log_pmf_with_error(at, s[row], *shares, MULTINOMIAL_INPUT_UNITS)
+    log_mass, error = log_pmf_with_error(mass_at, s[row], *shares, MULTINOMIAL_INPUT_UNITS)
     if stride > 1:
         log_mass += members
     terms = (weighted.a * (s[row] - n2), weighted.b * n2, weighted.d * trials[row], shift[row])
     weight_error = weighted.sum_error(*terms)
     with np.errstate(over="ignore"):
-        # A is never positive for z3 <= -1, so smaller values need not be distinguished.
+        # A is never positive for z3 <= -1, so smaller values are clipped.
         z3 = np.maximum((terms[0] - terms[1] - terms[2] - terms[3]) / slope, -1.0)
         weight_error = np.where(z3 > -1.0, weight_error / slope + 2.0 * UNIT * np.abs(z3), 0.0)
     last3 = np.ceil(z3) - 1.0

@@ -1,4 +1,4 @@
-"""The mean excess of a binomial count over a threshold in log space, with certified ends."""
+"""Certified ends of ``log E[(X - z)_+]``, the log mean excess of a binomial count X over z."""
 
 from dataclasses import dataclass, fields
 from typing import Any
@@ -17,13 +17,14 @@ from shuffledp.accounting.laws.binomial import (
 )
 from shuffledp.numerics.arrays import UNIT, Floats
 
-# If the ratio of neighbouring probabilities is at most this, a short sum is used, with this many
-# terms for the largest ratio and fewer for smaller ones.
+# If the ratio of neighbouring probabilities is below STEEP_RATIO, a sum of about STEEP_TERMS terms,
+# or fewer for smaller ratios, replaces the closed form.
 STEEP_RATIO = 0.45
 STEEP_TERMS = 50
-# At this many standard deviations plus counts below the mean, the lower tail is only bounded.
+# If the start is at least this many standard deviations plus counts below the mean, the lower tail
+# is only bounded.
 FAR_DEVIATIONS, FAR_MARGIN = 7.0, 20.0
-# Log of a probability whose inverse does not overflow.
+# Log of a probability whose reciprocal does not overflow.
 LOG_SMALLEST_MASS = -600.0
 
 
@@ -37,9 +38,9 @@ def log_excess(
     gap_error: ArrayLike = 0.0,
     inputs: float = INPUT_UNITS,
 ) -> LogIntervals:
-    """Enclose ``log E[(X - z) 1{X >= start}]`` for ``X ~ Bin(n, p)``, with broadcasting.
+    """Return intervals around ``log E[(X - z) 1{X >= start}]`` for ``X ~ Bin(n, p)``.
 
-    It never underflows.
+    They never underflow. The arguments are broadcast.
 
     Parameters
     ----------
@@ -49,16 +50,17 @@ def log_excess(
         An integer above ``z``; by default the smallest one, for which the result is
         ``log E[(X - z)_+]``.
     gap, gap_error
-        ``start - z``, if it is more accurate than the difference of floats, and its absolute error.
-        If the error is positive and the gap at most 1, the exact start may be the previous integer.
+        ``start - z``, if known more accurately than the difference of the floats, and its absolute
+        error. If the gap is at most 1 but its exact value is above 1, the true start is the integer
+        before; the interval covers this case.
     inputs
         Relative error of p and of q, in units of rounding.
 
     Notes
     -----
     Todhunter's identity ``sum_{j >= m} (j - n p) Pr[X = j] = m (1 - p) Pr[X = m]`` gives a closed
-    form whose cancellation grows only with the square of the number of standard deviations. Where
-    the probabilities fall fast, a few terms are summed instead.
+    form whose cancellation grows only with the square of the number of standard deviations between
+    the mean and the start. Where the probabilities fall fast, a few terms are summed instead.
     """
     z, n, p, q = (np.asarray(v, np.float64) for v in (z, n, p, complement(p, q)))
     first = np.floor(z) + 1.0 if start is None else np.asarray(start, np.float64)
@@ -80,7 +82,7 @@ def log_excess(
     far = live & (mean_minus_start > FAR_DEVIATIONS * np.sqrt(n * p * q) + FAR_MARGIN)
     far |= live & (mean_minus_start > 0.0) & (log_mass < LOG_SMALLEST_MASS)
     log_mass[far] = mass_error[far] = 0.0
-    # Cases in which all outcomes are counted, except for the lower tail.
+    # Cases in which X >= start for all outcomes but a lower tail, which is added to the error.
     all_count = far | (~live & ((first <= 0) | ((q <= 0) & (first <= n))))
     value = np.where(all_count, mean_minus_start + step, 0.0)
     error = np.where(all_count, mean_minus_start_error + at.gap_total_error, 0.0)
@@ -101,7 +103,7 @@ def log_excess(
 
 @dataclass(frozen=True)
 class _Start:
-    """The start x of the sum, its gap ``x - z`` and ``behind = n p - x``, with their errors."""
+    """The start x of the sum, with ``gap = x - z`` and ``n p - x``, and their absolute errors."""
 
     x: Floats
     n: Floats
@@ -122,16 +124,17 @@ class _Start:
 
     @property
     def crossed(self) -> Floats:
-        """Contribution of ``X = x - 1`` if the exact gap is above 1, relative to ``Pr[X = x]``.
+        """Bound on the term of ``X = x - 1``, relative to ``Pr[X = x]``.
 
-        A given gap above 1 belongs to a start that the caller has chosen, which does not change.
+        It contributes if the exact gap is above 1 but the stored one is not. A stored gap above 1
+        belongs to a start that the caller has chosen.
         """
         beyond = np.where(self.gap <= 1.0, np.maximum(self.gap + self.gap_error - 1.0, 0.0), 0.0)
         return np.asarray(beyond * self.x * self.q / ((self.n - self.x + 1.0) * self.p))
 
 
 def _below(at: _Start) -> Floats:
-    """Bound ``E[|X - x + gap| 1{X < x}]`` far below the mean, where terms fall geometrically."""
+    """Return a bound on ``E[|X - x + gap| 1{X < x}]`` far below the mean, by a geometric series."""
     left = 1.0 / (1.0 - (at.x - 1.0) * at.q / ((at.n - at.x + 2.0) * at.p))
     return np.asarray(1.01 * np.exp(log_pmf(at.x - 1.0, at.n, at.p, at.q)) * left * (at.gap + left))
 
@@ -139,10 +142,10 @@ def _below(at: _Start) -> Floats:
 def _steep_ratio(at: _Start, inputs: float) -> tuple[Floats, Floats]:
     """Return ``E[(X - x + gap) 1{X >= x}] / Pr[X = x]`` and its error for steep probabilities.
 
-    All terms are positive. The j-th term, at most 0.45^j of the first, has an error of
-    ``5 + 2 inputs`` units for each factor, and the mean j is below 3. With R the largest ratio, J
-    factors leave out at most ``(J + 1) R^J / (1 - R)^2`` of the sum, which is below a unit by the
-    choice of J.
+    All terms are positive. The j-th term, at most 0.45^j times the first, has an error of
+    ``5 + 2 inputs`` units of rounding for each factor, and the mean j is below 3. With R the
+    largest ratio, J factors leave out at most ``(J + 1) R^J / (1 - R)^2`` of the sum. J is chosen
+    so that this is below a unit.
     """
     total, moment = np.ones_like(at.x), np.zeros_like(at.x)
     odds = at.p / at.q

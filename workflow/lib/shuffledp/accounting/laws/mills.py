@@ -1,14 +1,16 @@
-"""The Mills ratio of a binomial tail, with a proven bound on its error.
+"""Mills ratio of a binomial law, tail over point probability, with a proven error bound.
 
-For X ~ Bin(n, p), r = p / q and k = n - x,
+For X ~ Bin(n, p), q = 1 - p, r = p / q and k = n - x,
 
     m = Pr[X >= x] / Pr[X = x] = sum_{j >= 0} prod_{i < j} r (k - i) / (x + 1 + i)          (1)
       = x int_0^1 f(y) dy,   f = exp(e),   e(y) = (x - 1) log(1 - y) + k log(1 + r y).      (2)
 
 Where k p is small, `_sum_of_ratios` sums (1); elsewhere `_quadrature` integrates (2).
-Throughout u = 2**-53: +, -, *, / are accurate to u, and exp, log, log1p, expm1, sqrt to 4 units in
-the last place, 8 u. Every part of a bound is computed from the arguments, so that a bound also
-holds outside the range for which the constants below were chosen; it may then be infinite.
+
+Let u = 2**-53 be the unit of rounding. The relative error of +, -, *, / is at most u. That of exp,
+log, log1p, expm1 and sqrt is assumed to be at most 4 units in the last place, 8 u. All parts of
+an error bound are computed from the arguments, so it also holds outside the range for which the
+constants below were chosen; it may then be infinite.
 """
 
 from decimal import Decimal, localcontext
@@ -19,20 +21,20 @@ from numpy.typing import ArrayLike
 
 from shuffledp.numerics.arrays import UNIT, Floats
 
-# Factor for second-order terms, and the rounding of the bounds themselves, which is below 1e-6.
+# Factor that covers second-order terms, and rounding of the bounds themselves, which is below 1e-6.
 SECOND_ORDER_FACTOR = 1.01
-# Smallest k p for which (2) is used. For much smaller ones the ellipse is close to the zero of f at
-# y = 1.
+# Smallest k p for which (2) is used. For much smaller k p the ellipse comes close to the zero of f
+# at y = 1.
 MIN_QUADRATURE_SPREAD = 400.0
-# Number of Gauss nodes and size of the ellipse; together their error is 3e-16, and mostly smaller.
+# Number N of Gauss nodes, and rho of the ellipse in the error bound, which is at most 3e-16.
 GAUSS_NODES = 56
 ELLIPSE_RHO = 1.8
-# Degree of the last Chebyshev term. The rest is 5e-15 at worst, for k p = 400 and x far below the
-# mean.
+# Largest degree D of a Chebyshev term. The rest of the series is at most 5e-15, for k p = 400 and x
+# far below the mean.
 MAX_CHEBYSHEV_DEGREE = 42
-# The part cut off the sum or integral is about exp(-LOG_TRUNCATION) of it.
+# The sum or integral is truncated where about exp(-LOG_TRUNCATION) of it remains.
 LOG_TRUNCATION = 36.0
-# Number of elements processed at once, a compromise of call overhead and cache size.
+# Number of elements processed at once, a compromise between call overhead and cache size.
 SUM_BLOCK_SIZE = 16384
 QUADRATURE_BLOCK_SIZE = 4096
 # Number of columns of a matrix product; OpenBLAS starts threads from 2**18 multiplications on.
@@ -55,8 +57,9 @@ def mills_ratio(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike) -> tuple
     value
         Infinite where it overflows.
     error
-        ``|value / truth - 1| <= error``. It is at most 5e-14 from the mean minus 3 standard
-        deviations on, and 7e-13 below; it does not grow with n. Infinite where nothing is proven.
+        ``|value / truth - 1| <= error``. It is at most 5e-14 if x is above the mean minus 3
+        standard deviations, and 7e-13 below; it does not grow with n. Infinite where nothing is
+        proven.
     """
     arguments = np.broadcast_arrays(*(np.asarray(v, np.float64) for v in (x, n, p, q)))
     shape = arguments[0].shape
@@ -65,7 +68,7 @@ def mills_ratio(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike) -> tuple
     spread = (n - x) * p
     smooth = spread >= MIN_QUADRATURE_SPREAD
     with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
-        # Elements are sorted so that neighbours need about the same number of terms.
+        # Elements are sorted so that those of a block need about the same number of terms.
         for method, chosen, key, block in (
             (_sum_of_ratios, ~smooth, _terms(x, n, p, q), SUM_BLOCK_SIZE),
             (_quadrature, smooth, spread, QUADRATURE_BLOCK_SIZE),
@@ -82,8 +85,9 @@ def mills_ratio(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike) -> tuple
 def _terms(x: Floats, n: Floats, p: Floats, q: Floats) -> Floats:
     """Return the number of terms of (1) to sum; the error bound does not rely on the choice.
 
-    The terms grow up to j = top, and i later have fallen by exp(-i**2 / (2 V + 2 i / 3)), as in
-    Bernstein's inequality, 1 / V = 1 / (x + top) + 1 / (k - top); or by R_0**i from the first on.
+    The terms grow up to j = top. As in Bernstein's inequality, the i-th term after that is about
+    exp(-i**2 / (2 V + 2 i / 3)) times the largest one, 1 / V = 1 / (x + top) + 1 / (k - top). Terms
+    also fall by at least R_0, the first ratio, at each step.
     """
     k, r = n - x, p / q
     top = np.maximum((k * p - x * q) / (p + q), 0.0)
@@ -98,12 +102,12 @@ def _terms(x: Floats, n: Floats, p: Floats, q: Floats) -> Floats:
 def _sum_of_ratios(x: Floats, n: Floats, p: Floats, q: Floats) -> tuple[Floats, Floats]:
     """Return the sum of the first t terms of (1), by Horner's rule from the last one.
 
-    Write R_i for the factors of (1), w_j for its terms. The R_i decrease, so that the rest is at
-    most w_t R_t / (1 - R_t). A Horner step rounds four times and uses a rounded r, so the share of
-    w_j in the result has an error of at most 5 j + 1 units. All terms are positive, so the result
-    has an error of at most 5 J + 1 units, J = sum j w_j / sum w_j. Summing
+    Write R_i for the factors of (1) and w_j for its terms. The R_i decrease, so the terms left out
+    add up to at most w_t R_t / (1 - R_t). A Horner step rounds four times and uses a rounded r, so
+    the share of w_j in the result has an error of at most 5 j + 1 units. All terms are positive, so
+    the result has an error of at most 5 J + 1 units, where J = sum j w_j / sum w_j. Summing
     (x + 1 + j) w_{j+1} = r (k - j) w_j over j gives J = (x / m + k r - x) / (1 + r) for the whole
-    sum, and cutting it lowers J. The subtraction loses at most 1e-2, whence the 1 added to J.
+    sum; truncation lowers J. Cancellation changes J by at most 1e-2, so 1 is added to be safe.
     """
     k, r = n - x, p / q
     count = int(np.max(_terms(x, n, p, q)))
@@ -125,7 +129,7 @@ def _sum_of_ratios(x: Floats, n: Floats, p: Floats, q: Floats) -> tuple[Floats, 
 
 
 def _quadrature(x: Floats, n: Floats, p: Floats, q: Floats) -> tuple[Floats, Floats]:
-    """Return (2) by Gauss's rule with N nodes on [0, L]; y = h (1 + t) = h s, h = L / 2.
+    """Return (2) by Gauss's rule with N nodes t on [0, L], where y = h (1 + t) = h s, h = L / 2.
 
     Exponent. 1 - y and 1 + r y are constants times 1 - 2 a t + a**2 and 1 + 2 b t + b**2,
     a = h / (1 - h + sqrt(1 - L)), b = r h / (1 + r h + sqrt(1 + r L)), and
@@ -133,19 +137,19 @@ def _quadrature(x: Floats, n: Floats, p: Floats, q: Floats) -> tuple[Floats, Flo
     c_j = -2 ((x - 1) a**j + k (-b)**j) / j. Let Q_j be T_j minus its quadratic Taylor polynomial
     at t = -1, which has e = 0, slope d = k r - (x - 1), curvature -g, g = x - 1 + k r**2:
     e = d h s - g (h s)**2 / 2 + sum_{j >= 3} c_j Q_j.
-    Rounding of e. The rounded a is exact for the range with h = 2 a / (1 + a)**2, which is accurate
-    to 4 u; d is accurate to 3 u, g to 5 u, b to 17 u, the tables to u, a matrix product to its
-    inner length times u. Let D be the last degree. The error of e is at most u times
+    Rounding of e. The float a is treated as exact and defines h = 2 a / (1 + a)**2, which is
+    accurate to 4 u; d is accurate to 3 u, g to 5 u, b to 17 u, the tables to u, a matrix product to
+    its inner length times u. Let D be the last degree. The error of e is at most u times
     12 |d h s| + 21 g (h s)**2 / 2 + sum_j U_j |Q_j|,
     U_j = 2 ((D + j + 6) (x - 1) a**j + (D + 18 j + 6) k b**j) / j.
     It is averaged with the weights of the sum; exp, the sum itself and the rest add N + 16 units.
-    Cut at j = D. |Q_j| <= T_j'''(1) s**3 / 6 <= 4 j**6 / 45; a geometric series bounds the rest.
+    Truncation. |Q_j| <= T_j'''(1) s**3 / 6 <= 4 j**6 / 45; a geometric series bounds all j > D.
     Gauss. On the ellipse t = (w + 1/w) / 2, |w| = rho, log|f| exceeds e at the real point of the
     same angle by sum_{j >= 1} c_j cos(j angle) (cosh(j log rho) - 1), at most
     E = |c_1| (cosh(log rho) - 1) + (x - 1) S(a) + k S(b), S(a) = sum_{j >= 2} 2 a**j / j (...).
     So M = exp(max e + E) bounds f there; its Chebyshev coefficients are at most 2 M rho**-j. The
-    rule errs by at most 2 + 2 / (j**2 - 1) on T_j, j >= 2 N even, and by 0 on the others: in all by
-    (64 / 15) M rho**(-2 N) / (1 - rho**-2), times h.
+    error of the rule for T_j is at most 2 + 2 / (j**2 - 1) if j >= 2 N is even, and 0 otherwise; in
+    total it is at most (64 / 15) M rho**(-2 N) / (1 - rho**-2), times h.
     Beyond L. e is concave: the integral from L on is at most f(L) / -e'(L).
     """
     k, r = n - x, p / q
@@ -180,9 +184,9 @@ def _quadrature(x: Floats, n: Floats, p: Floats, q: Floats) -> tuple[Floats, Flo
 
 
 def _product(matrix: Floats, columns: Floats) -> Floats:
-    """Return ``matrix @ columns``, in slices so small that BLAS starts no threads for them.
+    """Return ``matrix @ columns``, computed in slices for which BLAS starts no threads.
 
-    On a busy machine, waiting for threads took ten times as long as the products.
+    On a busy machine, waiting for threads takes ten times as long as the products.
     """
     result = np.empty((len(matrix), columns.shape[1]))
     for start in range(0, columns.shape[1], PRODUCT_SLICE):
@@ -202,7 +206,7 @@ def _two_product(a: Floats, b: Floats) -> tuple[Floats, Floats]:
 
 
 def _difference_of_products(a: Floats, b: Floats, c: Floats, d: Floats) -> Floats:
-    """Return ``a b - c d``, accurate to two units plus ``u**2`` of the products."""
+    """Return ``a b - c d`` with an error of at most 2 u of it plus ``u**2`` of the products."""
     high1, low1 = _two_product(a, b)
     high2, low2 = _two_product(c, d)
     return (high1 - high2) + (low1 - low2)
@@ -213,9 +217,9 @@ def _range(
 ) -> tuple[Floats, Floats, Floats, Floats]:
     """Return ``max e``, a and h of a range [0, L], and a bound on the integral of f beyond L.
 
-    In v = -log(1 - y), e is concave with decreasing curvature. So the first guess, by the curvature
-    at the maximum, falls short, and Newton's steps stay beyond the solution. Rounding is of order
-    sqrt(n) u here, which the bound may ignore.
+    As a function of v = -log(1 - y), e is concave with decreasing curvature. So the first guess, by
+    the curvature at the maximum, is too small, and Newton's steps stay above the solution. Rounding
+    is of order sqrt(n) u here, which is negligible in the bound.
     """
 
     def exponent(v: Floats) -> Floats:
@@ -242,8 +246,8 @@ def _range(
 def _coefficients(shape: Floats, k: Floats, a: Floats, b: Floats) -> tuple[Floats, Floats, Floats]:
     """Return ``c_j`` and ``U_j``, a row for each j >= 3, and a bound on the rest of the exponent.
 
-    The last j is at most D, and smaller where the terms fall fast. The error bound does not rely on
-    this choice.
+    The last j is at most `MAX_CHEBYSHEV_DEGREE`, and smaller where the terms fall fast. The error
+    bound does not rely on this choice.
     """
     larger = np.maximum(a, b)
     fall = -np.log(np.clip(np.max(larger), 1e-300, 0.9))
@@ -273,10 +277,9 @@ def _spread(a: Floats) -> Floats:
 
 @cache
 def _tables() -> tuple[Floats, Floats, Floats]:
-    """Return Gauss's nodes and weights, and tables of the functions summed over them.
+    """Return Gauss's nodes and weights, and tables of the functions that are summed over them.
 
-    They are computed with 50 decimal digits, of which 40 remain after cancellation, and rounded
-    once.
+    They are computed with 50 decimal digits, of which cancellation leaves 40, and rounded once.
 
     Returns
     -------
@@ -292,7 +295,7 @@ def _tables() -> tuple[Floats, Floats, Floats]:
         context.prec = 50
         for guess in np.polynomial.legendre.leggauss(GAUSS_NODES)[0]:
             t = Decimal(float(guess))
-            for _ in range(2):  # from 15 digits to 50 less what cancels
+            for _ in range(2):  # Newton's steps double the number of correct digits, 15 at first
                 value, derivative = _legendre(t)
                 t -= value / derivative
             derivative = _legendre(t)[1]

@@ -1,10 +1,10 @@
-"""The mean excess of a weighted sum of counts whose number of trials is itself random.
+"""Mean positive part of a weighted sum of multinomial counts with a random number of trials.
 
-`multinomial` is for users with equal budgets, and this module is for users who differ: the number m
-of uniform reports has a Poisson-binomial law. The sum runs over m and s = n1 + n2; n1, which is
+`multinomial` is for users with equal budgets, this module for personal ones: the number m of
+uniform reports has a Poisson-binomial law. The sum runs over m and s = n1 + n2; n1, which is
 binomial given s, is summed in closed form. The ranges of m and s are chosen under the law tilted by
-exp(lambda A), where A is the weighted sum. What they leave out is bounded by its tilted
-probability, as in `multinomial`, and added to the upper end.
+exp(lambda A), where A is the weighted sum. As in `multinomial`, what they leave out is bounded by
+means of its tilted probability and added to the upper end.
 """
 
 from dataclasses import dataclass
@@ -27,28 +27,29 @@ from shuffledp.accounting.laws.poisson_binomial import poisson_binomial
 from shuffledp.numerics.arrays import UNIT, Floats, Integers
 from shuffledp.numerics.roots import brentq
 
-# Half-width of the windows of s: this many tilted standard deviations, beyond which the mass is
-# about 1e-20, plus a margin for the Poisson-like tails of small counts.
+# Half-width of the windows of s: tilted standard deviations, beyond which the mass is about 1e-20,
+# plus a number of counts for the Poisson-like tails of small means.
 WINDOW_DEVIATIONS, WINDOW_MARGIN = 9.3, 20.0
 # Relative error of tilted probabilities, in units of rounding.
 TILTED_INPUT_UNITS = 8.0
-# Safety margin on the log of the part left out, which is too small for its digits to matter.
+# Added to the log of the part left out to cover its rounding; that part is too small to matter.
 LEFT_OUT_LOG_ERROR = 1e-3
-# Below this probability, reports in other cells are neglected.
+# If the tilted probability of the third cell is below this, all reports are taken to be in the
+# first two.
 NEGLIGIBLE_PROBABILITY = 1e-30
+# Number of pairs (m, s) processed at once.
 ELEMENTS_AT_ONCE = 1_000_000
 
 
 @dataclass(frozen=True)
 class RandomTrials:
-    """A number of trials: 1 plus the number of successes among independent users.
-
-    The number of successes has a Poisson-binomial law.
+    """A random number of trials: 1 plus the number of successes among independent users.
 
     Attributes
     ----------
     log_odds, counts
-        Log odds of success (inf for certainty), and the number of users with these odds.
+        Log odds of success (inf for certainty), and the numbers of users with these odds, of the
+        same shape.
     """
 
     log_odds: Floats
@@ -57,14 +58,14 @@ class RandomTrials:
 
 @dataclass(frozen=True)
 class Mixture:
-    """``sum_m Pr[m] (1 / m) E[(a n1 - b n2 - c (m - n1 - n2))_+ | m]`` over a random m.
+    """Arguments of ``sum_m Pr[m] (1 / m) E[(a n1 - b n2 - c (m - n1 - n2))_+ | m]``.
 
     Attributes
     ----------
     trials
         Law of m.
     p, p3
-        Probability of each of the two compared cells, and of all other cells together.
+        Probability of each of the first two cells, and of all other cells together.
     a, b, c
         Weights; ``a`` and ``b`` are positive, ``c`` is at least 0.
     units
@@ -82,21 +83,21 @@ class Mixture:
 
 @dataclass(frozen=True)
 class _Tilt:
-    """Law of (m, n1 + n2) tilted by ``exp(lam A)``, A the weighted sum, and Chernoff's bound."""
+    """Law of (m, n1 + n2) tilted by ``exp(lam A)``, where A is the weighted sum."""
 
     lam: float
     log_total: float  # log E exp(lam A)
     log_pair: float  # log of the mean of exp(lam a) and exp(-lam b)
-    rates: Floats
+    rates: Floats  # probability of success of each of the other users
     co_rates: Floats  # 1 - rates, computed without cancellation
-    rho: float  # probability that a uniform report falls into one of the two cells
+    rho: float  # probability that a uniform report falls into one of the first two cells
     rest: float  # 1 - rho, computed without cancellation
     log_others: Floats  # log E exp(lam A) of each of the other users
     spread: float  # E |expm1(lam A)| of one uniform report, at most 1 + log_total
 
 
 def _log_mean_exp(p: Floats, x: Floats) -> float:
-    """Return ``log sum p exp(x)``, with a small relative error even for small x."""
+    """Return ``log sum p exp(x)``, accurate relative to its size even for small x."""
     if np.abs(x).max() < 1.0:
         return float(np.log1p(p @ np.expm1(x)))
     return float(logsumexp(x, b=p))
@@ -144,9 +145,9 @@ def _tilt(mixture: Mixture) -> _Tilt:
 
 
 def _binomial_rows(m: Floats, rho: float, rest: float) -> tuple[Floats, Floats, Floats]:
-    """Return s around its mean, log Pr[Bin(m, rho) = s] and the mass left out, for each m.
+    """Return s around its mean, log Pr[Bin(m, rho) = s], and the mass left out, for each m.
 
-    Multiplying ratios of neighbours from the middle of the row is ten times faster than `log_pmf`.
+    Products of ratios of neighbours, from the middle outwards, are ten times faster than `log_pmf`.
     """
     if rest < NEGLIGIBLE_PROBABILITY:
         return m[:, None], np.zeros((m.size, 1)), m * rest
@@ -179,18 +180,18 @@ def _log_rows(
 ) -> tuple[LogIntervals, Floats]:
     """Return ``log(E[A_+ | m] / E[exp(lam A) | m])`` for each m, and the tilted mass left out.
 
-    The interval covers the rounding of thresholds and tails; `_rounding` covers the rest. A lower
-    end that is not required is -inf, which halves the time.
+    The interval covers the rounding of thresholds and tails; `_rounding` covers the rest. For
+    ``side="upper"`` the lower end is -inf, which halves the time.
 
-    Given m and s, ``A = alpha (y - n2)``. In ``E[(y - n2)_+ | s]``, everything except a factor that
-    is the fractional part of y depends only on its integer part, and is taken from a small table.
+    Given m and s, ``A = alpha (y - n2)``. ``E[(y - n2)_+ | s]`` is linear between integers y; its
+    coefficients are taken from a small table.
     """
     a, b, c = mixture.a, mixture.b, mixture.c
     s, log_weight, outside = _binomial_rows(m, tilt.rho, tilt.rest)
     clipped = np.clip(s, 0.0, m[:, None])
     alpha = a + b
-    # A > 0 where n2 = s - n1 is below this threshold. In terms of n1 the threshold would be the
-    # difference of two numbers that agree to many digits when exp(eps) is large.
+    # A > 0 where n2 is below the threshold y. A threshold for n1 would be the difference of two
+    # numbers that agree to many digits when exp(eps) is large.
     rest = m[:, None] - clipped
     y = (a * clipped - c * rest) / alpha
     n2 = np.ceil(y) - 1.0
@@ -233,12 +234,12 @@ def _log_rows(
 
 
 def _rounding(mixture: Mixture, tilt: _Tilt, m: Floats, log_value: float) -> float:
-    """Return the remaining rounding error of the logarithm, for up to m reports.
+    """Return a bound on the remaining rounding error of the log mean excess.
 
-    In the law of m, the factor of each user has an error of 16 units, and eight more per unit
-    of its exponent. The factor of each report has an error of eight units, and eight more per unit
-    of its exponents. Convolutions and the ratios of a row multiply positive numbers, with a unit
-    per term; sums are pairwise.
+    In the law of m, the factor of each user has an error of 16 units of rounding, and 8 more per
+    unit of its exponent. The factor of each report has an error of 8 units, and 8 more per unit of
+    its exponents. Convolutions and the ratios of a row multiply positive numbers, with one unit per
+    term; sums are pairwise.
     """
     counts, max_reports = mixture.trials.counts, float(m[-1])
     users = 16.0 * counts.sum() + 8.0 * float(counts @ np.abs(tilt.log_others))
@@ -254,13 +255,12 @@ def _rounding(mixture: Mixture, tilt: _Tilt, m: Floats, log_value: float) -> flo
 
 
 def log_mixture_excess(mixture: Mixture, side: Side | None = None) -> LogInterval:
-    """Enclose the log of the mixture's mean excess, to about 1e-8 relative for a million users.
+    """Return a certified interval around the log of the sum in `Mixture`.
 
-    With ``side="upper"`` the lower end is -inf.
-
-    The cost is of the order of ``n sqrt(1/k)`` arithmetic operations, and one
-    evaluation of special functions for each pair of a value of ``n1 + n2`` and a threshold: 10 s at
-    n = 1e6, k = 3.
+    With ``side="upper"`` the lower end is -inf. The relative width is about 1e-8 for a million
+    users. The cost is of the order of ``n sqrt(1/k)`` arithmetic operations, and one evaluation of
+    special functions for each pair of a value of ``n1 + n2`` and a threshold: 10 s at n = 1e6 and
+    k = 3.
     """
     tilt = _tilt(mixture)
     window = poisson_binomial(tilt.rates, mixture.trials.counts, tilt.co_rates)

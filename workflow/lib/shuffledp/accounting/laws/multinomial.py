@@ -1,12 +1,13 @@
 """Certified ends of the mean positive part of a weighted sum of multinomial counts.
 
-    (1/n) E[(a n1 - b n2 - c n3 - d n4)_+],   (n1, ..., n4) ~ Mult(n; p1, ..., p4).
+    (1/n) E[A_+],   A = a n1 - b n2 - c n3 - d n4,   (n1, ..., n4) ~ Mult(n; p1, ..., p4).
 
-The sum runs over s = n1 + n2 and n2, with n3 in closed form. Where n3 cannot change the sign, the
-sum over n2 has a closed form as well, so that a value takes of the order of sqrt(n (p1 + p2))
-terms. The windows follow the law tilted by exp(lambda A). By x_+ <= exp(lambda x) / (e lambda), the
-part outside is at most M(lambda)^n / (e lambda n) times its tilted probability, which is computed
-and added to the upper end. Derivation: docs/accounting.md.
+This is the hockey-stick divergence of a `Pair`; the code calls it the *mean excess*. The sum runs
+over s = n1 + n2 and n2, with n3 in closed form. Where n3 cannot change the sign of A, the sum over
+n2 has a closed form as well, so that about sqrt(n (p1 + p2)) terms are needed. The windows are
+chosen under the law tilted by exp(lambda A). Since x_+ <= exp(lambda x) / (e lambda), what they
+leave out is at most E[exp(lambda A)] / (e lambda n) times its tilted probability; it is bounded and
+added to the upper end. Derivation: docs/accounting.md.
 """
 
 from dataclasses import dataclass, replace
@@ -33,20 +34,20 @@ from shuffledp.accounting.laws.conditional import (
 from shuffledp.numerics.arrays import UNIT, Floats, log_sum_exp
 from shuffledp.numerics.roots import brentq
 
-# Half-width of windows in tilted standard deviations. They leave out about 1e-20, or 1e-5 for
-# coarse sums, which replace sums that would be too long.
+# Half-width of windows in tilted standard deviations. They leave out a tilted probability of about
+# 1e-20, or 1e-5 for coarse sums, which are used if there would be too many terms.
 WINDOW_DEVIATIONS = 9.3
 COARSE_WINDOW_DEVIATIONS = 4.5
-# Error of the log of the part left out, from Chernoff's bound and tilted probabilities, with at
-# most n roundings.
+# Error of the log of the part left out, due to at most n roundings in Chernoff's bound and in the
+# tilted probabilities.
 LEFT_OUT_LOG_ERROR = 1e-3
 # Above this n, neighbouring values of s are grouped into buckets of this relative width.
 MAX_EXACT_N = 1_000_000
 RELATIVE_BUCKET_WIDTH = 4e-6
 TERMS_AT_ONCE = 200_000
-# With more than twice this number of terms, neighbouring n2 are grouped until this many terms are
-# left. For log delta below FAR_LOG_DELTA fewer terms suffice, because a few units of the log are
-# then about 1e-5 of eps.
+# If there are more than twice as many terms, neighbouring n2 are grouped until this many are left.
+# For log delta below FAR_LOG_DELTA fewer terms suffice, because an error of a few units in the log
+# is then about 1e-5 of eps.
 MAX_TERMS = 1_000_000
 MAX_FAR_TERMS, FAR_LOG_DELTA = 250_000, -1e5
 
@@ -63,7 +64,7 @@ ZERO = LogInterval(-np.inf, -np.inf)
 
 
 def _tilt(weighted: WeightedSum) -> tuple[float, Floats, float]:
-    """Return the log of Chernoff's bound on ``E[A_+]/n``, the tilted probabilities, and lambda."""
+    """Return Chernoff's bound on ``log(E[A_+]/n)``, the tilted cell probabilities, and lambda."""
     # Plain floats are ten times faster than arrays of four numbers.
     weights = (weighted.a, -weighted.b, -weighted.c, -weighted.d)
     probabilities = (weighted.p1, weighted.p2, weighted.p3, weighted.p4)
@@ -82,7 +83,7 @@ def _tilt(weighted: WeightedSum) -> tuple[float, Floats, float]:
         lam = float(np.exp(log_lam))
         return float(weighted.n * sum(map(mul, tilted(lam)[1], weights)) - 1.0 / lam)
 
-    # At exp(low) < 1/(a n) the slope is negative; it turns positive as the law narrows to n1.
+    # At lambda < 1/(a n) the slope is negative; it turns positive as the law concentrates on n1.
     low = -log(weighted.a * weighted.n) - 1.0
     high = low + 3.0
     while slope(high) < 0.0 and high < low + 700.0:
@@ -93,20 +94,20 @@ def _tilt(weighted: WeightedSum) -> tuple[float, Floats, float]:
 
 
 def log_chernoff_bound(weighted: WeightedSum) -> float:
-    """Return a cheap upper bound on `log_mean_excess`, at most a few units too large."""
+    """Return Chernoff's bound on `log_mean_excess`, which is cheap and a few units too large."""
     if weighted.a <= 0.0:
         return -np.inf
     return _tilt(weighted)[0]
 
 
 def tilted_shares(weighted: WeightedSum) -> Floats:
-    """Return the tilted cell probabilities, around which ``E[A_+]`` accumulates, shape (4,)."""
+    """Return the tilted cell probabilities, around which ``E[A_+]`` is concentrated, shape (4,)."""
     return _tilt(weighted)[1]
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """Values of s, the logs of their probabilities, and bounds of the errors of these logs."""
+    """Values of s, the logs of their probabilities, and bounds on the errors of these logs."""
 
     s: Floats
     log_mass: Floats
@@ -130,14 +131,14 @@ def _rows(weighted: WeightedSum, first: float, last: float) -> _Rows:
 def _bracket(
     weighted: WeightedSum, rows: _Rows, width: int, grain: Grain, side: Side | None
 ) -> tuple[float, float, float, float]:
-    """Return the contribution of values of s in buckets of ``width``.
+    """Return the contribution of values of s that are grouped into buckets of ``width``.
 
-    The results are the lower and upper end, and the logs of the parts left out and neglected. An
-    end that is not required may be infinite.
+    The results are the lower and upper end, and the parts left out and neglected, see
+    `conditional_excess`; all are natural logs. An end that is not required may be infinite.
 
-    Terms that are common to all s of a bucket are kept. For the upper end the noise of the other
-    terms is added without their (non-positive) drift; for the lower end they are replaced by their
-    mean (Jensen). E[(.)_+] is monotone in the drift and increasing in the convex order.
+    Summands of A that all s of a bucket have in common are kept. The others are replaced: for the
+    upper end by random ones whose mean is raised to 0 if it is negative, for the lower end by their
+    mean (Jensen). E[A_+] increases with the mean and in the convex order.
     """
     s = rows.s
     starts = np.arange(0, s.size, width)
@@ -170,12 +171,12 @@ def _bracket(
 
 
 def log_mean_excess(weighted: WeightedSum, side: Side | None = None) -> LogInterval:
-    """Enclose ``log(E[(a n1 - b n2 - c n3 - d n4)_+] / n)``.
+    """Return a certified interval around ``log(E[(a n1 - b n2 - c n3 - d n4)_+] / n)``.
 
     If only one ``side`` is required, the other end may be infinite, which saves up to half of the
     time. For ``n`` up to a million the width of the interval is due to rounding, about 1e-11. For
-    larger n, values of s are grouped, which changes eps by about 1e-6 (relative). The cost is of
-    the order of ``sqrt(n (p1 + p2))`` special functions.
+    larger n, values of s are grouped, which changes eps by about 1e-6 (relative). The number of
+    evaluations of special functions is of the order of ``sqrt(n (p1 + p2))``.
     """
     if weighted.a <= 0.0:
         return ZERO
@@ -205,7 +206,7 @@ def log_mean_excess(weighted: WeightedSum, side: Side | None = None) -> LogInter
         log_sf_bound(last + 1.0, weighted.n, share, rest),
     )
     rows = _rows(weighted, first, last)
-    # The number of rows of the two-dimensional sum is limited to save memory.
+    # Rows of the two-dimensional sum are processed in blocks to save memory.
     count = width * max(1, TERMS_AT_ONCE * grain.stride // _columns(weighted, grain))
     parts = [
         _bracket(weighted, rows[i : i + count], width, grain, side)
@@ -229,8 +230,8 @@ def _sum_rounding(weighted: WeightedSum, log_value: float) -> float:
     """Return the rounding error of adding logarithms and summing exponentials.
 
     Three nested pairwise sums of fewer than 2^30 terms have an error below 64 units each. Partial
-    sums of logarithms are not larger than the result and the largest factors above 1, except for
-    small terms, whose weight is smaller by more.
+    sums of logarithms are at most as large as the result plus the logs of the largest factors.
+    Small terms are an exception, but their weight is smaller by more.
     """
     factors = abs(np.log(weighted.alpha)) + abs(np.log(weighted.c - weighted.d or 1.0))
     factors += np.log(weighted.n)
@@ -238,10 +239,10 @@ def _sum_rounding(weighted: WeightedSum, log_value: float) -> float:
 
 
 def _inflation(weighted: WeightedSum, share: float, rest: float, lam: float, spread: int) -> float:
-    """Return the log of the largest ratio of a bucket's tilted moment to those of its members.
+    """Return the log of the largest ratio of a bucket's ``E[exp(lam A)]`` to that of a member.
 
-    The bucket has up to ``spread`` terms of n1 and n2, without their drift, in place of terms of
-    n3 and n4; each exchange multiplies the moment by the ratio of their moments.
+    In the bucket up to ``spread`` reports in cells 1 and 2, with their mean raised, replace reports
+    in cells 3 and 4. Each replacement multiplies the moment by the ratio of their moments.
     """
     if spread == 0 or rest == 0.0:
         return 0.0
@@ -252,7 +253,7 @@ def _inflation(weighted: WeightedSum, share: float, rest: float, lam: float, spr
 
 
 def _columns(weighted: WeightedSum, grain: Grain) -> int:
-    """Return the approximate number of n2 per s that need the law of n3."""
+    """Return the approximate number of n2 per s for which n3 can change the sign of A."""
     if weighted.p3 == 0.0:
         return 1
     pi = weighted.p3 / (weighted.p3 + weighted.p4)

@@ -1,4 +1,4 @@
-"""The law of a sum of independent Bernoulli variables with different probabilities."""
+"""Poisson-binomial law: the sum of independent Bernoulli variables with different probabilities."""
 
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -8,25 +8,25 @@ import numpy as np
 from shuffledp.accounting.laws.binomial import log_cdf, log_pmf, log_sf
 from shuffledp.numerics.arrays import Floats, Integers
 
-# Half-width of windows in standard deviations, which leave out less than TRIMMED_MASS, and a margin
-# for the Poisson-like tails of small counts.
+# Half-width of windows, which leave out less than TRIMMED_MASS: standard deviations, plus a number
+# of counts for the Poisson-like tails of small means.
 WINDOW_DEVIATIONS, WINDOW_MARGIN = 11.0, 40.0
-# Probability that is cut from each end of each partial sum, and accounted for.
+# Probability cut off each end of each partial sum; it is part of `Window.missing`.
 TRIMMED_MASS = 1e-26
-# Number of single variables whose law is computed at once.
+# Groups of at least this many variables are binomial; the others are summed in blocks of this size.
 BLOCK_SIZE = 64
 
 
 @dataclass(frozen=True)
 class Window:
-    """The part of a law on the integers that is not negligible.
+    """A law on the integers, without negligible tails.
 
     Attributes
     ----------
     start, mass
         Probabilities of ``start``, ``start + 1``, ...
     missing
-        Probability that is left out, inside the window (where it reduces ``mass``) or outside.
+        Total probability left out, outside the window or inside, where it makes ``mass`` smaller.
     """
 
     start: int
@@ -50,7 +50,7 @@ def _binomial(n: int, p: float, q: float) -> Window:
 
 
 def _bernoulli_blocks(p: Floats, q: Floats) -> list[Window]:
-    """Return the laws of the sums of blocks of single users."""
+    """Return the laws of the sums of blocks of single variables."""
     padding = np.zeros(-p.size % BLOCK_SIZE)
     padded = np.append(p, padding).reshape(-1, BLOCK_SIZE)
     failing = np.append(q, padding + 1.0).reshape(-1, BLOCK_SIZE)
@@ -71,21 +71,21 @@ def _merge(x: Window, y: Window | None) -> Window:
 
 
 def poisson_binomial(p: Floats, counts: Integers, q: Floats) -> Window:
-    """Return the law of a sum of independent Bernoulli variables (Poisson-binomial).
+    """Return the law of a sum of independent Bernoulli variables.
 
-    There are ``counts`` variables with probability ``p``. The relative error of each probability is
-    at most about 1e-12. The mass left out is at most about 1e-20 and part of the result. Large
-    groups are binomial; other variables, possibly a million, are combined in a tree of direct
-    convolutions.
+    The variables come in groups with equal probabilities. The relative error of each probability of
+    the result is at most about 1e-12, and the mass left out about 1e-20. The laws of large groups,
+    which are binomial, and of blocks of other variables, possibly a million, are combined in a tree
+    of direct convolutions.
 
     Parameters
     ----------
     p
-        Probability of each group, in ``[0, 1]``.
+        Success probability of the variables in each group, in ``[0, 1]``.
     counts
-        Variables in each group, at least 1.
+        Number of variables in each group, at least 1.
     q
-        ``1 - p``, accurate to as many digits.
+        ``1 - p``, with the same relative accuracy.
     """
     large = counts >= BLOCK_SIZE
     parts = [
