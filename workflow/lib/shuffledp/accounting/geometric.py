@@ -84,10 +84,10 @@ def geometric_noise(eps: float, budget: float, nu: float = np.inf) -> LogInterva
     check_centre(nu)
     half = budget / 2.0
     depth = half * nu
-    theta, log_rest = np.exp(-half), np.log(-np.expm1(-half))
+    theta, log_co_theta = np.exp(-half), np.log(-np.expm1(-half))
     below = -np.expm1(-depth)  # 1 - theta^nu
     log_total = np.log1p(theta * below)
-    log_infinite = -depth + log_rest - log_total
+    log_infinite = -depth + log_co_theta - log_total
     terms = [log_infinite]
     if eps < budget and nu > 0.0:
         terms.append(np.log(below) + np.log(-np.expm1(eps - budget)) - 2.0 * log_total)
@@ -162,9 +162,9 @@ def geometric_loss(budget: float, nu: float = np.inf) -> Loss:
         See `geometric_noise`.
     """
     half = budget / 2.0
-    theta, rest, below = np.exp(-half), -np.expm1(-half), -np.expm1(-half * nu)
+    theta, co_theta, below = np.exp(-half), -np.expm1(-half), -np.expm1(-half * nu)
     total = 1.0 + theta * below  # (1 - theta) times the sum of theta^|z - nu|
-    infinite_mass = float(rest * np.exp(-half * nu) / total)
+    infinite_mass = float(co_theta * np.exp(-half * nu) / total)
     error = UNIT * (16.0 + 8.0 * half)
     infinite_error = UNIT * (16.0 + 8.0 * half * (nu + 1.0)) if nu < np.inf else 0.0
     # Added to cover masses that underflow.
@@ -237,9 +237,9 @@ class BothNoises:
             1.0 + 2.0 * r + np.abs(inside - np.maximum(z, nu)) - r * np.exp(-self.budget * inside)
         )
         weights[z <= 0.0] = nu + 1.0 + r
-        theta, rest = np.exp(-half), -np.expm1(-half)
+        theta, co_theta = np.exp(-half), -np.expm1(-half)
         # The sums of theta^|j| over j >= -nu, and over all j.
-        total = (1.0 - theta * np.expm1(-half * nu)) / rest * (1.0 + theta) / rest
+        total = (1.0 - theta * np.expm1(-half * nu)) / co_theta * (1.0 + theta) / co_theta
         return np.asarray(np.log(weights) - half * np.abs(z - nu) - np.log(total))
 
     @cached_property

@@ -319,9 +319,9 @@ class SignedNoise:
         second = np.cumsum(masses[::-1])[::-1]
         # Values of r' with e^eps r' above all r do not contribute, and products might overflow.
         relevant = slice(np.searchsorted(ratios, ratios[-1] / e * (1.0 + 8.0 * slack)))
-        mass, raised = masses[relevant], e * ratios[relevant]
-        start = np.minimum(np.searchsorted(ratios, raised * (1.0 - 4.0 * slack)), ratios.size - 1)
-        p, q = mass * first[start], mass * raised * second[start]
+        mass, scaled = masses[relevant], e * ratios[relevant]
+        start = np.minimum(np.searchsorted(ratios, scaled * (1.0 - 4.0 * slack)), ratios.size - 1)
+        p, q = mass * first[start], mass * scaled * second[start]
         value = (p - q).sum() + 8.0 * slack * (p + q).sum() + 2.0 * outside
         return min(float(np.log(value)), 0.0)
 

@@ -90,10 +90,10 @@ class Atoms:
         values, masses = self.values[used], self.masses[used]
         errors = np.broadcast_to(self.errors, self.values.shape)[used]
         rounding = (self.units + masses.size) * UNIT
-        rest = 1.0 - float(masses.sum()) + sign * rounding
+        zero_mass = 1.0 - float(masses.sum()) + sign * rounding
         # A smaller rest is a rounding error of masses that add up to 1.
-        if rest > (0.0 if sign else rounding):
-            values, masses = np.append(values, 0.0), np.append(masses, rest)
+        if zero_mass > (0.0 if sign else rounding):
+            values, masses = np.append(values, 0.0), np.append(masses, zero_mass)
             errors = np.append(errors, 0.0)
         return Atoms(values, masses, self.units, errors, self.exclusive_delta)
 

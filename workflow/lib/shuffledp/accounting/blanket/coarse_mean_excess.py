@@ -57,21 +57,21 @@ class Grid:
         units
             Relative error of each value and each mass, in units of rounding.
         """
-        rest = max(1.0 - float(masses.sum()) + (units + masses.size) * UNIT, 0.0)
+        zero_mass = max(1.0 - float(masses.sum()) + (units + masses.size) * UNIT, 0.0)
         upper_values = values + (units + 16.0) * UNIT * np.abs(values)
         rows = max(POINTS_AT_ONCE // self.size, 1)
         bounds = [
-            self._bounds(upper_values[at : at + rows], masses, rest, units)
+            self._bounds(upper_values[at : at + rows], masses, zero_mass, units)
             for at in range(0, len(upper_values), rows)
         ]
         return np.concatenate(bounds)
 
-    def _bounds(self, values: Floats, masses: Floats, rest: float, units: float) -> Floats:
+    def _bounds(self, values: Floats, masses: Floats, zero_mass: float, units: float) -> Floats:
         representable = (self.lam * values).max(axis=1) < MAX_EXPONENT
         bounds = np.full(len(values), np.inf)
         if not representable.any():
             return bounds
-        tilted, log_moments = self._tilted(values[representable], masses, rest)
+        tilted, log_moments = self._tilted(values[representable], masses, zero_mass)
         last = min(int(KERNEL_DECAY / (self.lam * self.step)), self.size - 1)
         places = self.step * np.arange(last + 1, dtype=np.float64)
         kernel = np.zeros(self.size)
@@ -90,7 +90,7 @@ class Grid:
         bounds[representable] = logs - np.log(self.n) + self.n * rounding * UNIT
         return bounds
 
-    def _tilted(self, values: Floats, masses: Floats, rest: float) -> tuple[Floats, Floats]:
+    def _tilted(self, values: Floats, masses: Floats, zero_mass: float) -> tuple[Floats, Floats]:
         """Return the tilted laws on the grid, shape ``(laws, size)``, and ``log E[exp(lam G)]``."""
         position = np.maximum(values / self.step, -MAX_EXPONENT / (self.lam * self.step))
         below = np.floor(position)
@@ -100,14 +100,14 @@ class Grid:
             weights * (1.0 - upper_share),
             weights * upper_share * np.exp(self.lam * self.step),
         )
-        moments = rest + low.sum(axis=1) + high.sum(axis=1)
+        moments = zero_mass + low.sum(axis=1) + high.sum(axis=1)
         index = below.astype(np.int64)
         offset = self.size * np.arange(len(values))[:, None]
         size = self.size * len(values)
         tilted = np.bincount((index % self.size + offset).ravel(), low.ravel(), size)
         tilted += np.bincount(((index + 1) % self.size + offset).ravel(), high.ravel(), size)
         laws = tilted.reshape(len(values), self.size)
-        laws[:, 0] = laws[:, 0] + rest
+        laws[:, 0] = laws[:, 0] + zero_mass
         return laws / moments[:, None], np.log(moments)
 
 
@@ -191,9 +191,9 @@ def log_moments(rows: Floats, shared: Floats, eps: float, lam: float) -> Floats:
     ratios = rows[:, used] / shared[used]
     if lam * float(ratios.max(initial=0.0)) > MAX_EXPONENT:
         return np.full((len(rows), len(rows)), np.inf)
-    rest = max(1.0 - float(shared.sum()) + shared.size * UNIT, 0.0)
+    zero_mass = max(1.0 - float(shared.sum()) + shared.size * UNIT, 0.0)
     # Raising very negative exponents can only raise the moment.
     downs = np.maximum(-lam * np.exp(eps) * ratios, -MAX_EXPONENT)
     products = (shared[used] * np.exp(lam * ratios)) @ np.exp(downs).T
     rounding = shared.size + 64.0 * (MAX_EXPONENT + 1.0)
-    return np.asarray(np.log(products + rest) + 2.0 * rounding * UNIT)
+    return np.asarray(np.log(products + zero_mass) + 2.0 * rounding * UNIT)

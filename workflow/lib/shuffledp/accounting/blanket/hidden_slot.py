@@ -113,7 +113,7 @@ class Kernel:
         Parameters
         ----------
         law
-            Law of G with exact values; its masses have the relative error ``law.units``.
+            Law of G, whose values are treated as exact and whose masses have the stated error.
         """
         if self.lam * float(law.values.max()) > MAX_EXPONENT:
             return np.inf
@@ -143,7 +143,7 @@ def log_moment_high(law: Atoms, lam: float, n: int) -> float:
     Parameters
     ----------
     law
-        Law of G with exact values; its masses have the relative error ``law.units``.
+        Law of G, whose values are treated as exact and whose masses have the stated error.
     lam, n
         Parameter of the tilt, and number of summands.
     """
@@ -210,7 +210,7 @@ def uniform_slots_log_high(laws: Sequence[Atoms], n: int, kappa: float) -> float
     Parameters
     ----------
     laws
-        Laws of G with exact values.
+        Laws of G, whose values are treated as exact.
     n
         Number of summands.
     kappa

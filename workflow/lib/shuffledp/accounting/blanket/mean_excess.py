@@ -215,10 +215,10 @@ def _low(atoms: Atoms, n: int) -> float:
     aliased = 2.0 * nearest * np.exp(-lam * nearest)
     outside = 2.0 * np.exp(LOG_TAIL) * (1.0 / (np.e * lam) + 1.0 / (lam**2 * period))
     beyond = period / (2.0 * np.pi**2 * (FREQUENCIES - 1))
-    left = value - rounding - aliased - outside - beyond
-    if left <= 0.0:
+    certified = value - rounding - aliased - outside - beyond
+    if certified <= 0.0:
         return -np.inf
-    end = float(np.log(left)) + tilted.log_scale(n) + log_top
+    end = float(np.log(certified)) + tilted.log_scale(n) + log_top
     units = n * (atoms.units + atoms.masses.size + tilted.units(values, masses)) + 8.0 * (
         abs(end) + 8.0
     )

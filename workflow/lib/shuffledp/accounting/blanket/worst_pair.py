@@ -174,15 +174,16 @@ class Pairs:
             np.full(len(distinguishable), -np.inf),
             np.zeros(len(distinguishable), np.int64),
         )
-        tops, pairs = np.empty(count), np.empty((count, 2), np.int64)
+        largest, pairs = np.empty(count), np.empty((count, 2), np.int64)
         for record, others in enumerate(self.rows):
             table = distances(self.rows, others)
             table[~self.adjacency] = -np.inf
-            own = table[distinguishable[:, 0], distinguishable[:, 1]]
-            best, best_record = np.maximum(best, own), np.where(own > best, record, best_record)
+            current = table[distinguishable[:, 0], distinguishable[:, 1]]
+            best_record = np.where(current > best, record, best_record)
+            best = np.maximum(best, current)
             pairs[record] = np.divmod(int(table.argmax()), count)
-            tops[record] = table[tuple(pairs[record])]
-        kept = np.argsort(-tops, kind="stable")[:KEPT_TRIPLES]
+            largest[record] = table[tuple(pairs[record])]
+        kept = np.argsort(-largest, kind="stable")[:KEPT_TRIPLES]
         triples = np.concatenate(
             [np.column_stack([distinguishable, best_record]), np.column_stack([pairs[kept], kept])]
         )
@@ -239,9 +240,9 @@ class Pairs:
         first = self.law(distinguishable[at], eps)
         worst = log_mean_excess_high(first, n)
         if self.size <= MAX_PAIRS_WITHOUT_BOUNDS:
-            few = np.delete(distinguishable, at, axis=0)
-            bounds = np.array([log_chernoff(self.law(pair, eps), n) for pair in few])
-            return self._evaluated(few, bounds, worst, eps, n)
+            remaining = np.delete(distinguishable, at, axis=0)
+            bounds = np.array([log_chernoff(self.law(pair, eps), n) for pair in remaining])
+            return self._evaluated(remaining, bounds, worst, eps, n)
         tilted = Tilted.from_law(first, n)
         bounds = self._bounds(tilted, eps)
         bounds[tuple(distinguishable[at])] = -np.inf

@@ -148,7 +148,7 @@ def log_pmf(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike | None = None
 
 
 def log_pmf_error(
-    x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike, inputs: float = INPUT_UNITS
+    x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike, input_units: float = INPUT_UNITS
 ) -> Floats:
     """Return a bound on the absolute error of `log_pmf` at ``0 <= x <= n``.
 
@@ -161,7 +161,7 @@ def log_pmf_error(
     ----------
     x, n, p, q
         See `log_pmf`.
-    inputs
+    input_units
         Relative error of p and q, each, in units of rounding.
     """
     x, n, p, q = (np.asarray(v, np.float64) for v in (x, n, p, q))
@@ -169,32 +169,32 @@ def log_pmf_error(
     deviances = deviance(x, np.maximum(n * p, SMALLEST_PROBABILITY)) + deviance(
         y, np.maximum(n * q, SMALLEST_PROBABILITY)
     )
-    return _saddle_point_error(x, y, n, p, q, deviances, inputs)
+    return _saddle_point_error(x, y, n, p, q, deviances, input_units)
 
 
 def _saddle_point_error(
-    x: Floats, y: Floats, n: Floats, p: Floats, q: Floats, deviances: Floats, inputs: float
+    x: Floats, y: Floats, n: Floats, p: Floats, q: Floats, deviances: Floats, input_units: float
 ) -> Floats:
-    shift_error = (2.0 + inputs) * (np.abs(x - n * p) + np.abs(y - n * q))
+    shift_error = (2.0 + input_units) * (np.abs(x - n * p) + np.abs(y - n * q))
     return np.asarray(UNIT * (32.0 + np.log1p(n) + 45.0 * deviances + shift_error))
 
 
 def log_pmf_with_error(
-    x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike, inputs: float = INPUT_UNITS
+    x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike, input_units: float = INPUT_UNITS
 ) -> tuple[Floats, Floats]:
     """Return `log_pmf` and `log_pmf_error` at ``0 <= x <= n``, sharing their computation.
 
     Parameters
     ----------
-    x, n, p, q, inputs
+    x, n, p, q, input_units
         See `log_pmf_error`.
     """
     x, n, p, q = (np.asarray(v, np.float64) for v in (x, n, p, q))
     y = n - x
     if ((x > 0.0) & (y > 0.0) & (p >= SMALLEST_PROBABILITY) & (q >= SMALLEST_PROBABILITY)).all():
         value, deviances = _saddle_point(x, y, n, p, q)
-        return value, _saddle_point_error(x, y, n, p, q, deviances, inputs)
-    return log_pmf(x, n, p, q), log_pmf_error(x, n, p, q, inputs)
+        return value, _saddle_point_error(x, y, n, p, q, deviances, input_units)
+    return log_pmf(x, n, p, q), log_pmf_error(x, n, p, q, input_units)
 
 
 def log_pmf_run(first: int, count: int, n: int, p: float, q: float) -> Floats:
@@ -224,20 +224,20 @@ def log_pmf_run(first: int, count: int, n: int, p: float, q: float) -> Floats:
     return np.asarray(result.ravel()[:count])
 
 
-def log_pmf_run_error(log_mass: Floats, inputs: float = INPUT_UNITS) -> float:
+def log_pmf_run_error(log_mass: Floats, input_units: float = INPUT_UNITS) -> float:
     """Return a bound on the error that `log_pmf_run` adds to that of `log_pmf`.
 
     A block sums logarithms of at most ``step`` in size, each accurate to six units plus the errors
     of p and q, and rounds the partial sums. ``log_mass`` is the result of `log_pmf_run`.
     """
     step = float(np.abs(np.diff(log_mass[log_mass > -np.inf])).max(initial=0.0))
-    return UNIT * RUN_BLOCK * (6.0 + 2.0 * inputs + (2.0 + 0.5 * RUN_BLOCK) * step)
+    return UNIT * RUN_BLOCK * (6.0 + 2.0 * input_units + (2.0 + 0.5 * RUN_BLOCK) * step)
 
 
-def _tail_from_mean(x: Floats, n: Floats, p: Floats, q: Floats, inputs: float) -> LogIntervals:
+def _tail_from_mean(x: Floats, n: Floats, p: Floats, q: Floats, input_units: float) -> LogIntervals:
     """Return intervals around ``log Pr[X >= x]`` for ``1 <= x <= n`` above the mean."""
-    mills, error = inexact_mills_ratio(x, n, p, q, inputs)
-    log_mass, mass_error = log_pmf_with_error(x, n, p, q, inputs)
+    mills, error = inexact_mills_ratio(x, n, p, q, input_units)
+    log_mass, mass_error = log_pmf_with_error(x, n, p, q, input_units)
     error = error + mass_error + 8.0 * UNIT
     value = log_mass + np.log(mills)
     error = 1.01 * error + 4.0 * UNIT * np.abs(value)
@@ -262,19 +262,19 @@ def mean_minus(x: Floats, n: Floats, p: Floats, q: Floats) -> Floats:
 
 
 def inexact_mills_ratio(
-    x: Floats, n: Floats, p: Floats, q: Floats, inputs: float
+    x: Floats, n: Floats, p: Floats, q: Floats, input_units: float
 ) -> tuple[Floats, Floats]:
     """Return `mills_ratio` and a bound on its relative error, including that due to p and q.
 
     Parameters
     ----------
-    x, n, p, q, inputs
+    x, n, p, q, input_units
         See `mills_ratio` and `log_pmf_error`.
     """
     mills, error = mills_ratio(x, n, p, q)
     # The factor by which the ratio amplifies a relative error of p / q.
     amplification = (x * q / mills + mean_minus(x, n, p, q)).clip(0.0) + 1.0
-    return mills, error + 2.0 * inputs * UNIT * amplification
+    return mills, error + 2.0 * input_units * UNIT * amplification
 
 
 def log_sf_ends(
@@ -282,7 +282,7 @@ def log_sf_ends(
     n: ArrayLike,
     p: ArrayLike,
     q: ArrayLike | None = None,
-    inputs: float = INPUT_UNITS,
+    input_units: float = INPUT_UNITS,
 ) -> LogIntervals:
     """Return intervals around ``log Pr[Bin(n, p) >= x]`` (*at least* ``x``).
 
@@ -290,7 +290,7 @@ def log_sf_ends(
 
     Parameters
     ----------
-    x, n, p, q, inputs
+    x, n, p, q, input_units
         See `log_pmf` and `log_pmf_error`.
     """
     x, n, p, q = np.broadcast_arrays(
@@ -306,12 +306,12 @@ def log_sf_ends(
     above = live & (x >= n * p)
     below = live & ~above
     if above.any():
-        tail = _tail_from_mean(x[above], n[above], p[above], q[above], inputs)
+        tail = _tail_from_mean(x[above], n[above], p[above], q[above], input_units)
         low[above], high[above] = tail.low, tail.high
     if below.any():
         xb, nb = x[below], n[below]
         # The other tail is at most about 2/3, so 1 minus it loses no digits.
-        other = _tail_from_mean(nb - xb + 1.0, nb, q[below], p[below], inputs)
+        other = _tail_from_mean(nb - xb + 1.0, nb, q[below], p[below], input_units)
         low[below] = np.log1p(-np.exp(other.high)) - 8.0 * UNIT
         high[below] = np.minimum(np.log1p(-np.exp(other.low)) + 8.0 * UNIT, 0.0)
     return LogIntervals(low, high)
@@ -322,17 +322,17 @@ def log_cdf_ends(
     n: ArrayLike,
     p: ArrayLike,
     q: ArrayLike | None = None,
-    inputs: float = INPUT_UNITS,
+    input_units: float = INPUT_UNITS,
 ) -> LogIntervals:
     """Return intervals around ``log Pr[Bin(n, p) <= x]``; see `log_sf_ends`.
 
     Parameters
     ----------
-    x, n, p, q, inputs
+    x, n, p, q, input_units
         See `log_sf_ends`.
     """
     n = np.asarray(n, np.float64)
-    return log_sf_ends(n - np.asarray(x, np.float64), n, complement(p, q), p, inputs)
+    return log_sf_ends(n - np.asarray(x, np.float64), n, complement(p, q), p, input_units)
 
 
 def log_sf(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike | None = None) -> Floats:
@@ -405,8 +405,8 @@ def log_excess_bound(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike) -> 
     x, n, p, q
         See `log_pmf`; x is at least the mean. The bound may be infinite.
     """
-    following = np.asarray(x, np.float64) + 1.0
+    next_x = np.asarray(x, np.float64) + 1.0
     n, p, q = (np.asarray(v, np.float64) for v in (n, p, q))
-    log_mass = log_pmf(following, n, p, q)
-    twice = 2.0 * _log_fall(following, n, p, q)
-    return np.asarray(log_mass - np.where(log_mass > -np.inf, twice, 0.0))
+    log_mass = log_pmf(next_x, n, p, q)
+    log_fall_squared = 2.0 * _log_fall(next_x, n, p, q)
+    return np.asarray(log_mass - np.where(log_mass > -np.inf, log_fall_squared, 0.0))

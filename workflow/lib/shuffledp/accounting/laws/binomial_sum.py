@@ -83,8 +83,8 @@ def log_falling_tail(excess: float, *parts: tuple[ArrayLike, Chance]) -> tuple[F
     theta = float(np.log1p(excess))
     deviation = _deviation(_all_tilted(trials, chances, theta))
     values, errors = np.empty(deviation.size), np.empty(deviation.size)
-    for part in _similar_deviations(deviation, theta):
-        values[part], errors[part] = _on_one_circle(excess, [n[part] for n in trials], chances)
+    for group in _similar_deviations(deviation, theta):
+        values[group], errors[group] = _on_one_circle(excess, [n[group] for n in trials], chances)
     return values.reshape(shape), errors.reshape(shape)
 
 
@@ -176,9 +176,9 @@ class _Binomial:
 
 def _tilted(n: Floats, chance: Chance, log_odds: float) -> _Binomial:
     """Return Bin(n, chance) with the odds of success multiplied by ``exp(log_odds) >= 1``."""
-    rest = chance.q * float(np.exp(-log_odds))
-    total = chance.p + rest
-    return _Binomial(n, chance, chance.p / total, rest / total)
+    tilted_q = chance.q * float(np.exp(-log_odds))
+    total = chance.p + tilted_q
+    return _Binomial(n, chance, chance.p / total, tilted_q / total)
 
 
 def _all_tilted(

@@ -132,17 +132,17 @@ def conditional_excess(
 
     def closed(last2: Floats | None = None) -> LogIntervals:
         """Return the sum over n2 <= last2 (default: all with A > 0), with n3 at its mean."""
-        beside = (slope * mean3, weighted.d * trials, shift)
+        other_terms = (slope * mean3, weighted.d * trials, shift)
         if weighted.a > weighted.b:
             # s - y is not computed as a difference, because b may be below the last digit of a.
             threshold = (weighted.b * s + slope * mean3 + weighted.d * trials + shift) / alpha
             start = np.floor(threshold) + 1.0 if last2 is None else s - last2
-            gap, error = start - threshold, weighted.sum_error(weighted.b * s, *beside)
+            gap, error = start - threshold, weighted.sum_error(weighted.b * s, *other_terms)
         else:
             y = below(mean3)
             last2 = np.ceil(y) - 1.0 if last2 is None else last2
             threshold, start, gap = s - y, s - last2, y - last2
-            error = weighted.sum_error(weighted.a * s, *beside)
+            error = weighted.sum_error(weighted.a * s, *other_terms)
         excess = log_excess(
             threshold, s, rho1, rho2, start, gap, error / alpha, MULTINOMIAL_INPUT_UNITS
         )
@@ -174,10 +174,10 @@ def conditional_excess(
     if cut_above.any():
         outside = log_sf_bound(high2 + 1.0, s, *share2)
         left_out = np.where(cut_above, np.logaddexp(left_out, outside), left_out)
-    partial = _excess_by_n2(weighted, s, trials, shift, (first, last), grain.stride, side)
+    by_n2 = _excess_by_n2(weighted, s, trials, shift, (first, last), grain.stride, side)
     low, high = (
-        np.logaddexp(inside, np.where(cut_below, -np.inf, rest))
-        for inside, rest in ((partial.low, below_window.low), (partial.high, below_window.high))
+        np.logaddexp(inside, np.where(cut_below, -np.inf, below_first))
+        for inside, below_first in ((by_n2.low, below_window.low), (by_n2.high, below_window.high))
     )
     return LogIntervals(low, high), left_out, neglected
 

@@ -36,7 +36,7 @@ def log_excess(
     start: ArrayLike | None = None,
     gap: ArrayLike | None = None,
     gap_error: ArrayLike = 0.0,
-    inputs: float = INPUT_UNITS,
+    input_units: float = INPUT_UNITS,
 ) -> LogIntervals:
     """Return intervals around ``log E[(X - z) 1{X >= start}]`` for ``X ~ Bin(n, p)``.
 
@@ -53,7 +53,7 @@ def log_excess(
         ``start - z``, if known more accurately than the difference of the floats, and its absolute
         error. If the gap is at most 1 but its exact value is above 1, the true start is the integer
         before; the interval covers this case.
-    inputs
+    input_units
         Relative error of p and of q, in units of rounding.
 
     Notes
@@ -71,13 +71,13 @@ def log_excess(
     n, p, q, first, step, gap_error_ = (np.atleast_1d(np.broadcast_to(v, shape)) for v in values)
     mean_minus_start = mean_minus(first, n, p, q)
     mean_minus_start_error = UNIT * (
-        (inputs + 2.0) * n * np.minimum(p, q) + np.abs(mean_minus_start)
+        (input_units + 2.0) * n * np.minimum(p, q) + np.abs(mean_minus_start)
     )
     at = _Start(first, n, p, q, step, gap_error_, mean_minus_start, mean_minus_start_error)
     live = (first > 0) & (first <= n) & (p > 0) & (q > 0)
     log_mass, mass_error = np.zeros_like(mean_minus_start), np.zeros_like(mean_minus_start)
     log_mass[live], mass_error[live] = log_pmf_with_error(
-        first[live], n[live], p[live], q[live], inputs
+        first[live], n[live], p[live], q[live], input_units
     )
     far = live & (mean_minus_start > FAR_DEVIATIONS * np.sqrt(n * p * q) + FAR_MARGIN)
     far |= live & (mean_minus_start > 0.0) & (log_mass < LOG_SMALLEST_MASS)
@@ -92,7 +92,7 @@ def log_excess(
     gentle = live & ~far & ~steep
     for chosen, ratio in ((steep, _steep_ratio), (gentle, _gentle_ratio)):
         if chosen.any():
-            value[chosen], error[chosen] = ratio(at[chosen], inputs)
+            value[chosen], error[chosen] = ratio(at[chosen], input_units)
     error = 1.01 * error + 4.0 * UNIT * np.abs(value)
     with np.errstate(divide="ignore"):
         low = log_mass + np.log(np.maximum(value - error, 0.0))
@@ -135,42 +135,43 @@ class _Start:
 
 def _below(at: _Start) -> Floats:
     """Return a bound on ``E[|X - x + gap| 1{X < x}]`` far below the mean, by a geometric series."""
-    left = 1.0 / (1.0 - (at.x - 1.0) * at.q / ((at.n - at.x + 2.0) * at.p))
-    return np.asarray(1.01 * np.exp(log_pmf(at.x - 1.0, at.n, at.p, at.q)) * left * (at.gap + left))
+    series = 1.0 / (1.0 - (at.x - 1.0) * at.q / ((at.n - at.x + 2.0) * at.p))
+    below = np.exp(log_pmf(at.x - 1.0, at.n, at.p, at.q))
+    return np.asarray(1.01 * below * series * (at.gap + series))
 
 
-def _steep_ratio(at: _Start, inputs: float) -> tuple[Floats, Floats]:
+def _steep_ratio(at: _Start, input_units: float) -> tuple[Floats, Floats]:
     """Return ``E[(X - x + gap) 1{X >= x}] / Pr[X = x]`` and its error for steep probabilities.
 
     All terms are positive. The j-th term, at most 0.45^j times the first, has an error of
-    ``5 + 2 inputs`` units of rounding for each factor, and the mean j is below 3. With R the
+    ``5 + 2 input_units`` units of rounding for each factor, and the mean j is below 3. With R the
     largest ratio, J factors leave out at most ``(J + 1) R^J / (1 - R)^2`` of the sum. J is chosen
     so that this is below a unit.
     """
     total, moment = np.ones_like(at.x), np.zeros_like(at.x)
     odds = at.p / at.q
-    left, below = at.n - at.x, at.x + 1.0
-    steepest = float((left * at.p / (below * at.q)).clip(1e-17, STEEP_RATIO).max())
+    failures, following = at.n - at.x, at.x + 1.0
+    steepest = float((failures * at.p / (following * at.q)).clip(1e-17, STEEP_RATIO).max())
     for j in range(int(STEEP_TERMS * np.log(STEEP_RATIO) / np.log(steepest)) + 3, -1, -1):
-        ratio = np.maximum(left - j, 0.0)
-        ratio /= below + j
+        ratio = np.maximum(failures - j, 0.0)
+        ratio /= following + j
         ratio *= odds
         moment += total
         moment *= ratio
         total *= ratio
         total += 1.0
     value = at.gap * total + moment
-    error = UNIT * (24.0 + 6.0 * inputs) * value + at.gap_total_error * total
+    error = UNIT * (24.0 + 6.0 * input_units) * value + at.gap_total_error * total
     return value, error + at.crossed
 
 
-def _gentle_ratio(at: _Start, inputs: float) -> tuple[Floats, Floats]:
+def _gentle_ratio(at: _Start, input_units: float) -> tuple[Floats, Floats]:
     """Return ``E[(X - x + gap) 1{X >= x}] / Pr[X = x]`` and its error, by Todhunter's identity."""
-    mills, mills_error = inexact_mills_ratio(at.x, at.n, at.p, at.q, inputs)
+    mills, mills_error = inexact_mills_ratio(at.x, at.n, at.p, at.q, input_units)
     above = at.mean_minus_start + at.gap
     value = at.x * at.q + above * mills
     error = (
-        UNIT * (inputs + 4.0) * at.x * at.q
+        UNIT * (input_units + 4.0) * at.x * at.q
         + np.abs(above) * mills * (mills_error + 4.0 * UNIT)
         + (at.mean_minus_start_error + at.gap_total_error) * mills
         + at.crossed

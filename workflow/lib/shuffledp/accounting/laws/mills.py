@@ -123,9 +123,9 @@ def _sum_of_ratios(x: Floats, n: Floats, p: Floats, q: Floats) -> tuple[Floats, 
         last *= ratio
         total *= ratio
         total += 1.0
-    left = np.where(beyond < 1.0, last * beyond / (1.0 - beyond) / total, np.inf)
+    truncation = np.where(beyond < 1.0, last * beyond / (1.0 - beyond) / total, np.inf)
     mean = np.clip((x / total + (k * r - x)) / (1.0 + r), 0.0, count) + 1.0
-    return total, SECOND_ORDER_FACTOR * (left + UNIT * (5.0 * mean + 1.0))
+    return total, SECOND_ORDER_FACTOR * (truncation + UNIT * (5.0 * mean + 1.0))
 
 
 def _quadrature(x: Floats, n: Floats, p: Floats, q: Floats) -> tuple[Floats, Floats]:
@@ -155,7 +155,7 @@ def _quadrature(x: Floats, n: Floats, p: Floats, q: Floats) -> tuple[Floats, Flo
     k, r = n - x, p / q
     shape = x - 1.0
     slope = _difference_of_products(k, p, shape, q) / q
-    high, a, half, rest = _range(shape, k, r, slope)
+    high, a, half, beyond = _range(shape, k, r, slope)
     b = r * half / (1.0 + r * half + np.sqrt(1.0 + 2.0 * r * half))
     signed, units, cut = _coefficients(shape, k, a, b)
     s, table, sums = _tables()
@@ -170,8 +170,10 @@ def _quadrature(x: Floats, n: Floats, p: Floats, q: Floats) -> tuple[Floats, Flo
     total = moments[0]
     value = x * (half * total)
     units *= moments[3:]
-    wrong = 12.0 * np.abs(linear) * moments[1] + 21.0 * square * moments[2] + np.sum(units, axis=0)
-    wrong = wrong / total + (GAUSS_NODES + 16.0)
+    rounding = (
+        12.0 * np.abs(linear) * moments[1] + 21.0 * square * moments[2] + np.sum(units, axis=0)
+    )
+    rounding = rounding / total + (GAUSS_NODES + 16.0)
     cosine = 0.5 * (ELLIPSE_RHO + 1.0 / ELLIPSE_RHO) - 1.0
     excess = 2.0 * np.abs(shape * a - k * b) * cosine + shape * _spread(a) + k * _spread(b)
     gauss = (
@@ -180,7 +182,7 @@ def _quadrature(x: Floats, n: Floats, p: Floats, q: Floats) -> tuple[Floats, Flo
         / (1.0 - ELLIPSE_RHO**-2)
         * np.exp(high + excess - 2 * GAUSS_NODES * np.log(ELLIPSE_RHO))
     )
-    return value, SECOND_ORDER_FACTOR * (UNIT * wrong + cut + gauss / total + rest * x / value)
+    return value, SECOND_ORDER_FACTOR * (UNIT * rounding + cut + gauss / total + beyond * x / value)
 
 
 def _product(matrix: Floats, columns: Floats) -> Floats:
@@ -190,8 +192,8 @@ def _product(matrix: Floats, columns: Floats) -> Floats:
     """
     result = np.empty((len(matrix), columns.shape[1]))
     for start in range(0, columns.shape[1], PRODUCT_SLICE):
-        part = slice(start, start + PRODUCT_SLICE)
-        np.matmul(matrix, columns[:, part], out=result[:, part])
+        block = slice(start, start + PRODUCT_SLICE)
+        np.matmul(matrix, columns[:, block], out=result[:, block])
     return result
 
 
@@ -251,8 +253,8 @@ def _coefficients(shape: Floats, k: Floats, a: Floats, b: Floats) -> tuple[Float
     """
     larger = np.maximum(a, b)
     fall = -np.log(np.clip(np.max(larger), 1e-300, 0.9))
-    enough = np.log(1e25 * np.max(shape + k)) / fall
-    last = int(np.clip(enough, 4, MAX_CHEBYSHEV_DEGREE))
+    degree = np.log(1e25 * np.max(shape + k)) / fall
+    last = int(np.clip(degree, 4, MAX_CHEBYSHEV_DEGREE))
     left, right = shape * (a * a), k * (b * b)
     signed, units = np.empty((2, last - 2, a.size))
     for j in range(3, last + 1):

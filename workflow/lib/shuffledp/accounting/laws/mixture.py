@@ -192,8 +192,8 @@ def _log_rows(
     alpha = a + b
     # A > 0 where n2 is below the threshold y. A threshold for n1 would be the difference of two
     # numbers that agree to many digits when exp(eps) is large.
-    rest = m[:, None] - clipped
-    y = (a * clipped - c * rest) / alpha
+    in_third = m[:, None] - clipped
+    y = (a * clipped - c * in_third) / alpha
     n2 = np.ceil(y) - 1.0
     values = np.arange(clipped.min(), clipped.max() + 1.0)
     row = (clipped - values[0]).astype(np.int64)
@@ -203,16 +203,16 @@ def _log_rows(
     points = (values - largest)[:, None] + np.arange(-1.0, column.max() + 1.0)
     scale = values[:, None] * tilt.log_pair
     tails = log_sf_ends(points, values[:, None], 0.5, 0.5, 0.0)
-    linear = log_excess(points, values[:, None], 0.5, 0.5, inputs=0.0)
+    linear = log_excess(points, values[:, None], 0.5, 0.5, input_units=0.0)
     at, gap = (row, column + 1), y - n2
-    gap_error = UNIT * (mixture.units + 16.0) * (a * clipped + c * rest) / alpha
+    gap_error = UNIT * (mixture.units + 16.0) * (a * clipped + c * in_third) / alpha
     with np.errstate(divide="ignore"):
         log_gap = np.log(gap)
         log_crossed = np.log(np.maximum(gap + gap_error - 1.0, 0.0)) + tails.high[row, column]
     high = np.logaddexp(np.logaddexp(linear.high[at], log_gap + tails.high[at]), log_crossed)
 
     def summed(excess: Floats) -> Floats:
-        terms = log_weight + excess - scale[row, 0] + tilt.lam * c * rest
+        terms = log_weight + excess - scale[row, 0] + tilt.lam * c * in_third
         terms = np.where(clipped == s, terms, -np.inf)
         return np.asarray(logsumexp(terms, axis=1) + np.log(alpha))
 
