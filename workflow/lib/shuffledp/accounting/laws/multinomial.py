@@ -113,8 +113,8 @@ class _Rows:
     log_mass: Floats
     error: Floats
 
-    def __getitem__(self, part: slice) -> "_Rows":
-        return _Rows(self.s[part], self.log_mass[part], self.error[part])
+    def __getitem__(self, block: slice) -> "_Rows":
+        return _Rows(self.s[block], self.log_mass[block], self.error[block])
 
 
 def _rows(weighted: WeightedSum, first: float, last: float) -> _Rows:
