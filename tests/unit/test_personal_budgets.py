@@ -247,7 +247,7 @@ def test_many_budgets_are_rounded_up_and_never_down():
     many = BudgetGroups.of(rng.uniform(0.05, 1.0, 4000))
     how = budgets.reports("krr", 16)
     groups_eps = list(budgets.own_epsilons(LOG_DELTA, many, how))
-    assert len(groups_eps) == budgets.number_of_parts(many, how) == 8
+    assert len(groups_eps) == budgets.number_of_ranges(many, how) == 8
     assert [one.users for one in groups_eps] == [500] * 8
     for one in groups_eps[::3]:
         group = int(np.searchsorted(many.values, one.high))
@@ -271,10 +271,10 @@ def test_a_curve_of_several_budgets_holds_for_each(kind, low, high):
 def test_more_than_64_budgets_of_noise_are_grouped():
     many = BudgetGroups(np.append(0.0, np.geomspace(0.1, 1.0, 90)), np.full(91, 3))
     how = budgets.reports("laplace")
-    part = budgets._parts(many, how)
-    assert budgets.number_of_parts(many, how) <= 64
-    assert (np.diff(part) >= 0).all()
-    assert part[1] > part[0]
+    index = budgets._range_index(many, how)
+    assert budgets.number_of_ranges(many, how) <= 64
+    assert (np.diff(index) >= 0).all()
+    assert index[1] > index[0]
 
 
 def test_laplace_reports_with_hardly_any_noise_are_as_private_as_alone():

@@ -1,36 +1,39 @@
 """Bounds on delta of shuffled binary reports with personal budgets, over all data sets.
 
-The shuffled reports are a count of ones. A data set consists of the number of others who hold the
-target's cell x0, for each budget. Let f be the law of the others' count, and p and q the
-probabilities that the target reports x0 if it holds x0 and if it does not. The divergence is the
-sum over s of
+The analyst sees the number of reports of x0, one of two cells. Neighbouring data sets differ in the
+record of one user, the target. A data set is the number of other users who hold x0, for each
+budget. Let f be the law of the count of x0 among the others' reports, let p and q be the
+probabilities that the target reports x0 if it holds x0 and if it holds x1, and let e be the
+exponential of the central budget. As with equal budgets (`one_round.single_bin`), the hockey-stick
+divergence is the sum over s of
 
     (p f(s-1) + q f(s) - e (q f(s-1) + p f(s)))_+ = (p - e q) (f(s-1) - kappa f(s))_+,
-    kappa = (e p - q) / (p - e q),
+    kappa = (e p - q) / (p - e q).
 
-as with equal budgets (`one_round.single_bin`). Since f is the law of a sum of binomials, it is
-log-concave, and the terms are positive from some t on.
+Since f is the law of a sum of binomials, it is log-concave, and the terms are positive from some t
+on. Exchanging x0 and x1 mirrors the count, so one direction of the divergence suffices.
 
-**Blocks.** A block is a range ``low..high`` of counts for each budget. Reveal ``high - low`` users
-of each budget to the adversary. Then low users who hold x0 and all but high users who hold x1
-remain, for every data set of the block. More knowledge cannot reduce the divergence, so the
-divergence of the remaining users is an upper bound for the block. The block with the largest bound
-is halved repeatedly. Exchanging x0 and x1 mirrors the count, so one direction suffices.
+**Search over data sets.** A block is a range ``low..high`` of counts for each budget. Suppose that
+the adversary learns the records of ``high - low`` users of each budget, the revealed users. For
+every data set of the block, low users who hold x0 and all but high users who hold x1 remain.
+Additional knowledge cannot decrease the divergence, so the divergence with the remaining users is
+an upper bound for the block. The block with the largest bound is halved repeatedly.
 
-**Budgets rounded up.** A report that is true with probability p' is a report that is true with
-probability p > p' of a record that is flipped with probability (p - p')/(p - q). So the others'
-reports are a mixture over data sets with the larger budget. Divergence is convex, so the worst of
-these data sets leaks at least as much as the mixture.
+**Rounding budgets up is safe.** A report that is true with probability p' equals a report that is
+true with probability p > p' of a record that was flipped with probability (p - p')/(p - q). So with
+smaller budgets, the others' reports are a mixture over data sets with larger budgets. Divergence is
+convex, so the worst of these data sets has at least the divergence of the mixture.
 
-**The largest budget is the worst target.** Let A < B be the budgets of two users, f the law of all
-others' count, and A the target; the laws' generating functions are products, with a(z) and a'(z)
-those of a report of A with record x0 and x1, and b, b' those of B. If B holds x0, the pair is
-``a b f`` and ``a' b f``; exchanged, with B the target and A a holder of x0, it is ``b a f`` and
-``b' a f``. Here ``b' a - a' b = (p_B - p_A) (1 - z^2)``: over the counts from t on the second law
-loses ``(p_B - p_A) (f(t-1) + f(t-2))``, and the divergence grows. If B holds x1, the exchanged pair
-is ``b a' f`` and ``b' a' f``, whose second law is the same, and ``b a' - a b' = (p_B - p_A)
-(z^2 - 1)``: the first law gains as much. So no target's worst data set leaks more than that of the
-largest budget.
+**The target with the largest budget is the worst.** Let A < B be the budgets of two users, and f
+the generating function of the count of all other users. Let a(z) and a'(z) be those of the report
+of user A with record x0 and x1, and b(z) and b'(z) those of user B. Let A be the target. If B holds
+x0, the two hypotheses are ``a b f`` and ``a' b f``; if the roles are exchanged, so that B is the
+target and A holds x0, they are ``b a f`` and ``b' a f``. Here
+``b' a - a' b = (p_B - p_A) (1 - z^2)``: over the counts from t on, the second law loses
+``(p_B - p_A) (f(t-1) + f(t-2))``, so the divergence increases. If B holds x1, the exchanged pair is
+``b a' f`` and ``b' a' f``, with the same second law, and
+``b a' - a b' = (p_B - p_A) (z^2 - 1)``: the first law gains that much. So no target's worst data
+set has a larger divergence than that of the largest budget.
 """
 
 from dataclasses import dataclass
@@ -44,24 +47,24 @@ from shuffledp.accounting.one_round.single_bin import falling_ends
 from shuffledp.numerics.arrays import Floats, Integers
 from shuffledp.personalised.groups import BudgetGroups
 
-# With more distinct budgets, neighbouring ones are rounded up to the larger one.
+# With more distinct budgets of others, budgets are rounded up to the next larger one.
 _MAX_GROUPS = 4
-# Budgets are also merged if this costs at most this share of the others' variance.
+# Budgets are also rounded up if the others' variance decreases by at most this share.
 _MERGED_VARIANCE = 1e-6
-# Numbers of blocks that are halved at once, and in total.
+# Largest number of blocks that are halved at once, and of blocks that are evaluated.
 _BLOCKS_AT_ONCE, _MAX_BLOCKS = 256, 4_000
-# Tolerance of log delta; the relative change of eps is smaller.
+# Absolute tolerance of log delta; the relative error of eps is smaller.
 _LOG_DELTA_TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True)
 class Search:
-    """The divergence of blocks of counts.
+    """Search for the data set with the largest divergence, by bounds for blocks of data sets.
 
     Attributes
     ----------
     eps, budget
-        Central budget, and the target's budget, which is larger.
+        Central budget, and the target's local budget, which is larger.
     others
         All other users.
     """
@@ -71,7 +74,7 @@ class Search:
     others: BudgetGroups
 
     def ends(self, low: Integers, high: Integers) -> tuple[Floats, Floats]:
-        """Return ends of the log divergence of each block's unrevealed users.
+        """Return lower and upper bounds on the log divergence without each block's revealed users.
 
         ``low`` and ``high`` have shape ``(blocks, groups)``.
         """
@@ -88,9 +91,9 @@ class Search:
         return falling_ends(gain, float(np.expm1(self.eps)), *parts)
 
     def halved(self, low: Integers, high: Integers) -> tuple[Integers, Integers]:
-        """Return the halves of blocks along the budget whose counts contribute most variance."""
-        widths = (high - low) * _variances(self.others)
-        rows, column = np.arange(low.shape[0]), np.argmax(widths, axis=1)
+        """Return both halves of each block, cut along the group that contributes most variance."""
+        spreads = (high - low) * _variances(self.others)
+        rows, column = np.arange(low.shape[0]), np.argmax(spreads, axis=1)
         middle = (low[rows, column] + high[rows, column]) // 2
         first, second = high.copy(), low.copy()
         first[rows, column], second[rows, column] = middle, middle + 1
@@ -98,44 +101,46 @@ class Search:
 
 
 def _variances(groups: BudgetGroups) -> Floats:
+    """Return the variance of one report of each group."""
     return np.asarray(expit(groups.values) * expit(-groups.values))
 
 
 def merge_budgets(others: BudgetGroups) -> BudgetGroups:
-    """Return groups in which neighbouring budgets are rounded up, with at most four budgets."""
+    """Return groups with at most four distinct budgets, obtained by rounding budgets up."""
     values, counts = others.values.tolist(), others.counts.tolist()
-    spread = _variances(others).tolist()
-    total = float(np.dot(spread, counts))
+    variances = _variances(others).tolist()
+    total = float(np.dot(variances, counts))
     while len(values) > 1:
-        costs = [counts[i] * (spread[i] - spread[i + 1]) for i in range(len(values) - 1)]
+        costs = [counts[i] * (variances[i] - variances[i + 1]) for i in range(len(values) - 1)]
         i = int(np.argmin(costs))
         if len(values) <= _MAX_GROUPS and costs[i] > _MERGED_VARIANCE * total:
             break
         counts[i + 1] += counts[i]
-        del values[i], counts[i], spread[i]
+        del values[i], counts[i], variances[i]
     return BudgetGroups(np.array(values, np.float64), np.array(counts, np.int64))
 
 
 def worst(
     eps: float, budget: float, others: BudgetGroups, known_upper: float = -np.inf
 ) -> LogInterval:
-    """Enclose the log of the largest delta over all data sets.
+    """Return lower and upper bounds on the log of the largest delta over all data sets.
 
     Parameters
     ----------
     eps
         Central budget, at least 0.
     budget
-        Budget of the target.
+        Local budget of the target.
     others
         All other users, in order of budget.
     known_upper
-        A known upper bound on log delta. The search ends if a data set is within the tolerance.
+        A known upper bound on log delta. The search stops when a data set attains it within the
+        tolerance.
 
     Returns
     -------
-    The lower end is attained by a data set with the rounded budgets of `merge_budgets`. If the
-    search ends early, the upper end is the largest bound of an unvisited block.
+    Interval whose lower end is attained by a data set with the rounded budgets of `merge_budgets`.
+    If the search stops early, the upper end is the largest bound of a remaining block.
     """
     if eps >= budget:
         return LogInterval(-np.inf, -np.inf)
@@ -154,22 +159,22 @@ def worst(
         corners = search.ends(new_high, new_high)[0]
         best = max(best, float(values[single].max(initial=-np.inf)), float(corners.max()))
         visited += new_bound.size
-        kept = np.ones(bound.size, np.bool_)
-        kept[order] = False
-        low, high = np.concatenate([low[kept], new_low]), np.concatenate([high[kept], new_high])
-        bound = np.concatenate([bound[kept], new_bound])
+        whole = np.ones(bound.size, np.bool_)
+        whole[order] = False
+        low, high = np.concatenate([low[whole], new_low]), np.concatenate([high[whole], new_high])
+        bound = np.concatenate([bound[whole], new_bound])
     return LogInterval(best, min(max(float(bound.max()), best), 0.0))
 
 
 def estimate(eps: float, budget: float, others: BudgetGroups) -> float:
-    """Return log delta of the data set in which all others hold x0, an approximation of `worst`.
+    """Approximate `worst` by the log delta of the data set in which all other users hold x0.
 
     Parameters
     ----------
     eps
         Central budget, at least 0.
     budget, others
-        Budget of the target, and all other users.
+        Local budget of the target, and all other users.
     """
     if eps >= budget:
         return -np.inf

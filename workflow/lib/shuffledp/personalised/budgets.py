@@ -1,4 +1,8 @@
-"""Certified eps of users with personal budgets."""
+"""Certified central eps of users who choose their own local budgets.
+
+Every user reports once or in several rounds, by k-RR, Laplace or normal noise, with a personal
+budget. The functions return the smallest certified eps of each user at a common delta.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,32 +18,32 @@ from shuffledp.numerics.arrays import Integers
 from shuffledp.personalised import gaussian, krr, laplace
 from shuffledp.personalised.groups import BudgetGroups
 
-# With more distinct budgets, users are divided into this many parts. Each part gets the eps of its
-# largest budget.
-_PARTS = 8
+# For k-RR, users with more distinct budgets are divided into this many ranges of budgets. Each
+# range gets the eps of its largest budget.
+_RANGES = 8
 # With more distinct budgets, those of others are rounded up to this many values, which is safe.
-_MAX_ROUNDED_BUDGETS = 11 * _PARTS
-# For Laplace and normal noise a larger budget need not be worse. Up to this many budgets are
-# treated one by one.
+_MAX_ROUNDED_BUDGETS = 11 * _RANGES
+# For Laplace and normal noise, where a larger budget need not have a larger eps: the largest number
+# of budgets that each get an eps of their own, and of ranges if there are more.
 _MAX_SINGLE_BUDGETS = 64
 
 
 class CurveOf(Protocol):
-    """Function that returns a curve for the users of a group, or of a range of groups."""
+    """Function that returns an upper bound on delta for users of a group, or a range of groups."""
 
     def __call__(
         self, groups: BudgetGroups, group: int, target_log_delta: float, first: int | None = None
     ) -> UpperCurve:
-        """Return the curve for groups ``first`` to ``group``.
+        """Return a curve that holds for the groups ``first`` (by default ``group``) to ``group``.
 
-        Truncation may depend on ``target_log_delta``; the curve is an upper bound for every eps.
+        It is an upper bound for every eps; truncation may depend on ``target_log_delta``.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Reports:
-    """A randomiser of reports with personal budgets.
+    """A kind of reports with personal budgets.
 
     Attributes
     ----------
@@ -48,7 +52,7 @@ class Reports:
     curve
         Function that returns the curve for a group of users.
     ordered
-        Whether delta grows with the target's budget and with the budgets of others.
+        Whether delta never decreases with the target's budget or with the budgets of others.
     """
 
     name: str
@@ -61,9 +65,10 @@ KINDS: Final = ("krr", "binary", "laplace", "gaussian")
 
 
 def reports(kind: str, k: int | None = None) -> Reports:
-    """Return the reports with a name in `KINDS`; ``krr`` needs k, the number of cells.
+    """Return the kind of reports with a name in `KINDS`; ``krr`` needs k, the number of cells.
 
-    The budget of ``gaussian`` is mu, the length of the records' interval in standard deviations.
+    Budgets are local eps; for ``gaussian`` they are mu, the length of the records' interval in
+    standard deviations of the noise.
 
     Raises
     ------
@@ -103,7 +108,7 @@ def _krr(k: int) -> CurveOf:
 
 
 def epsilon(log_delta: float, groups: BudgetGroups, group: int, how: Reports) -> float:
-    """Return the smallest certified eps of the users of a group at a log delta.
+    """Return the smallest certified central eps of the users of a group.
 
     The relative tolerance is 1e-5. The value is rounded up and at most the eps of a single report
     without other users.
@@ -113,7 +118,7 @@ def epsilon(log_delta: float, groups: BudgetGroups, group: int, how: Reports) ->
     log_delta
         Natural log of delta, below 0.
     groups, group
-        All users, in order of budget, and the group of the target.
+        All users in order of budget, and the index of the group.
     how
         Kind of the reports.
     """
@@ -122,7 +127,7 @@ def epsilon(log_delta: float, groups: BudgetGroups, group: int, how: Reports) ->
 
 @dataclass(frozen=True)
 class RangeEpsilon:
-    """The certified eps of users with budgets in a range.
+    """The certified central eps of users with budgets in a range.
 
     Attributes
     ----------
@@ -131,7 +136,7 @@ class RangeEpsilon:
     users
         Number of users in the range.
     eps
-        Certified eps of each of them.
+        Certified central eps of each of these users.
     """
 
     low: float
@@ -144,61 +149,64 @@ def _rounded_up(groups: BudgetGroups) -> BudgetGroups:
     """Round budgets up to at most `_MAX_ROUNDED_BUDGETS` distinct values."""
     if groups.values.size <= _MAX_ROUNDED_BUDGETS:
         return groups
-    part = _part_of(groups, _MAX_ROUNDED_BUDGETS)
-    ends = np.flatnonzero(np.append(np.diff(part) > 0, True))
+    index = _ranges_of_equal_size(groups, _MAX_ROUNDED_BUDGETS)
+    ends = np.flatnonzero(np.append(np.diff(index) > 0, True))
     counts = np.add.reduceat(groups.counts, np.append(0, ends[:-1] + 1))
     return BudgetGroups(groups.values[ends], counts)
 
 
-def _part_of(groups: BudgetGroups, parts: int) -> Integers:
-    """Return the part of each group in order of budget; parts have similar numbers of users."""
+def _ranges_of_equal_size(groups: BudgetGroups, ranges: int) -> Integers:
+    """Return the index of each group's range; ranges have similar numbers of users."""
     before = np.cumsum(groups.counts) - groups.counts
-    return np.asarray(before * parts // groups.counts.sum())
+    return np.asarray(before * ranges // groups.counts.sum())
 
 
-def _similar_parts(groups: BudgetGroups, parts: int) -> Integers:
-    """Return the part of each group; parts have equal widths in the log of the budget."""
+def _ranges_of_equal_width(groups: BudgetGroups, ranges: int) -> Integers:
+    """Return the index of each group's range; ranges have equal widths in the log of the budget."""
     values = groups.values
     positive = np.log(values[values > 0.0])
-    part = np.zeros(values.size, np.int64)
-    share = (positive - positive[0]) / np.ptp(positive)
-    part[values > 0.0] = 1 + np.minimum(share * (parts - 1), parts - 2).astype(np.int64)
-    return part
+    index = np.zeros(values.size, np.int64)  # range 0 is the budget 0
+    position = (positive - positive[0]) / np.ptp(positive)
+    index[values > 0.0] = 1 + np.minimum(position * (ranges - 1), ranges - 2).astype(np.int64)
+    return index
 
 
-def _parts(groups: BudgetGroups, how: Reports) -> Integers:
+def _range_index(groups: BudgetGroups, how: Reports) -> Integers:
+    """Return the index of each group's range; if there are few groups, each is its own range."""
     size = groups.values.size
-    if size <= (_PARTS if how.ordered else _MAX_SINGLE_BUDGETS):
+    if size <= (_RANGES if how.ordered else _MAX_SINGLE_BUDGETS):
         return np.arange(size)
-    return _part_of(groups, _PARTS) if how.ordered else _similar_parts(groups, _MAX_SINGLE_BUDGETS)
+    if how.ordered:
+        return _ranges_of_equal_size(groups, _RANGES)
+    return _ranges_of_equal_width(groups, _MAX_SINGLE_BUDGETS)
 
 
-def number_of_parts(groups: BudgetGroups, how: Reports) -> int:
+def number_of_ranges(groups: BudgetGroups, how: Reports) -> int:
     """Return the number of results of `own_epsilons`."""
-    return int(np.unique(_parts(groups, how)).size)
+    return int(np.unique(_range_index(groups, how)).size)
 
 
 def own_epsilons(
     log_delta: float, groups: BudgetGroups, how: Reports, rounds: int = 1
 ) -> Iterator[RangeEpsilon]:
-    """Yield the certified eps of all users at a log delta, in order of budget.
+    """Yield the certified central eps of all users, in order of budget.
 
     Parameters
     ----------
     log_delta
         Natural log of delta, at most 0.
     groups
-        All users, in order of budget (`BudgetGroups.of`).
+        All users in order of budget (`BudgetGroups.of`).
     how
         Kind of the reports.
     rounds
-        Number of reports of each user, with fresh randomness.
+        Number of rounds; each user reports once in each, with fresh randomness.
 
     Yields
     ------
-    One result for each budget or, if there are many, for each part of the users, with an eps that
-    holds for all of them. For ordered reports there are eight parts with similar numbers of users;
-    otherwise there are up to 64 parts with similar budgets.
+    One result for each budget or, if there are many, for each range of budgets, with an eps that
+    holds for all its users. For ordered reports there are eight ranges with similar numbers of
+    users; otherwise there are up to 64 ranges with similar budgets.
 
     Raises
     ------
@@ -207,12 +215,12 @@ def own_epsilons(
     """
     if rounds < 1:
         raise InputError(f"rounds must be an integer >= 1 (got {rounds})")
-    part = _parts(groups, how)
+    range_index = _range_index(groups, how)
     all_groups = _rounded_up(groups) if how.ordered else groups
-    for each in np.unique(part):
-        members = np.flatnonzero(part == each)
+    for index in np.unique(range_index):
+        members = np.flatnonzero(range_index == index)
         low, high = float(groups.values[members[0]]), float(groups.values[members[-1]])
-        # The largest budget of a part is among the rounded budgets.
+        # Rounding keeps the largest budget of each range.
         group, first = (int(np.searchsorted(all_groups.values, budget)) for budget in (high, low))
         target_log_delta = log_delta - float(np.log(rounds))
         curve = compose(how.curve(all_groups, group, target_log_delta, first), rounds)

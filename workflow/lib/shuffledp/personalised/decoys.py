@@ -1,20 +1,21 @@
 """Bounds on delta of a report that is hidden among a random number of decoys.
 
-Let w be a law, and let the density of user i's report be at least ``kappa_i w`` for every record.
-Then user i's report is a decoy, drawn from w, with probability kappa_i. Reveal which of the other
-users are not decoys, and their reports. By Bayes' theorem
+A *decoy* is a report that does not depend on its user's record. Let w be a probability law such
+that the density of user i's report is at least ``kappa_i w`` for every record. Then user i's report
+is a decoy, drawn from w, with probability kappa_i (a privacy blanket). Assume that the adversary
+learns which of the other users are not decoys, and their reports. By Bayes' theorem
 
     delta <= E_M[(1/M) E(G_1 + ... + G_M)_+],   G = (R(y|x0) - e R(y|x1)) / w(y),  y ~ w,
 
-where M - 1 is the number of decoys, R the law of the target's report, x0 and x1 the target's two
-records, and ``e`` the exponential of the central budget.
+where M - 1 is the number of decoys, x0 and x1 are the two possible records of one user, the target,
+R is the law of the target's report, and ``e`` the exponential of the central budget.
 
-**The mean over M.** delta_m is the target's delta among m reports that cannot be distinguished,
-including its own. It does not grow with m, because an adversary who sees m reports could add a
-decoy. M - 1 follows a Poisson-binomial law. Its values are grouped into blocks, each of which gets
-the delta of its smallest value, so the result is an upper bound. The law of M is tilted to where
-the mean accumulates. The part outside a window is bounded by Chernoff's inequality for its
-probability, and by the delta at the end of the window.
+**The mean over M.** Let delta_m be the target's delta among m indistinguishable reports, including
+its own. It does not increase with m, because an adversary who sees m reports could add a decoy.
+M - 1 follows a Poisson-binomial law. Its values are grouped into blocks, and every value is given
+the delta of the smallest value in its block, so the result is an upper bound. The law of M is
+tilted to where most of the mean lies. Outside a window, the probability is bounded by Chernoff's
+inequality, and delta by its value at the end of the window.
 """
 
 from collections.abc import Callable
@@ -31,13 +32,13 @@ from shuffledp.accounting.laws.poisson_binomial import poisson_binomial
 from shuffledp.numerics.arrays import UNIT, Floats, Integers
 from shuffledp.numerics.roots import brentq
 
-# Relative tolerance of searches for eps, comparable to the error by blocks of decoys.
+# Relative tolerance of searches for eps, comparable to the error that the blocks cause.
 XTOL: Final = 1e-5
-# Tilted probability of the first and of the last block.
+# Approximate probability of the first and of the last block under the tilted law.
 _OUTER_MASS = 1e-5
-# Smallest width of a block relative to m; eps changes by a quarter of it.
+# Smallest width of a block relative to m; the relative change of eps is a quarter of it.
 _MIN_BLOCK_WIDTH = 2e-3
-# A part below this share of the total is not refined.
+# Tails below this share of the total are bounded by their probability alone.
 _LOG_NEGLIGIBLE = np.log(1e-7)
 _MAX_TILT = 700.0
 
@@ -61,11 +62,12 @@ def _log_moments(others: RandomTrials, tilt: float) -> Floats:
 
 
 def _mean(others: RandomTrials, tilt: float) -> float:
+    """Return the mean number of decoys under the tilted law."""
     return float(others.counts @ expit(others.log_odds - tilt))
 
 
 def _log_tail(others: RandomTrials, count: float, *, above: bool) -> float:
-    """Return Chernoff's bound on the log of ``Pr[sum >= count]`` or ``Pr[sum <= count]``."""
+    """Return Chernoff's bound on the log probability of ``count`` or more, or less, decoys."""
     sign = -1.0 if above else 1.0
     if sign * (_mean(others, 0.0) - count) <= 0.0:
         return 0.0
@@ -80,7 +82,7 @@ def _log_tail(others: RandomTrials, count: float, *, above: bool) -> float:
 
 
 def _tilt(others: RandomTrials, estimate: Callable[[int], float]) -> float:
-    """Return the approximate slope of -log delta_m where the mean accumulates."""
+    """Return approximately the slope of -log delta_m where most of the mean over M lies."""
     tilt, m = 0.0, 1.0 + _mean(others, 0.0)
     for _ in range(5):
         step = np.ceil(0.01 * m)
@@ -92,9 +94,10 @@ def _tilt(others: RandomTrials, estimate: Callable[[int], float]) -> float:
 
 
 def _starts(mass: Floats, blocks: int) -> Integers:
-    """Return the starts of blocks whose density is proportional to the root of the mass.
+    """Return the starts of blocks whose density is proportional to the square root of ``mass``.
 
-    The error of a block is about its mass times its width, so this choice has a small total error.
+    This nearly minimises the total error, because the error of a block is about its mass times its
+    width.
     """
     cumulative = np.cumsum(np.sqrt(mass))
     if not cumulative.size:
@@ -115,12 +118,12 @@ def log_mean_over_decoys(
     others
         Log odds that each other user is a decoy.
     log_delta
-        Upper bound on the natural log of delta_m for an integer m >= 1; non-increasing.
+        Function that returns an upper bound on log delta_m for an integer m >= 1; non-increasing.
     estimate
-        Cheap approximation of ``log_delta``, which only places windows and blocks.
+        Cheap approximation of ``log_delta``, which determines only the windows and blocks.
     blocks
-        Approximate largest number of blocks. With 8 blocks the result corresponds to fewer decoys
-        by a third of a standard deviation on average.
+        Approximate largest number of blocks. With 8 blocks, the loss of accuracy equals that of
+        having fewer decoys by a third of their standard deviation.
     """
     tilt = _tilt(others, estimate)
     rates, co_rates = expit(others.log_odds - tilt), expit(tilt - others.log_odds)
@@ -142,18 +145,18 @@ def log_mean_over_decoys(
     parts = [
         float(np.logaddexp.reduceat(log_mass, starts)[i] + deltas[i]) for i in range(starts.size)
     ]
-    # Missing mass of the window's law may be anywhere in the window.
+    # Mass that the computed law lacks could be anywhere in the window.
     parts.append(float((log_missing + tilt * (m[ends] - 1.0) + deltas).max()))
     total = float(logsumexp(parts))
 
     edge, step = first - 1, size
     while edge >= 1:
-        log_chance = _log_tail(others, edge - 1.0, above=False)
-        if log_chance < total + _LOG_NEGLIGIBLE:
-            parts.append(log_chance)
+        log_probability = _log_tail(others, edge - 1.0, above=False)
+        if log_probability < total + _LOG_NEGLIGIBLE:
+            parts.append(log_probability)
             break
         smallest = max(edge - step, 1)
-        parts.append(log_chance + log_delta(smallest))
+        parts.append(log_probability + log_delta(smallest))
         edge, step = smallest - 1, 2 * step
     if (edge := first + size) <= 1 + others.counts.sum():
         parts.append(_log_tail(others, edge - 1.0, above=True) + log_delta(edge))
@@ -163,17 +166,18 @@ def log_mean_over_decoys(
     return total + UNIT * (users + 32.0 * size + 8.0 * (largest + abs(total)) + 200.0)
 
 
-# Number of blocks of M, each of which costs a transform.
+# Number of blocks of M; each needs a Fourier transform.
 _BLOCKS = 8
-# Tolerance of a transform, comparable to the error by blocks.
+# Tolerance of log delta in a transform, comparable to the error that the blocks cause.
 _SPLITTING_LOG_TOLERANCE = 1e-3
-# Largest ratio of -G to the largest G. No sum that contains a smaller G is positive.
+# Smaller values of G than minus this multiple of the largest G are increased: no sum that contains
+# one of them is positive.
 _MAX_NEGATIVE_RATIO = 1e100
 
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """The law of G as a function of the central eps.
+    """The law of G for a target and its two records, as a function of the central eps.
 
     Attributes
     ----------
@@ -191,10 +195,10 @@ class Target:
     units: float
 
     def atoms(self, eps: float) -> Atoms:
-        """Return the law of G at a central eps."""
+        """Return the law of G at a central budget, with values of G rounded up."""
         # Exponents are products of two rounded factors.
         exponents = 8.0 * (eps + float(np.abs(self.log_first).max()))
-        # Rounding of exponents is not small relative to G if the two terms nearly cancel.
+        # If the two terms of G nearly cancel, rounded exponents change G by a large factor.
         values = excess(self.log_first, self.log_second, eps - exponents * UNIT)
         # Increasing G is safe. Here it hardly changes the result, and keeps squares finite.
         if (top := float(values.max())) > 0.0:
@@ -203,12 +207,12 @@ class Target:
 
 
 def decoy_trials(log_kappa: Floats, counts: Integers) -> RandomTrials:
-    """Return independent trials with probabilities kappa < 1, one for each possible decoy."""
+    """Return the trials in which users of each group are decoys, with probabilities kappa < 1."""
     return RandomTrials(log_kappa - np.log(-np.expm1(log_kappa)), counts)
 
 
 def log_delta_among_decoys(eps: float, target: Target, others: RandomTrials) -> float:
-    """Return the natural log of the target's delta, rounded up.
+    """Return an upper bound on the natural log of the target's delta.
 
     Parameters
     ----------
@@ -239,11 +243,11 @@ def approximate_log_delta(eps: float, target: Target, others: RandomTrials) -> f
     Parameters
     ----------
     eps
-        At least 0.
+        Central budget, at least 0.
     target
-        Law of G.
+        Law of G for the target's worst records.
     others
         Log odds that each other user is a decoy.
     """
-    chances = 1.0 / (1.0 + np.exp(-others.log_odds))
-    return log_saddle_point(target.atoms(eps), 1 + int(others.counts @ chances))
+    rates = 1.0 / (1.0 + np.exp(-others.log_odds))
+    return log_saddle_point(target.atoms(eps), 1 + int(others.counts @ rates))

@@ -14,7 +14,7 @@ from shuffledp.numerics.arrays import Floats, Integers
 
 @dataclass(frozen=True)
 class BudgetGroups:
-    """Groups of users with equal budgets.
+    """The users, grouped by their local budget.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class BudgetGroups:
 
     @classmethod
     def of(cls, budgets: ArrayLike | BudgetGroups) -> BudgetGroups:
-        """Return the groups of a list of budgets, one per user, or checked groups.
+        """Group the budgets of users, one number per user, or check existing groups.
 
         Raises
         ------
@@ -56,18 +56,18 @@ class BudgetGroups:
 
     @classmethod
     def of_counts(cls, values: ArrayLike, counts: ArrayLike) -> BudgetGroups:
-        """Return the groups of budgets with numbers of users; raise `InputError` like `of`."""
-        distinct, place = np.unique(np.asarray(values, np.float64), return_inverse=True)
+        """Return groups from budgets and numbers of users; raise `InputError` like `of`."""
+        distinct, index = np.unique(np.asarray(values, np.float64), return_inverse=True)
         totals = np.zeros(distinct.size, np.int64)
-        np.add.at(totals, place.ravel(), np.asarray(counts, np.int64))
+        np.add.at(totals, index.ravel(), np.asarray(counts, np.int64))
         return cls.of(cls(distinct, totals))
 
     def setting(self, eps0: float, k: int) -> Setting:
-        """Return the setting in which all these users have the same budget."""
+        """Return the setting in which all these users have the budget ``eps0``."""
         return Setting(int(self.counts.sum()), k, float(eps0))
 
     def without(self, group: int) -> BudgetGroups:
-        """Return the groups after removing one user of a group."""
+        """Return the groups without one user of a group."""
         counts = self.counts.copy()
         counts[group] -= 1
         return BudgetGroups(self.values[counts > 0], counts[counts > 0])
@@ -83,7 +83,7 @@ def split_target(
     budgets
         Budget of each user, or groups of users.
     target
-        Index of a user, or of the target's group; by default a user with the largest budget.
+        Index of the user, or of the user's group; by default a user with the largest budget.
 
     Raises
     ------

@@ -1,27 +1,30 @@
 """Bounds on delta of shuffled k-RR with personal budgets (paper D).
 
-User i runs a randomiser with budget eps_i and reports once; a report does not say whose it is, nor
-which budget made it. Neighbours differ in the record of one user, the target, who has budget
-``eps_t``. Let ``E = exp(eps_t)`` and ``e = exp(eps)``.
+User i reports once, by k-RR over k cells with local budget eps_i. The analyst sees the histogram of
+all reports, which reveals neither the sender nor the budget of a report. Neighbouring data sets
+differ in the record of one user, the target, which is x0 or x1. The target has budget ``eps_t``.
+Let ``E = exp(eps_t)`` and ``e = exp(eps)``, with eps the central budget.
 
-k-RR reports the true cell, except that with probability ``gamma_i = k/(exp(eps_i)+k-1)`` it reports
-a uniform cell. Reveal which of the *other* users did so, and the reports of the rest. With m-1 such
-users the uniform reports and the target's form a histogram h of m reports, whose law is
-``Mult(h; m, 1/k) (k/m) sum_c R(c) h_c``, R being the target's channel. Hence, with
-``q = 1/(E+k-1)`` and the Poisson-binomial law of the m-1,
+k-RR reports a uniform cell with probability ``gamma_i = k/(exp(eps_i)+k-1)``, and otherwise the
+true cell. The weak adversary also learns which of the *other* users sent a uniform report, and the
+reports of the rest. If m-1 users did, their reports and the target's form a histogram h of m
+reports with the law ``Mult(h; m, 1/k) (k/m) sum_c R(c) h_c``, where R is the law of the target's
+report. Let n1 and n2 be the counts of x0 and x1 in a multinomial histogram of m uniform reports.
+With ``q = 1/(E+k-1)`` and a Poisson-binomial number m-1 of users,
 
     delta = sum_m Pr[m-1] (k q / m) E[((E-1)(n1 - e n2) - (e-1) m)_+ | m].
 
-For equal budgets ``Pr[m-1] k q / m = Bin(n, gamma)(m) / n``: the weak adversary of equal users.
+For equal budgets ``Pr[m-1] k q / m = Bin(n, gamma)(m) / n``, as in `pairs.weak_adversary`.
 
-The target with the largest budget is the worst. Compare targets with budgets A < B, every other
-user alike, of whom m are uniform with probability pi_m. Let ``N_m`` be the signed measure (law of
-the histogram given the target's truth x0, minus e times given x1) and ``U_m`` the law of m uniform
-reports. For the target B, histograms of size m have the signed measure ``x N_m - (e-1) y U_m`` with
-``x = (1-gB) ((1-gA) pi_{m-1} + gA pi_{m-2})`` and ``y = gB ((1-gA) pi_{m-1} + gA pi_{m-2})``; for
-the target A exchange gA and gB. As gA >= gB, x is larger and y smaller for B, and the mass of
-``(x N_m - (e-1) y U_m)_+`` grows with x and falls with y. Nor can delta grow when another user's
-budget falls: anyone who sees the histogram could add a uniform report to it.
+**The target with the largest budget is the worst.** Let A < B be the budgets of two users, gA >= gB
+their gamma, and pi_m the probability that m of all other users send uniform reports. Let ``N_m`` be
+the law of the histogram if the target reports x0 truthfully, minus e times that for x1, and ``U_m``
+the law of m uniform reports. If B is the target, histograms of size m have the signed measure
+``x N_m - (e-1) y U_m`` with ``x = (1-gB) ((1-gA) pi_{m-1} + gA pi_{m-2})`` and
+``y = gB ((1-gA) pi_{m-1} + gA pi_{m-2})``; if A is the target, gA and gB are exchanged. Since
+gA >= gB, x is larger and y smaller for B, and the mass of ``(x N_m - (e-1) y U_m)_+`` increases in
+x and decreases in y. Delta does not increase either if another user's budget decreases, because an
+adversary who sees the histogram could add a uniform report to it.
 """
 
 from dataclasses import replace
@@ -42,7 +45,7 @@ from shuffledp.personalised import binary
 from shuffledp.personalised.decoys import XTOL, log_mean_over_decoys
 from shuffledp.personalised.groups import BudgetGroups, split_target
 
-# With more terms than this, the numbers of uniform reports are divided into this many blocks.
+# If the exact sum has more terms, the values of m are grouped into this many blocks.
 MAX_TERMS, BLOCKS = 1e6, 16
 
 
@@ -50,16 +53,16 @@ MAX_TERMS, BLOCKS = 1e6, 16
 def divergence_log_delta(
     eps: float, target: float, log_odds: Floats, others: BudgetGroups, k: int
 ) -> float:
-    """Return the log divergence of a k-RR target among uniform reports of the other users.
+    """Return an upper bound on log delta of a k-RR target among uniform reports of the others.
 
     Parameters
     ----------
     eps
-        At least 0, any shape.
+        Central budget, at least 0, any shape.
     target
-        Budget of the target.
+        Local budget of the target.
     log_odds
-        Log odds that a user of each group of the others sends a uniform report.
+        Log odds of a uniform report, for a user of each group of the others.
     others
         Groups of all users but the target.
     k
@@ -83,7 +86,7 @@ def divergence_log_delta(
 
 
 def _terms(others: RandomTrials, k: int) -> float:
-    """Return the approximate number of terms of the exact sum: values of m times n1 + n2."""
+    """Return the approximate number of terms of the exact sum over m and n1 + n2."""
     rates = expit(others.log_odds)
     mean, variance = others.counts @ rates, others.counts @ (rates * (1.0 - rates))
     return float((20.0 * np.sqrt(variance) + 80.0) * (20.0 * np.sqrt(2.0 * mean / k) + 40.0))
@@ -98,30 +101,31 @@ def log_expm1(x: Floats) -> Floats:
 def personalised_log_delta(
     eps: ArrayLike, budgets: "ArrayLike | BudgetGroups", k: int, target: int | None = None
 ) -> Floats:
-    """Return the natural log of delta of shuffled k-RR with a budget per user (a DP guarantee).
+    """Return an upper bound on log delta of shuffled k-RR with personal budgets.
 
-    The value is the exact divergence in the view of the weak adversary, who also learns which other
-    users randomised; it is rounded up, and truncated mass is added. It holds for every data set,
-    for replacement of one report, with budgets known to all, but not if a report reveals its
+    The bound is the exact delta against the weak adversary, who also learns which other users sent
+    uniform reports. It is rounded up, and truncated mass is added. It holds for every data set,
+    under replacement of one record, even if all budgets are public, but not if a report reveals its
     budget. With equal budgets it equals that of `pairs.weak_adversary`.
 
     Parameters
     ----------
     eps
-        Any shape, at least 0.
+        Central budget, at least 0, any shape.
     budgets
-        One per user, or groups of users. A hundred thousand distinct values are feasible.
+        Local budget of each user, or groups of users. A hundred thousand distinct values are
+        feasible.
     k
         Number of cells, at least 2.
     target
-        Index into ``budgets`` of the user (or group) whose record changes: the result is this
-        user's guarantee. By default a user with the largest budget, which is the worst (proof in
-        the module's docstring): the result is the mechanism's guarantee.
+        Index into ``budgets`` of the user (or group) whose record changes and for whom the bound
+        holds. By default this is a user with the largest budget; the bound then holds for every
+        user (see the module's docstring).
 
     Returns
     -------
-    Logarithms with the shape of ``eps``; -inf where eps is at least the target's budget. The
-    relative error of delta is about 3e-9 for a million users.
+    Natural logarithms with the shape of ``eps``; -inf where eps is at least the target's budget.
+    The relative error of delta is about 3e-9 for a million users.
 
     Raises
     ------
@@ -142,7 +146,7 @@ def approximate_log_delta(eps: float, groups: BudgetGroups, k: int, group: int) 
     eps
         Central budget, at least 0.
     groups, group
-        All users, in order of budget, and the group of the target.
+        All users in order of budget, and the index of the target's group.
     k
         Number of cells, at least 2.
     """
@@ -157,14 +161,14 @@ def approximate_log_delta(eps: float, groups: BudgetGroups, k: int, group: int) 
 
 
 def curve(groups: BudgetGroups, group: int, k: int) -> UpperCurve:
-    """Return an upper bound on delta over eps for a member of a group.
+    """Return an upper bound on delta, for every data set and a target in the given group.
 
     Parameters
     ----------
     groups, group
-        All users, in order of budget, and the group of the target.
+        All users in order of budget, and the index of the target's group.
     k
-        Number of cells.
+        Number of cells, at least 2.
     """
     budget = float(groups.values[group])
     if groups.values.size == 1 and budget:  # equal budgets have a sharper bound
@@ -173,7 +177,7 @@ def curve(groups: BudgetGroups, group: int, k: int) -> UpperCurve:
 
     def upper(eps: float) -> float:
         weak = float(personalised_log_delta(eps, groups, k, group))
-        # With two cells, all data sets can be searched.
+        # With two cells, a search over all data sets gives a smaller bound.
         return weak if k > 2 else min(weak, binary.worst(eps, budget, others, weak).high)
 
     def estimate(eps: float) -> float:

@@ -1,33 +1,37 @@
 """Bounds on delta of shuffled Laplace reports with personal budgets (paper D's Algorithm 2).
 
 Records lie in an interval of length 1, centred at 0. User i reports its record plus Laplace noise
-of scale ``1 / eps_i``. Neighbours differ in the record of one user, the target, whose budget is
-called ``eps`` here; ``e`` is the exponential of the central budget.
+of scale ``1 / eps_i``. Neighbouring data sets differ in the record of one user, the target, whose
+local budget is called ``eps`` here. R(.|x) is the law of the target's report of the record x, and
+``e`` the exponential of the central budget.
 
-**Decoys** (`decoys`). Let w be the law of the target's report if its record were 0. For
-``eps_i <= eps`` and any record, the density of user i's report is at least ``kappa_i w`` with
-``kappa_i = (eps_i / eps) exp(-eps_i / 2)``: the ratio's exponent ``eps |y| - eps_i |y - x|`` is at
-least ``-eps_i |x|``. A user with a larger budget cannot be a decoy, because its tails are thinner.
+**Decoys** (`decoys`). Let ``w = R(.|0)``. For ``eps_i <= eps`` and any record x, the density of
+user i's report is at least ``kappa_i w`` with ``kappa_i = (eps_i / eps) exp(-eps_i / 2)``, because
+the exponent of the ratio, ``eps |y| - eps_i |y - x|``, is at least ``-eps_i |x|``. A user with a
+larger budget cannot be a decoy, because its tails are thinner.
 
-**The worst pair** of records is the interval's ends. G has mean ``1 - e`` for every pair; in the
-convex order, ``Phi = E(G - t)_+ = sup over A of R(A|x0) - e R(A|x1) - t w(A)``, it grows as
-follows.
+**The worst pair of records** consists of the two ends of the interval. The variable G has mean
+``1 - e`` for every pair of records, so it suffices that it increases in the convex order: for every
+t, ``Phi = E(G - t)_+ = sup over A of R(A|x0) - e R(A|x1) - t w(A)`` does not decrease. By symmetry,
+``x1 >= 0``.
 
-1. ``x0, x1 >= 0``: mirror the points of A that lie alone on the positive side. w(A) stays, R(A|x1)
-   does not grow, and R(A|-x0) is at least what R(A|x0) was. So the pair (-x0, x1) is worse.
-2. ``x0 <= 0 <= x1``: for convex psi, d/dx1 E psi(G) is ``eps/2`` times the mean of
-   ``-e psi'(G)`` over y > x1 minus that over y < x1, each under R(.|x1). For y > x1, G has its
-   smallest value. So the pair gets worse as x1 grows and, likewise, as x0 falls.
+1. Let ``x0 >= 0``. Reflect every point y > 0 of A for which -y is not in A. w(A) stays the same,
+   R(A|x1) does not increase, and R(A|-x0) is at least the former R(A|x0). So the pair (-x0, x1) is
+   at least as bad.
+2. Let ``x0 <= 0 <= x1``. For convex psi, the derivative of E psi(G) by x1 is ``eps/2`` times the
+   integral of ``-e psi'(G)`` over y > x1 minus that over y < x1, each under R(.|x1). For y > x1, G
+   has its smallest value. So the pair gets worse as x1 increases and, likewise, as x0 decreases.
 
-**Many budgets.** Let eps lie between low and high. Multiplying all lengths by ``s = eps / high``
-turns the target's budget into high and the others' into ``eps_i / s``, and shortens the interval,
-whose data sets are among those of the interval of length 1. So a bound for high holds for eps if
-each kappa_i is the smallest one for budgets from eps_i to ``eps_i high / low``. Since
-``x exp(-x/2)`` rises and then falls, the smallest value is at an end.
+**A range of budgets.** Let eps lie between low and high. Multiplying all lengths by
+``s = eps / high`` turns the target's budget into high and the others' into ``eps_i / s``, and
+shortens the interval, whose data sets are among those of the interval of length 1. So a bound for
+high holds for eps if each kappa_i is the smallest value for budgets from eps_i to
+``eps_i high / low``. It is attained at an end of this range, since ``x exp(-x/2)`` increases and
+then decreases.
 
-**Discretisation.** G is continuous. Splitting it between neighbouring nodes y_j at distance h while
-keeping its mean makes it larger in the convex order. The node y_j gets the mass ``exp(-eps |y_j|)
-tanh(eps h / 2) / 2`` from each side.
+**Discretisation.** The law of G is continuous. Splitting its mass between neighbouring nodes y_j at
+distance h, such that the mean is kept, makes G larger in the convex order. The node y_j gets the
+mass ``exp(-eps |y_j|) tanh(eps h / 2) / 2`` from each side.
 """
 
 import numpy as np
@@ -59,24 +63,25 @@ def _target(budget: float) -> Target:
 
 
 def _decoys(others: BudgetGroups, low: float, high: float) -> RandomTrials:
-    hiding = (others.values > 0.0) & (others.values <= low)
-    values = others.values[hiding]
+    may_hide = (others.values > 0.0) & (others.values <= low)
+    values = others.values[may_hide]
     ends = values, values * stretch(low, high)
     log_kappa = np.minimum(*(np.log(budgets / high) - 0.5 * budgets for budgets in ends))
     # Fewer decoys never decrease delta, so the possible rounding error is subtracted.
     log_kappa -= 8.0 * UNIT * (1.0 + np.abs(log_kappa) + high)
-    return decoy_trials(log_kappa, others.counts[hiding])
+    return decoy_trials(log_kappa, others.counts[may_hide])
 
 
 def curve(groups: BudgetGroups, group: int, first: int | None = None) -> UpperCurve:
-    """Return an upper bound on delta for users with a range of budgets and every data set.
+    """Return an upper bound on delta, for every data set, that holds for a range of budgets.
 
     Parameters
     ----------
     groups, group
-        All users in order of budget, and the group with the largest budget of the range.
+        All users in order of budget, and the index of the group with the largest budget of the
+        range.
     first
-        The group with the smallest budget of the range, by default the same group. Users with a
+        Index of the group with the smallest budget of the range, by default ``group``. Users with a
         larger budget than this one are not counted as decoys.
     """
     first = group if first is None else first
