@@ -97,7 +97,7 @@ def test_parameters_that_keep_the_checker_busy(kind, change, error, words):
         ({"mechanism": "shuffler-dummies", "view": "shuffler"}, "analyst, public, got 'shuffler'"),
         ({"parameters": []}, "parameters must be a dict"),
         ({"eps": 351.0}, "eps must be from 0 to 350"),
-        ({"lower": {"log_delta": -9.0}}, "no lower end but 0"),
+        ({"lower": {"log_delta": -9.0}}, "lower end of a view must be null"),
         ({"upper": {"log_delta": None}}, "delta is not shown to be 0"),
         ({"upper": {"log_delta": -200.0}}, "upper: delta"),
         long({"upper": {"log_delta": -1e12}}, "upper: delta"),

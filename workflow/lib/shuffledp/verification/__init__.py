@@ -1,1 +1,1 @@
-"""Check the certificates that `shuffledp.accounting.certificate` makes."""
+"""Checker of the certificates that `shuffledp.accounting.certificate` writes."""

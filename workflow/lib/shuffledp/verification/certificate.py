@@ -1,7 +1,8 @@
 """Check certificates of differential privacy in ball arithmetic.
 
-The modules `deltas`, `noise` and `rounds` of this package describe the claims and how each delta is
-computed. The package shares no code with the accountant.
+A certificate claims a lower and an upper bound on delta at one eps, called its ends. The modules
+`deltas`, `noise` and `rounds` define the claims and compute each delta in balls, intervals that
+contain the exact value. The package shares no code with the accountant.
 """
 
 import math
@@ -46,10 +47,11 @@ COMMON_KEYS = {"certificate", "shuffledp", "neighbours", "n", "k", "eps", "lower
 
 @dataclass(frozen=True)
 class Claim:
-    """The statement that a certificate proves.
+    """The statement that a certificate proves: bounds on delta of n users and k cells at eps.
 
-    Users have eps0, or dummies and chances; otherwise there is a mechanism with its parameters, and
-    a view. ``low`` and ``high`` are natural logarithms of bounds on delta, None for a delta of 0.
+    ``low`` and ``high`` are natural logarithms of the bounds, None for a delta of 0. The claim is
+    about k-RR with eps0 in some rounds, about true reports with a mean number of dummies and
+    chances to send one per user, or about what one view sees of a mechanism with parameters.
     """
 
     n: int
@@ -67,9 +69,9 @@ class Claim:
 
 
 def read_others(lower: dict[str, Any], n: int, k: int) -> dict[str, int]:
-    """Return the data set of the lower end: how many of the other users hold x0, x1 and x2."""
+    """Return the data set of the lower end: the numbers of other users who hold x0, x1 and x2."""
     counts = member(lower, "others", dict)
-    demand(set(counts) == {"x0", "x1", "x2"}, "others must have x0, x1 and x2")
+    demand(set(counts) == {"x0", "x1", "x2"}, "others must have the keys x0, x1 and x2")
     others = {name: integer(counts[name], 0, f"others.{name}") for name in ("x0", "x1", "x2")}
     demand(sum(others.values()) == n - 1, f"others must add up to n-1 = {n - 1}")
     demand(k > 2 or others["x2"] == 0, "with k = 2 there is no third cell")
@@ -77,11 +79,11 @@ def read_others(lower: dict[str, Any], n: int, k: int) -> dict[str, int]:
 
 
 def read_blocks(upper: dict[str, Any], n: int) -> list[tuple[int, int]]:
-    """Return the blocks of counts, which must cover 0 to n-1 without gap or overlap."""
+    """Return the blocks of counts, which must partition 0 to n-1 in order."""
     blocks, expected = [], 0
     listed = member(upper, "blocks", list)
     if len(listed) > MAX_BLOCKS:
-        raise TooLongError(f"{len(listed)} blocks, more than {MAX_BLOCKS}")
+        raise TooLongError(f"{len(listed)} blocks are more than {MAX_BLOCKS}")
     for block in listed:
         demand(type(block) is list and len(block) == 2, "a block must be [first, last]")
         first, last = (integer(end, 0, "the end of a block") for end in block)
@@ -95,7 +97,7 @@ def read_blocks(upper: dict[str, Any], n: int) -> list[tuple[int, int]]:
 
 
 def lower_job(n: int, mech: RandomisedResponse, others: dict[str, int]) -> Job:
-    """Return the job for the delta of the data set in which the other users are `others`."""
+    """Return the job for the delta of the data set with these numbers of other users per cell."""
     if mech.k == 2:
         return two_cells(n, others["x0"], mech)
     held = [name for name, count in others.items() if count > 0]
@@ -103,7 +105,7 @@ def lower_job(n: int, mech: RandomisedResponse, others: dict[str, int]) -> Job:
 
 
 def upper_jobs(n: int, mech: RandomisedResponse, upper: dict[str, Any]) -> dict[str, Job]:
-    """Return jobs by name whose largest delta is an upper bound for every data set."""
+    """Return named jobs; the largest of their deltas is an upper bound for every data set."""
     argument = member(upper, "argument", str)
     listed = {"blocks"} if argument == "counts" else set()
     check_keys(upper, {"log_delta", "argument"} | listed, "upper")
@@ -123,27 +125,27 @@ def upper_jobs(n: int, mech: RandomisedResponse, upper: dict[str, Any]) -> dict[
 
 
 def precision(eps0: float, eps: float) -> int:
-    """Return a precision in bits, larger if eps or eps0 - eps is small or if E is large."""
+    """Return the precision of balls in bits, larger if eps or eps0 - eps is small or eps0 large."""
     smallest = min(x for x in (eps0, eps, eps0 - eps, 1.0) if x > 0)
     return 96 + math.ceil(6 * eps0 - math.log2(smallest))
 
 
 def require_time(jobs: list[Job], limit: int) -> None:
-    """Refuse jobs that take too long; the time for each term grows with the precision."""
+    """Raise `TooLongError` if jobs have too many terms, weighted by the time for the precision."""
     terms = sum(job.terms for job in jobs) * (1.0 + (ctx.prec / 2000.0) ** 2)
     if terms > limit:
         raise TooLongError(f"about {terms:.3g} terms would take too long: more than {limit:,}")
 
 
 def prove(jobs: dict[str, Job], high: float) -> None:
-    """Prove that no delta of the jobs exceeds exp(high), or raise RefusedError."""
+    """Raise `RefusedError` unless every delta of the jobs is proven to be at most exp(high)."""
     for name, job in jobs.items():
         if not job.run() <= arb(high).exp():
             raise RefusedError(f"upper: delta ({name}) is not shown to be <= exp({high})")
 
 
 def read_ends(certificate: dict[str, Any], n: int, k: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the parts lower and upper, and refuse sizes beyond the precision of balls."""
+    """Return both ends; raise `TooLongError` for sizes beyond the precision of balls."""
     for size, name in ((n, "n"), (k, "k")):
         if size > 10**15:
             raise TooLongError(f"{name} = {shortened(size)} is more than 10^15")
@@ -151,14 +153,14 @@ def read_ends(certificate: dict[str, Any], n: int, k: int) -> tuple[dict[str, An
 
 
 def read_budgets(certificate: dict[str, Any]) -> tuple[float, float]:
-    """Return eps0 and eps of a certificate."""
+    """Return eps0 and eps of a certificate, checked."""
     eps0, eps = number(certificate.get("eps0"), "eps0"), number(certificate.get("eps"), "eps")
     demand(0 <= eps0 <= MAX_EPS and eps >= 0, "eps0 must be from 0 to 350, and eps at least 0")
     return eps0, eps
 
 
 def verify_round(certificate: dict[str, Any], limit: int) -> Claim:
-    """Check both ends of one round of k-RR."""
+    """Check a certificate of one round of shuffled k-RR."""
     check_keys(certificate, COMMON_KEYS | {"eps0"}, "it")
     n, k = integer(certificate.get("n"), 1, "n"), integer(certificate.get("k"), 2, "k")
     eps0, eps = read_budgets(certificate)
@@ -190,7 +192,10 @@ def verify_round(certificate: dict[str, Any], limit: int) -> Claim:
 
 
 def verify_dummies(certificate: dict[str, Any], limit: int) -> Claim:
-    """Check both ends of true reports among uniform dummies, whose delta no data set changes."""
+    """Check a certificate of true reports among uniform dummies of users.
+
+    Every data set has the same delta.
+    """
     check_keys(certificate, COMMON_KEYS | {"dummies", "chances"}, "it")
     n, k = integer(certificate.get("n"), 1, "n"), integer(certificate.get("k"), 2, "k")
     dummies, chances = (
@@ -221,14 +226,14 @@ def verify_dummies(certificate: dict[str, Any], limit: int) -> Claim:
 
 
 def read_grid(upper: dict[str, Any]) -> Grid:
-    """Return the grid of privacy losses, which must be well-formed."""
+    """Return the grid of privacy losses of an upper end, checked."""
     check_keys(upper, {"log_delta", "step", "masses", "infinite"}, "upper")
     step, infinite = number(upper.get("step"), "step"), number(upper.get("infinite"), "infinite")
     demand(step > 0.0 and 0.0 <= infinite < 1.0, "step must be positive, infinite from 0 to 1")
     masses, previous = [], 0
     listed = member(upper, "masses", list)
     if len(listed) > MAX_MASSES:
-        raise TooLongError(f"{len(listed)} masses, more than {MAX_MASSES}")
+        raise TooLongError(f"{len(listed)} masses are more than {MAX_MASSES}")
     for entry in listed:
         demand(type(entry) is list and len(entry) == 2, "a mass must be [index, probability]")
         index, mass = integer(entry[0], previous + 1, "an index"), number(entry[1], "a probability")
@@ -240,7 +245,7 @@ def read_grid(upper: dict[str, Any]) -> Grid:
 
 
 def verify_rounds(certificate: dict[str, Any], limit: int) -> Claim:
-    """Check the upper end of several rounds of k-RR."""
+    """Check a certificate of several rounds of shuffled k-RR, which has no lower end but 0."""
     check_keys(certificate, COMMON_KEYS | {"eps0", "rounds"}, "it")
     n, k = integer(certificate.get("n"), 1, "n"), integer(certificate.get("k"), 2, "k")
     rounds = integer(certificate.get("rounds"), 1, "rounds")
@@ -249,10 +254,10 @@ def verify_rounds(certificate: dict[str, Any], limit: int) -> Claim:
     demand(eps0 > 0 and eps <= rounds * eps0, "eps0 must be positive, eps at most rounds * eps0")
     lower, upper = read_ends(certificate, n, k)
     check_keys(lower, {"log_delta"}, "lower")
-    demand(log_delta(lower, "lower") is None, "over rounds there is no lower end but 0")
+    demand(log_delta(lower, "lower") is None, "the lower end of several rounds must be null")
     high, grid = log_delta(upper, "upper"), read_grid(upper)
     if high is None:
-        raise RefusedError("upper: a delta of 0 is not shown over rounds")
+        raise RefusedError("upper: delta is not shown to be 0 over several rounds")
     with ctx.workprec(grid.precision(eps0, eps, high)):
         jobs, total = composed(grid, n, k, eps0, eps, rounds)
         require_time([*(job for _, job in jobs), total], limit)
@@ -265,7 +270,7 @@ def verify_rounds(certificate: dict[str, Any], limit: int) -> Claim:
 
 
 def noise_job(certificate: dict[str, Any], eps: float, level: float) -> Job:
-    """Return the job for the delta of one view of a mechanism; n and k have been checked."""
+    """Return the job for the delta of one view of a mechanism, for checked n and k."""
     name, view = member(certificate, "mechanism", str), member(certificate, "view", str)
     parameters = member(certificate, "parameters", dict)
     views = {"shuffler-dummies": ("analyst", "public")}
@@ -304,14 +309,17 @@ def noise_job(certificate: dict[str, Any], eps: float, level: float) -> Job:
 
 
 def verify_noise(certificate: dict[str, Any], limit: int) -> Claim:
-    """Check the upper end of true reports among signed dummies or the noise of servers."""
+    """Check a certificate of true reports among signed dummies or the noise of servers.
+
+    It has no lower end but 0.
+    """
     check_keys(certificate, COMMON_KEYS | {"mechanism", "parameters", "view"}, "it")
     n, k = integer(certificate.get("n"), 1, "n"), integer(certificate.get("k"), 2, "k")
     lower, upper = read_ends(certificate, n, k)
     eps = number(certificate.get("eps"), "eps")
     demand(0 <= eps <= MAX_EPS, "eps must be from 0 to 350")
     check_keys(lower, {"log_delta"}, "lower")
-    demand(log_delta(lower, "lower") is None, "in a view there is no lower end but 0")
+    demand(log_delta(lower, "lower") is None, "the lower end of a view must be null")
     check_keys(upper, {"log_delta"}, "upper")
     high = log_delta(upper, "upper")
     level = LEVEL + eps - (0.0 if high is None else max(min(high, 0.0), MIN_LOG_DELTA))
@@ -348,12 +356,12 @@ KINDS: dict[int, Callable[[dict[str, Any], int], Claim]] = {
 
 
 def verify(certificate: Any, limit: int = MAX_TERMS) -> Claim:
-    """Return what a certificate proves.
+    """Check a certificate and return the claim that it proves.
 
     Raises
     ------
     RefusedError
-        If the certificate is malformed or not proven.
+        If the certificate is malformed or its claim is not proven.
     TooLongError
         If the check would need more than `limit` terms.
     """

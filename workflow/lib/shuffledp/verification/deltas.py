@@ -1,34 +1,38 @@
 """Compute deltas of shuffled k-RR in ball arithmetic from the definition of delta.
 
-n users report by k-randomised response, with E = exp(eps0), p = E/(E+k-1) for the true cell and
-q = 1/(E+k-1) for each other cell; the analyst sees the histogram. The target holds x0 (law P) or
-x1 (law Q); e = exp(eps); a data set, which is the cells of the n-1 others, has
-delta = sum (P - eQ)_+. Always eps < eps0: otherwise P <= eQ everywhere, and delta is 0.
+n users report by k-randomised response, with E = exp(eps0): a report is the true cell with
+probability p = E/(E+k-1), and each other cell with probability q = 1/(E+k-1). The analyst sees the
+histogram of the reports. Its law is P if one user, the target, holds cell x0, and Q if the target
+holds x1. A data set is the cells of the n-1 other users; with e = exp(eps), its delta is
+sum (P - eQ)_+. Always eps < eps0, since otherwise P <= eQ everywhere, and delta is 0.
 
-LOWER end: the delta of the data set that the certificate names.
- * All others in one cell y: P is the law of n reports of y, reweighted by the mean over the reports
-   of R(j|x0)/R(j|y); likewise Q. So delta = (1/n) E[(G_1+...+G_n)_+], with independent
-   G = (R(j|x0) - e R(j|x1)) / R(j|y), j drawn from R(.|y).
- * k = 2: from the law of one count, as in "counts" below.
- * Otherwise: by convolution, user by user, for small n.
+The LOWER end of a certificate is the delta of the data set that it names.
+ * If all others hold the same cell y, P is the law of n reports of y, reweighted by the mean over
+   the reports of R(j|x0)/R(j|y), where R(j|x) is the probability of the report j of x; likewise Q.
+   So delta = (1/n) E[(G_1+...+G_n)_+], with independent G = (R(j|x0) - e R(j|x1)) / R(j|y) and j
+   drawn from R(.|y).
+ * For k = 2, delta follows from the law of one count, as in "counts" below.
+ * Otherwise delta is computed by convolution, user by user, for small n.
 
-UPPER end: at least the delta of every data set, for both directions (exchanging the names x0 and x1
-turns one into the other).
- * "blanket": a report is uniform with probability kq and else true. An adversary told which others
-   randomised, and the true reports, has delta (1/n) E[(G_1+...+G_n)_+] whatever the others hold,
-   where G is E-e, 1-eE, 1-e, 0 with probabilities q, q, (k-2)q, (E-1)q.
- * "counts" (k = 2): m others hold x0. For lo <= m <= hi tell the adversary hi-lo of them, so that
-   lo in x0 and n-1-hi in x1 are left: delta(m) <= delta(lo) among n-(hi-lo) users. The other
-   direction at m is this one at n-1-m, which is in a block, too.
- * "hidden" (k = 3): either all others hold x2 (a data set as above), or one holds y = x0 or x1.
-   Tell the adversary who of the n-2 rest randomised, and the true reports. This leaves T = M+2
-   reports with counts h, of which M ~ Bin(n-2, 3q) are uniform. Placing the target's and the hidden
-   report among them in every way, delta = E[(sum_a r_a h_a L(h - 1_a))_+] / (n(n-1)), where
-   r_y = E, r_a = 1 else, L(h) = sum d_b h_b, d = (E-e, 1-eE, 1-e), and (h, n-T) is multinomial of
-   n with probabilities q, q, q, (E-1)q. That sum is (T-1 + (E-1)h_y) L(h) - (E-1) d_y h_y.
+The UPPER end bounds the delta of every data set, for both directions of the divergence (exchanging
+the names x0 and x1 turns one into the other). The certificate names one of three arguments.
+ * "blanket": a report is uniform with probability kq and otherwise true. An adversary who is told
+   which others sent uniform reports, and the true reports, has delta (1/n) E[(G_1+...+G_n)_+]
+   whatever the others hold, where G is E-e, 1-eE, 1-e, 0 with probabilities q, q, (k-2)q, (E-1)q.
+ * "counts" (k = 2): let m of the others hold x0. For lo <= m <= hi, tell the adversary the records
+   of hi-lo of them, so that lo in x0 and n-1-hi in x1 remain. Hence delta(m) is at most delta(lo)
+   among n-(hi-lo) users. The other direction at m is this one at n-1-m, which also is in a block.
+ * "hidden" (k = 3): either all others hold x2 (the data set above), or at least one, the hidden
+   user, holds y = x0 or x1. Tell the adversary which of the other n-2 users sent uniform reports,
+   and their true reports. T = M+2 reports with counts h remain, of which M ~ Bin(n-2, 3q) are
+   uniform. Placing the reports of the target and the hidden user among them in every way gives
+   delta = E[(sum_a r_a h_a L(h - 1_a))_+] / (n(n-1)), where r_y = E, r_a = 1 for other a,
+   L(h) = sum d_b h_b, d = (E-e, 1-eE, 1-e), and (h, n-T) is multinomial of n trials with
+   probabilities q, q, q, (E-1)q. That sum is (T-1 + (E-1)h_y) L(h) - (E-1) d_y h_y.
 
-Windows and tilts are guessed with floats. A wrong guess makes a bound loose, never false: balls
-bound what is left out. The lower end sums (P - eQ)_+ over fewer outputs.
+Sums are restricted to windows, and expectations are tilted. Both are chosen in floats. A poor
+choice makes a bound loose but never false, because balls bound what is left out. The lower end
+sums (P - eQ)_+ over fewer outputs.
 """
 
 import math
@@ -52,27 +56,27 @@ from shuffledp.verification.laws import (
 )
 
 LEVEL = 32.0  # windows leave out a probability of about exp(-LEVEL)
-FINE_LEVEL = 54.0  # the same, for sums with more cancellation
+FINE_LEVEL = 54.0  # the level for sums with more cancellation
 
 
 class RefusedError(Exception):
-    """The certificate is not proven; the message names the claim and the reason."""
+    """A certificate is malformed or not proven; the message gives the reason."""
 
 
 class TooLongError(Exception):
-    """Ball arithmetic would take too long; the message gives the estimated number of terms."""
+    """A certificate is too large to be checked in ball arithmetic; the message gives the size."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A delta to compute: the approximate number of terms, and a function that returns a ball."""
+    """A delta to be computed: approximate number of terms, and a function that returns a ball."""
 
     terms: int
     run: Callable[[], arb]
 
 
 class RandomisedResponse:
-    """k-randomised response at eps, in balls; expm1 is precise where eps is small."""
+    """Constants of k-randomised response at one eps, in balls; expm1 is precise for small eps."""
 
     def __init__(self, k: int, eps0: float, eps: float) -> None:
         big, small = arb(eps0), arb(eps)  # the exact doubles
@@ -81,7 +85,7 @@ class RandomisedResponse:
         self.E_less_1 = big.expm1()
         self.q = 1 / (self.E_less_1 + k)
         self.p = self.E * self.q
-        self.level = LEVEL - float(self.q.log())  # more where bounds are loose: if nq is small
+        self.level = LEVEL - float(self.q.log())  # larger where bounds are loose: if nq is small
         self.up = self.e * (big - small).expm1()  # E - e > 0
         self.down = -(big + small).expm1()  # 1 - eE < 0
         self.flat = -small.expm1()  # 1 - e <= 0
@@ -99,20 +103,22 @@ def excess(
 ) -> Job:
     """Compute (1/n) E[L_+], L = v1 n1 + v2 n2 + v3 n3 + v4 n4, for multinomial (n1, n2, n3, n4).
 
-    `values` and `weights` are v and the probabilities. v4 >= v3 is required, so that
-    L = v1 n1 + v2 n2 + v4 (n3+n4) - gap n3 decreases in n3. With a partner, who is the hidden user
-    of "hidden" above, compute (1/n(n-1)) E[(C L - (E-1) v1 n1)_+], C = T - 1 + (E-1) n1, instead.
-    Then type 1 is the partner's cell and type 2 are users who did not randomise, so that v2 = 0 and
-    T = n - n2. Both expressions are (scale (t - n3))_+ for given n1 and n2.
+    `values` are the v and `weights` the probabilities of four types of reports. v4 >= v3 is
+    required, so that L = v1 n1 + v2 n2 + v4 (n3+n4) - gap n3 decreases in n3. With a partner, who
+    is the hidden user of the argument "hidden" above, (1/n(n-1)) E[(C L - (E-1) v1 n1)_+] with
+    C = T - 1 + (E-1) n1 is computed instead. Then type 1 is the partner's cell, and type 2 are
+    users whose reports are true, so that v2 = 0 and T = n - n2. Given n1 and n2, both expressions
+    have the form (scale (t - n3))_+.
 
-    What windows leave out: x_+ <= exp(ax) / (exp(1) a) for any a > 0, so with M = E exp(aG) at most
-    M^n / (exp(1) a) times the probability of being outside under the tilted weights w exp(av) / M,
-    for which a union bound is taken. With a partner, the value is at most
-    sum_a r_a h_a L(h - 1_a)_+, and E[h_a f(h - 1_a)] = n q E[f(h')] with h' of n-1 trials: so at
-    most (E+2) n q M^(n-1) / (exp(1) a) times the largest probability that h' + 1_a is outside.
+    Windows leave out a value that is bounded as follows. Since x_+ <= exp(ax) / (exp(1) a) for any
+    a > 0, it is at most M^n / (exp(1) a), with M = E exp(aG), times the probability of being
+    outside under the tilted weights w exp(av) / M, for which a union bound is taken. With a
+    partner, the expression is at most sum_a r_a h_a L(h - 1_a)_+, and E[h_a f(h - 1_a)] =
+    n q E[f(h')] with h' of n-1 trials. So the value is at most (E+2) n q M^(n-1) / (exp(1) a) times
+    the largest probability that h' + 1_a is outside.
     """
     gap = values[3] - values[2]
-    if gap == 0:  # eps = 0: types 3 and 4 are equal and are merged
+    if gap == 0:  # if eps = 0, types 3 and 4 have equal values and are merged
         weights = [weights[0], weights[1], arb(0), weights[2] + weights[3]]
         gap = arb(1)
     a = arb(tilt(n, values, weights))
@@ -166,9 +172,9 @@ def excess(
 
 
 def one_cell(n: int, mech: RandomisedResponse, cell: str) -> Job:
-    """Compute delta if all others are in one cell, x0, x1 or x2, for k >= 3.
+    """Compute delta of the data set in which all others hold x0, x1 or x2, for k >= 3.
 
-    The types of `excess` are x0, x1 and two classes of other cells.
+    The types of `excess` are reports of x0, of x1, and of two classes of other cells.
     """
     k, q, p, big = mech.k, mech.q, mech.p, mech.E
     up, down, flat = mech.up, mech.down, mech.flat
@@ -180,16 +186,16 @@ def one_cell(n: int, mech: RandomisedResponse, cell: str) -> Job:
 
 
 def blanket(n: int, mech: RandomisedResponse) -> Job:
-    """Compute the privacy blanket's bound; types are x0, x1, other cells and true reports."""
+    """Compute the bound "blanket"; the types of `excess` are x0, x1, other cells, true reports."""
     q = mech.q
     weights = [q, q, (mech.k - 2) * q, mech.E_less_1 * q]
     return excess(n, mech.level, [mech.up, mech.down, mech.flat, arb(0)], weights)
 
 
 def hidden(n: int, mech: RandomisedResponse, cell: str) -> Job:
-    """Compute the bound "hidden" for k = 3 if the hidden user holds x0 or x1.
+    """Compute the bound "hidden" for k = 3 and a hidden user who holds x0 or x1.
 
-    The types of `excess` are this cell, true reports, and the other cells by value.
+    The types of `excess` are this cell, true reports, and the two other cells in order of value.
     """
     up, down, flat, q = mech.up, mech.down, mech.flat, mech.q
     values = [up, arb(0), down, flat] if cell == "x0" else [down, arb(0), flat, up]
@@ -197,13 +203,13 @@ def hidden(n: int, mech: RandomisedResponse, cell: str) -> Job:
 
 
 def among_dummies(chances: int, k: int, rate: arb, eps: float) -> Job:
-    """Compute delta of true reports among dummies: each chance adds one with probability `rate`.
+    """Compute delta of true reports among `chances` possible dummies, each sent with `rate`.
 
-    The dummies' counts (B0, B1, rest) are multinomial of the chances; the target adds 1 to B0 (law
-    P) or to B1 (Q). Counts h with probability q = rate/k in N = chances + 1 trials obey
-    h B(h) = N q B(h - 1), so that P is the law of N trials reweighted by h0 / (N q) and Q that by
-    h1 / (N q). All other reports are known and do not change delta; the other cells depend on
-    B0 + B1 alone.
+    The dummies' counts in the target's two cells, B0 and B1, are multinomial of the chances with
+    probability q = rate/k each. The target adds 1 to B0 (law P) or to B1 (Q). The binomial law B of
+    N = chances + 1 trials obeys h B(h) = N q B'(h - 1), with B' of N - 1 trials, so that P is the
+    law of N trials reweighted by h0 / (N q), and Q that by h1 / (N q). The true reports of other
+    users do not change delta; the counts of other cells depend on B0 + B1 alone.
     """
     q, zero = rate / k, arb(0)
     values = [1 / q, -arb(eps).exp() / q, zero, zero]
@@ -215,12 +221,13 @@ def among_dummies(chances: int, k: int, rate: arb, eps: float) -> Job:
 
 
 def two_cells(n: int, m: int, mech: RandomisedResponse) -> Job:
-    """Compute delta for k = 2 and m others in x0: sum (P(s) - eQ(s))_+ over counts s of x0.
+    """Compute delta of the data set in which m of the others hold x0, for k = 2.
 
-    With f the law of the others' count, P(s) = p f(s-1) + q f(s) and Q(s) = q f(s-1) + p f(s), so
-    P(s) - e Q(s) = (E-e) q (f(s-1) - K f(s)), K = (eE-1) / (E-e). Tilt: g(s) = f(s) K^s / norm is
-    again the law of a sum of two binomial counts, so log-concave, and
-    P(s) - e Q(s) = (E-e) q norm K^(1-s) (g(s-1) - g(s)): positive only beyond the top of g.
+    It is the sum of (P(s) - eQ(s))_+ over the counts s of x0. With f the law of the others' count,
+    P(s) = p f(s-1) + q f(s) and Q(s) = q f(s-1) + p f(s), so
+    P(s) - e Q(s) = (E-e) q (f(s-1) - K f(s)), K = (eE-1) / (E-e). The tilted law
+    g(s) = f(s) K^s / norm is again that of a sum of two binomial counts, so log-concave, and
+    P(s) - e Q(s) = (E-e) q norm K^(1-s) (g(s-1) - g(s)) is positive only beyond the mode of g.
     """
     tilt_by = -mech.down / mech.up  # K
     # Numerator and denominator of the tilted probability to report x0, for holders of x0 and x1.
@@ -232,7 +239,7 @@ def two_cells(n: int, m: int, mech: RandomisedResponse) -> Job:
         right = binomial(n - 1 - m, two[0] / two[1], mech.E / two[1], ys)
         missed = arb(0).union(1 - sum(left, arb(0)) * sum(right, arb(0)))
         inside = arb_poly(left) * arb_poly(right)
-        # g(s) for s = start, start + 1, ...; of the first and last entry only a bound is known
+        # g(s) for s = start, start + 1, ...; the first and last entry are bounds only
         start = xs.start + ys.start - 1
         size = len(xs) + len(ys) - 1
         g = [missed] + [inside[i] + missed for i in range(size)] + [missed]
@@ -241,10 +248,10 @@ def two_cells(n: int, m: int, mech: RandomisedResponse) -> Job:
             top -= 1
         if top == 0:
             raise RefusedError(
-                f"cannot find where the law is largest for n = {n} and {m} others in x0"
+                f"cannot find the mode of the count's law for n = {n} and {m} others in x0"
             )
-        # g rises up to the top, so no term before it counts; beyond the window the terms
-        # K^(top - s) (g(s) - g(s+1))_+ add up to at most what is left out
+        # g increases up to the mode, so no term before it is positive. Beyond the window, the terms
+        # K^(top - s) (g(s) - g(s+1))_+ add up to at most the probability that is left out.
         total, power = missed, arb(1)
         for i in range(top, size + 1):
             total += power * (g[i] - g[i + 1]).max(arb(0))
@@ -256,7 +263,7 @@ def two_cells(n: int, m: int, mech: RandomisedResponse) -> Job:
 
 
 def many_cells(n: int, mech: RandomisedResponse, others: dict[str, int]) -> Job:
-    """Compute delta by convolution over the users, for k >= 3; k-3 empty cells are one category."""
+    """Compute delta for k >= 3 by convolution over users; the k-3 empty cells are merged."""
     categories = 3 if mech.k == 3 else 4
 
     def report(cell: int) -> list[arb]:
@@ -264,12 +271,12 @@ def many_cells(n: int, mech: RandomisedResponse, others: dict[str, int]) -> Job:
 
     def add(law: dict[tuple[int, ...], arb], cell: int) -> dict[tuple[int, ...], arb]:
         after: dict[tuple[int, ...], arb] = {}
-        chances = report(cell)[:categories]
+        probabilities = report(cell)[:categories]
         for (a, b, c), mass in law.items():
             keys = ((a + 1, b, c), (a, b + 1, c), (a, b, c + 1), (a, b, c))
-            for key, chance in zip(keys, chances, strict=False):
+            for key, probability in zip(keys, probabilities, strict=False):
                 old = after.get(key)
-                after[key] = mass * chance if old is None else old + mass * chance
+                after[key] = mass * probability if old is None else old + mass * probability
         return after
 
     def run() -> arb:

@@ -1,4 +1,7 @@
-"""Compute binomial probabilities in balls, in windows, and bound what the windows leave out."""
+"""Compute binomial probabilities in balls within windows, and bound what the windows leave out.
+
+A window is a range of counts, chosen in floats.
+"""
 
 import math
 from collections.abc import Iterable
@@ -8,9 +11,9 @@ from flint import arb
 
 
 def window(n: int, x: arb, level: float) -> range:
-    """Guess in floats a window that Bin(n, x) leaves with a probability of about exp(-level).
+    """Return a window outside which Bin(n, x) has a probability of about exp(-level).
 
-    The function `outside` bounds this probability.
+    It is chosen in floats; `outside` bounds the probability.
     """
     prob = min(max(float(x), 0.0), 1.0)
     reach = 1 + level / 3 + math.sqrt(level**2 / 9 + 2 * level * n * prob * (1 - prob))
@@ -20,17 +23,17 @@ def window(n: int, x: arb, level: float) -> range:
 def outside(n: int, x: arb, js: range) -> arb:
     """Bound the probability that Bin(n, x), or Bin(n-1, x) + (0 or 1), is outside a window.
 
-    By Bernstein's inequality, a deviation from the mean by t or more to one side has a probability
-    of at most exp(-t^2 / 2(variance + t/3)). t is taken 1 too small, which covers n-1 and + 1.
+    By Bernstein's inequality, a one-sided deviation from the mean by t or more has a probability of
+    at most exp(-t^2 / 2(variance + t/3)). Here t is 1 too small, which covers Bin(n-1, x) + 1.
     """
-    chance = arb(0)
+    bound = arb(0)
     reaches = [js.stop - 1 - n * x] if js.stop <= n else []
     reaches += [n * x - js.start] if js.start > 0 else []
     for t in reaches:
         if not t > 0:
             return arb(1)
-        chance += (-t * t / (2 * (n * x * (1 - x) + t / 3))).exp()
-    return chance
+        bound += (-t * t / (2 * (n * x * (1 - x) + t / 3))).exp()
+    return bound
 
 
 def share(a: arb, b: arb) -> arb:
@@ -45,7 +48,7 @@ def span(windows: Iterable[range]) -> range:
 
 
 def flip(n: int, js: range) -> range:
-    """Return the window of n - j for the j of a window."""
+    """Return the window of the values n - j, for j in a window."""
     return range(n - js.stop + 1, n - js.start + 1)
 
 
@@ -55,7 +58,7 @@ def factorial(n: int) -> arb:
 
 
 class Powers:
-    """The values x^j / j! for the j of a window."""
+    """Table of x^j / j! for j in a window."""
 
     def __init__(self, x: arb, js: range) -> None:
         self.start = js.start
@@ -66,16 +69,16 @@ class Powers:
             self.values.append(value)
 
     def at(self, js: range) -> list[arb]:
-        """Return the entries j of a window."""
+        """Return the entries for j in a window."""
         return self.values[js.start - self.start : js.stop - self.start]
 
     def against(self, n: int, js: range) -> list[arb]:
-        """Return the entries n - j for the j of a window."""
+        """Return the entries for n - j, with j in a window."""
         return self.at(flip(n, js))[::-1]
 
 
 class Row:
-    """Masses f(j) in a window, with cumulative sums from which `excess` is computed fast."""
+    """Masses f(j) in a window, with cumulative sums that make `excess` fast."""
 
     def __init__(self, js: range, masses: Iterable[arb]) -> None:
         self.low, self.high = js.start, js.stop - 1
@@ -102,9 +105,10 @@ class Row:
 
 
 def tilt(n: int, values: list[arb], weights: list[arb]) -> float:
-    """Guess by bisection in floats where n log M(x) - log x is smallest, M(x) = E exp(x G).
+    """Return approximately the x that minimises n log M(x) - log x, with M(x) = E exp(x G).
 
-    `values` and `weights` are the law of G; at least one value is positive.
+    G has the given values and weights, at least one positive value. The search is by bisection in
+    floats.
     """
     atoms = [(float(v), float(w)) for v, w in zip(values, weights, strict=True) if w != 0]
     top = max(v for v, _ in atoms)
@@ -118,6 +122,6 @@ def tilt(n: int, values: list[arb], weights: list[arb]) -> float:
 
 
 def binomial(n: int, x: arb, y: arb, js: range) -> list[arb]:
-    """Return the masses of Bin(n, x) in a window, for y = 1 - x."""
+    """Return the probabilities of Bin(n, x) in a window, given y = 1 - x."""
     down = Powers(y, flip(n, js)).against(n, js)
     return [factorial(n) * a * b for a, b in zip(Powers(x, js).values, down, strict=True)]

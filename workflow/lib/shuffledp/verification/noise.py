@@ -1,22 +1,25 @@
-"""Compute deltas of true reports among noise of servers or users, from the noise in one cell.
+"""Compute deltas of true reports with noise of servers or users, from the noise in one cell.
 
-A view of a cell is the number of true records plus noise of law h, independent of other cells.
-Hence on every data set P(a, b) = h(a - 1) h(b) and Q(a, b) = h(a) h(b - 1) in the two cells of the
-target, and with r = h(a - 1) / h(a) and an independent r' of the same law, delta =
-E (r - e^eps r')_+. Exchanging the cells gives the other direction.
+A party sees in every cell the number of true records plus noise with law h, independent of the
+other cells. The target's record is in one of two cells. Let a and b be their counts without the
+records of other users: P(a, b) = h(a - 1) h(b) and Q(a, b) = h(a) h(b - 1). So for every data set
+delta = E (r - e^eps r')_+, with r = h(a - 1) / h(a) and an independent r' of the same law.
+Exchanging the cells gives the other direction of the divergence.
 
  * Two-sided geometric noise, theta = exp(-budget / 2): r is 1 / theta above the centre and theta
    elsewhere. So delta = (1 - exp(eps - budget))_+ / (1 + theta)^2.
- * The same, but never below -nu: h(-nu - 1) = 0, so that r' is also 0, with the mass h(-nu). With
-   T = 1 + theta - theta^(nu + 1), delta = theta^nu (1 - theta) / T
+ * The same noise, but never below -nu: h(-nu - 1) = 0, so r' can also be 0, with probability
+   h(-nu). With T = 1 + theta - theta^(nu + 1), delta = theta^nu (1 - theta) / T
    + (1 - theta^nu) (1 - exp(eps - budget))_+ / T^2.
  * The sum of both: h is the sum of two recursions, from below and from above.
- * Signed dummies: (a, b) = (A + Z, B + Z). r = 1 / q where a > b, with mass q / (1 + q); otherwise
-   it depends on t = a: G(t) = P(Z = t) + q^2 G(t - 1), r = q G(t - 1) / G(t), of mass (1 - q) G(t).
-   If the size of A and B is not 1, with probabilities g, r follows from the table h(a, b) = sum_z
-   P(Z = z) g(a - z) g(b - z). Only the noise of M users counts; that of the others is revealed. A
-   user whose messages do not fit draws again, which changes the user's law by the probability of
-   not fitting: M (1 + e^eps) times this probability is added.
+ * Signed dummies: the counts of plus and minus messages are (a, b) = (A + Z, B + Z), with Z pairs,
+   and A and B negative binomial with ratio q. For size 1, r = 1 / q where a > b, with probability
+   q / (1 + q); otherwise r depends on t = a: with G(t) = P(Z = t) + q^2 G(t - 1),
+   r = q G(t - 1) / G(t) has probability (1 - q) G(t). For other sizes, with probabilities g of A,
+   r follows from the table h(a, b) = sum_z P(Z = z) g(a - z) g(b - z). Only the noise of M users
+   counts; that of other users is revealed. A user whose messages do not fit into the envelope draws
+   again, which changes the user's law by the probability of not fitting: M (1 + e^eps) times this
+   probability is added.
 """
 
 import itertools
@@ -28,19 +31,19 @@ from flint import arb, arb_poly
 
 from shuffledp.verification.deltas import Job, RefusedError
 
-TERMS_PER_MASS = 20  # a mass of a law takes as long as 20 inner terms of a sum
-TERMS_PER_ENTRY = 6  # an entry of a table takes as long as 6 inner terms of a sum
-LEVEL = 60.0  # windows leave out exp(-LEVEL) of delta
+TERMS_PER_MASS = 20  # computing time of a probability, in inner terms of a sum
+TERMS_PER_ENTRY = 6  # computing time of an entry of a table, in inner terms of a sum
+LEVEL = 60.0  # windows leave out a probability of about exp(-LEVEL) times delta
 
 
 def mean_excess(masses: Sequence[arb], ratios: Sequence[arb], e: arb) -> arb:
-    """Return a ball whose upper end bounds E (r - e r')_+ over the listed masses, for e >= 1.
+    """Return a ball whose upper end bounds E (r - e r')_+ for independent r and r', with e >= 1.
 
-    Ratios are sorted as floats. Where balls overlap, so that their order is unknown, a ratio is
-    replaced by a larger or smaller one on the safe side.
+    r and r' have the given ratios with probabilities ``masses``. Ratios are sorted as floats. Where
+    balls overlap, so that their order is unknown, a ratio is replaced by one on the safe side.
     """
     order = sorted(range(len(ratios)), key=lambda i: float(ratios[i]))
-    # Exact non-decreasing numbers: r is at most `above`, and e r at least `below`.
+    # Exact non-decreasing bounds: r is at most `above`, and e r at least `below`.
     above, below = list[arb](), list[arb]()
     for i in order:
         high = ratios[i].upper()
@@ -63,7 +66,7 @@ def mean_excess(masses: Sequence[arb], ratios: Sequence[arb], e: arb) -> arb:
 
 
 def geometric(budget: float, nu: int | None, eps: float) -> Job:
-    """Compute delta of two-sided geometric noise that is never below -nu (None: unbounded)."""
+    """Compute delta of two-sided geometric noise, never below -nu (unbounded if nu is None)."""
 
     def run() -> arb:
         theta = (-arb(budget) / 2).exp()
@@ -78,9 +81,9 @@ def geometric(budget: float, nu: int | None, eps: float) -> Job:
 
 
 def both_noises(budget: float, nu: int, eps: float, level: float) -> Job:
-    """Compute delta of the sum of the noise of shuffler and analyst.
+    """Compute delta of the sum of the shuffler's noise, never below -nu, and the analyst's.
 
-    The former is never below -nu. Windows leave out a probability of about exp(-level).
+    Windows leave out a probability of about exp(-level).
     """
     reach = math.ceil(2.0 * level / budget)
     low, high = -nu - reach, reach
@@ -90,11 +93,12 @@ def both_noises(budget: float, nu: int, eps: float, level: float) -> Job:
         powers = [arb(1)]
         for _ in range(max(nu, reach)):
             powers.append(powers[-1] * theta)
-        one = (1 + theta) / (1 - theta)  # sums of theta^|z|, for the analyst and for the shuffler
-        other = (1 + theta - theta * powers[nu]) / (1 - theta)
+        # Sums of theta^|z| over the noise of the analyst and of the shuffler.
+        analyst_sum = (1 + theta) / (1 - theta)
+        shuffler_sum = (1 + theta - theta * powers[nu]) / (1 - theta)
 
         def shuffler_mass(z: int) -> arb:
-            return powers[abs(z)] / other if z >= -nu else zero
+            return powers[abs(z)] / shuffler_sum if z >= -nu else zero
 
         from_below = list[arb]()
         for z in range(low, high + 1):
@@ -104,7 +108,7 @@ def both_noises(budget: float, nu: int, eps: float, level: float) -> Job:
         for z in range(high - 1, low - 1, -1):
             from_above.append(theta * (from_above[-1] + shuffler_mass(z + 1)))
         from_above.reverse()
-        law = [(x + y) / one for x, y in zip(from_below, from_above, strict=True)]
+        law = [(x + y) / analyst_sum for x, y in zip(from_below, from_above, strict=True)]
         ratios = [law[i - 1] / law[i] for i in range(1, len(law))]
         left_out = 2 * (1 - sum(law[1:-1], zero))
         return mean_excess(law[1:], ratios, arb(eps).exp()) + left_out.max(zero)
@@ -114,7 +118,11 @@ def both_noises(budget: float, nu: int, eps: float, level: float) -> Job:
 
 @dataclass(frozen=True)
 class SignedDummies:
-    """Parameters of a user's dummies; shape None means a Poisson number of pairs."""
+    """Parameters of signed dummies: those of `smallest` users together have the laws of a cell.
+
+    Numbers of plus and minus messages are negative binomial with `ratio` and `size`; numbers of
+    pairs have mean `pairs`, and are negative binomial with `shape`, or Poisson if it is None.
+    """
 
     ratio: float
     pairs: float
@@ -124,7 +132,7 @@ class SignedDummies:
     size: float = 1.0
 
     def pair_law(self, times: arb, last: int) -> list[arb]:
-        """Return the probabilities of 0, 1, ..., last pairs, for `times` as much noise."""
+        """Return the probabilities of 0, 1, ..., last pairs, with `times` as much noise."""
         if self.shape is None:
             mean = arb(self.pairs) * times
             masses = [(-mean).exp()]
@@ -136,16 +144,14 @@ class SignedDummies:
 
     def overflow(self, k: int) -> arb:
         """Return the probability that a user's messages for k cells exceed the slots."""
-        room, times = self.slots - 1, arb(k) / self.smallest
-        fit, total = list[arb](), arb(0)
-        for chance in negative_binomial(2 * arb(self.size) * times, arb(self.ratio), room):
-            total += chance
-            fit.append(total)
-        pairs = self.pair_law(times, room // 2)
-        return 1 - sum((p * fit[room - 2 * t] for t, p in enumerate(pairs)), arb(0))
+        free_slots, times = self.slots - 1, arb(k) / self.smallest
+        single = negative_binomial(2 * arb(self.size) * times, arb(self.ratio), free_slots)
+        fit = list(itertools.accumulate(single))
+        pairs = self.pair_law(times, free_slots // 2)
+        return 1 - sum((p * fit[free_slots - 2 * t] for t, p in enumerate(pairs)), arb(0))
 
     def last(self, level: float) -> int:
-        """Return a bound that min(a, b) exceeds with a probability of about exp(-level)."""
+        """Return a number that min(a, b) exceeds with a probability of about exp(-level)."""
         spread = 1.0 if self.shape is None else 1.0 + self.pairs / self.shape
         reach = level * spread / 3.0 + math.sqrt(
             (level * spread) ** 2 / 9.0 + 2.0 * level * self.pairs
@@ -154,7 +160,7 @@ class SignedDummies:
         return math.ceil(self.pairs + reach - 0.5 * level / math.log(self.ratio))
 
     def delta(self, k: int, eps: float, level: float) -> Job:
-        """Compute delta for a party that opens the messages of at least `smallest` honest users.
+        """Compute delta against a party that opens the messages of `smallest` honest users or more.
 
         Windows leave out a probability of about exp(-level).
         """
@@ -181,29 +187,30 @@ class SignedDummies:
         return Job(terms + TERMS_PER_MASS * self.slots, run)
 
     def geometric_law(self, last: int) -> list[tuple[arb, arb]]:
-        """Return masses and ratios r for geometric A and B, from a formula."""
+        """Return probabilities and ratios r for geometric A and B (size 1), in closed form."""
         q, before = arb(self.ratio), arb(0)
         law = [(q / (1 + q), 1 / q)]
-        for chance in self.pair_law(arb(1), last):
-            weight = chance + q * q * before
+        for mass in self.pair_law(arb(1), last):
+            weight = mass + q * q * before
             law.append(((1 - q) * weight, q * before / weight))
             before = weight
         return law
 
     def reach(self, level: float) -> int:
-        """Return a bound that A or B exceeds with a probability of about exp(-level)."""
+        """Return a number that A or B exceeds with a probability of about exp(-level)."""
         return math.ceil((level + 4.0 * self.size) / -math.log(self.ratio))
 
     def first(self, level: float) -> int:
-        """Return a bound below which Z falls with a probability of about exp(-level)."""
+        """Return a number below which Z lies with a probability of about exp(-level)."""
         if self.shape is not None:
             return 0
         return max(math.floor(self.pairs - math.sqrt(2.0 * level * self.pairs)), 0)
 
     def any_law(self, first: int, last: int, reach: int) -> list[tuple[arb, arb]]:
-        """Return masses and ratios r for any A and B, from the table of h.
+        """Return probabilities and ratios r for A and B of any size, from the table of h.
 
-        Z is from `first` to `last`; A and B differ by at most `reach`, and the smaller is less.
+        Z is from `first` to `last`; A and B differ by at most `reach`, and the smaller of them is
+        below `reach`.
         """
         single = negative_binomial(arb(self.size), arb(self.ratio), 2 * reach)
         pairs = arb_poly(self.pair_law(arb(1), last)[first:])

@@ -1,4 +1,4 @@
-"""Read certificates from untrusted files: size, types and keys are checked."""
+"""Read certificates from untrusted files, and check their size, types and keys."""
 
 import json
 import math
@@ -12,7 +12,7 @@ MAX_FILE_BYTES = 2**20  # twice what the longest list of blocks takes
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object, whose keys must be unique: readers could see different values."""
+    """Return a JSON object with unique keys, since parsers differ on which duplicate counts."""
     unique = dict(pairs)
     if len(unique) < len(pairs):
         names = [name for name, _ in pairs]
@@ -22,18 +22,18 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def shortened(value: object) -> str:
-    """Return a value as text, shortened so that a message stays on one line."""
+    """Return the `repr` of a value, cut so that a message stays on one line."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def read(source: Path) -> Any:
-    """Return the parsed contents of a file.
+    """Return the parsed JSON of a file.
 
     Raises
     ------
     TooLongError
-        If it is not a regular file (a device or pipe may be endless), or is too large.
+        If the file is not a regular one (a device or pipe may be endless), or is too large.
     RefusedError
         If it is not JSON, or an object has a key twice.
     OSError
@@ -56,26 +56,29 @@ def read(source: Path) -> Any:
 
 
 def demand(condition: bool, reason: str) -> None:
-    """Refuse a malformed certificate unless a condition holds."""
+    """Raise `RefusedError` with a reason unless a condition holds."""
     if not condition:
         raise RefusedError(f"malformed certificate: {reason}")
 
 
 def check_keys(mapping: dict[str, Any], keys: set[str], name: str) -> None:
-    """Refuse unknown keys in a part of a certificate: readers may believe what is not checked."""
+    """Refuse unknown keys, whose values a reader might believe although they are not checked."""
     unknown = sorted(set(mapping) - keys)
     demand(not unknown, f"{name} has an unknown key {shortened(unknown[0] if unknown else None)}")
 
 
 def integer(value: Any, low: int, name: str) -> int:
-    """Return a value that must be an integer of at least `low`."""
-    demand(type(value) is int and value >= low, f"{name} must be an integer >= {low}")
+    """Return a value, which must be an integer of at least `low`."""
+    demand(
+        type(value) is int and value >= low,
+        f"{name} must be an integer >= {low}, got {shortened(value)}",
+    )
     return int(value)
 
 
 def number(value: Any, name: str) -> float:
-    """Return a value that must be a finite number that a double represents exactly."""
-    demand(type(value) in (int, float), f"{name} must be a number")
+    """Return a value, which must be a finite number that a double represents exactly."""
+    demand(type(value) in (int, float), f"{name} must be a number, got {shortened(value)}")
     demand(
         abs(value) < 2**53 if type(value) is int else math.isfinite(value), f"{name} is too large"
     )
@@ -83,13 +86,13 @@ def number(value: Any, name: str) -> float:
 
 
 def member(mapping: Any, key: str, kind: type) -> Any:
-    """Return mapping[key], which must exist and be exactly of a type."""
+    """Return mapping[key], which must exist and have exactly the type `kind`."""
     demand(isinstance(mapping, dict) and key in mapping, f"{key} is missing")
     demand(type(mapping[key]) is kind, f"{key} must be a {kind.__name__}")
     return mapping[key]
 
 
 def log_delta(end: dict[str, Any], name: str) -> float | None:
-    """Return the claimed logarithm of delta of one end, None for a delta of 0."""
+    """Return the claimed natural logarithm of delta of one end, None for a delta of 0."""
     demand("log_delta" in end, f"{name}.log_delta is missing")
     return None if end["log_delta"] is None else number(end["log_delta"], f"{name}.log_delta")

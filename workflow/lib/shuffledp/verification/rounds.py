@@ -1,19 +1,19 @@
 """Compute delta of several rounds of shuffled k-RR in balls, from a grid of privacy losses.
 
 A certificate gives the probabilities p_i of the losses i * step, i > 0, and that of an infinite
-loss. They define a law P of the loss of one round: it also has the losses -i * step, with
-probabilities p_i exp(-i * step), and a loss of 0 with the remaining probability. Q is the mirror
-image of P.
+loss. They define a pair (P, Q) for one round: under P, the loss is also -i * step with probability
+p_i exp(-i * step), and 0 with the remaining probability. Q is the mirror image of P.
 
-Let h(alpha) be the hockey-stick divergence sup sum (P - alpha Q)_+ at alpha = exp(eps), once of
-this pair and once of the true round. Both are convex and non-increasing, and obey h(alpha) = 1 -
-alpha + alpha h(1/alpha). That of the pair is linear between its losses, constant above them, and 1
-at alpha = 0. Hence it is nowhere below the true one if, at its losses from 0 on, it is not below
-the bound of the privacy blanket. Then the T-fold product dominates any T rounds with fresh
-randomness, even if each is chosen after the results of the earlier ones (Zhu, Dong and Wang 2022,
-theorem 10).
+Let h(alpha), with alpha = exp(eps), be the hockey-stick divergence sum (P - alpha Q)_+ of this
+pair, and h'(alpha) the largest one of the true round over all data sets. Both are convex and
+non-increasing, and obey h(alpha) = 1 - alpha + alpha h(1/alpha). h is linear between the losses of
+the grid, constant above them, and 1 at alpha = 0. Hence h >= h' everywhere if, at the losses from 0
+on, h is at least the bound of the privacy blanket. Then the T-fold product of the pair dominates
+any T rounds with fresh randomness, even if each round is chosen after the results of earlier ones
+(Zhu, Dong and Wang 2022, theorem 10).
 
-The product is a power of a polynomial in balls. The accountant uses Fourier transforms of floats.
+The product is a power of a polynomial in balls, whereas the accountant uses Fourier transforms of
+floats.
 """
 
 import math
@@ -23,13 +23,13 @@ from flint import arb, arb_poly
 
 from shuffledp.verification.deltas import Job, RandomisedResponse, RefusedError, blanket
 
-MIN_LOG_DELTA = -5000.0  # below this, the precision is insufficient
-TERMS_PER_COEFFICIENT = 20  # a coefficient of the power takes as long as 20 terms of a sum
+MIN_LOG_DELTA = -5000.0  # the precision is not increased for smaller deltas
+TERMS_PER_COEFFICIENT = 20  # computing time of a coefficient of the power, in terms of a sum
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Losses of one round: step, increasing ``(index, probability)``, mass of an infinite loss."""
+    """Losses of one round: their unit, ``(index, probability)`` in order, and mass at infinity."""
 
     step: float
     masses: list[tuple[int, float]]
@@ -41,9 +41,9 @@ class Grid:
         return self.masses[-1][0]
 
     def precision(self, eps0: float, eps: float, high: float) -> int:
-        """Return a precision in bits that suffices if all rounds have log delta `high` at eps.
+        """Return a precision in bits that suffices to show log delta <= `high` for all rounds.
 
-        Bits are added for cancellation at small numbers, and for a small delta.
+        Small differences of losses, which cancel, and a small delta need more bits.
         """
         # The smallest positive difference between eps0 and a loss.
         gap = eps0 - self.step * math.floor(eps0 / self.step) if self.step < eps0 else eps0
@@ -52,7 +52,7 @@ class Grid:
         return 128 + math.ceil(6 * eps0 - math.log2(smallest) - log2_delta)
 
     def profile(self, index: int) -> arb:
-        """Return the hockey-stick divergence of the pair at eps = index * step, index >= 0."""
+        """Return the hockey-stick divergence h of the pair at eps = index * step, index >= 0."""
         total = arb(self.infinite)
         for larger, mass in self.masses:
             if larger > index:
@@ -60,7 +60,7 @@ class Grid:
         return total
 
     def law(self) -> list[arb]:
-        """Return the probabilities of the losses -last * step, ..., last * step."""
+        """Return the probabilities under P of the losses -last * step, ..., last * step."""
         probabilities = [arb(0)] * (2 * self.last + 1)
         centre = 1 - arb(self.infinite)
         for index, mass in self.masses:
@@ -76,12 +76,13 @@ class Grid:
 def composed(
     grid: Grid, n: int, k: int, eps0: float, eps: float, rounds: int
 ) -> tuple[list[tuple[arb, Job]], Job]:
-    """Return what proves an upper end over rounds.
+    """Return the jobs that prove an upper end over several rounds.
 
     Returns
     -------
-    For each loss below eps0, the grid's delta of one round and the job for the delta of the privacy
-    blanket, which must not be larger. Then the job for the delta of all rounds at eps.
+    A list and a job. The list has, for each loss below eps0, the grid's delta of one round and the
+    job for the delta of the privacy blanket, which must not be larger. The job computes the delta
+    of all rounds at eps.
     """
     if math.frexp(grid.step)[0] != 0.5:
         raise RefusedError("malformed certificate: step must be a power of 2")
