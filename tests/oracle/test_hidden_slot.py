@@ -253,7 +253,7 @@ every_packaged = pytest.mark.parametrize(
 def test_the_bound_is_above_equal_records_and_close(randomiser, rows, nu, n, share):
     """By symmetry one pair and one third record suffice."""
     e = Fraction(5, 4)
-    kappa = share * randomiser.likelihood
+    kappa = share * randomiser.normaliser
     slots = [slot_law(x, 0, 1, rows, nu, Fraction(kappa), e) for x in range(min(len(rows), 3))]
     alone = (1 - Fraction(kappa)) ** (n - 1) * local_delta(0, 1, rows, e)
     exact = max(alone + mean_excess([law] * n) / n for law in slots)
@@ -265,7 +265,7 @@ def test_the_bound_is_above_equal_records_and_close(randomiser, rows, nu, n, sha
 def test_the_bound_is_above_every_data_set(randomiser, rows, nu, n):
     del nu
     n, e, rows = min(n, 4), Fraction(5, 4), merged(rows)
-    kappa = 0.25 * randomiser.likelihood
+    kappa = 0.25 * randomiser.normaliser
     log_delta = hidden_slot_log_delta(randomiser.slots(log(e), kappa), n, kappa, 0.0)
     for others in data_sets(rows, n):
         laws = [shuffled_law((*others, x), rows) for x in (0, 1)]

@@ -371,7 +371,7 @@ def test_rounds_of_unary_encoding_are_dominated():
 def test_rounds_of_the_hidden_slot_are_dominated(n):
     """The bound at a share that suits few users composes like any other curve."""
     encoding = UnaryEncoding(2, 0.75, 0.375)
-    kappa = 0.25 * encoding.likelihood
+    kappa = 0.25 * encoding.normaliser
 
     def upper(eps):
         if eps >= encoding.eps0:

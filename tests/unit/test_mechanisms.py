@@ -223,7 +223,7 @@ def test_matched_mechanisms_have_one_calibration_for_each_budget_in_order():
         listed = calibrations(mechanism, Setting(N, K, 2.0), budgets)
         matched = [each for each in listed if each.name == "matched"]
         expected = budgets if mechanism.entry.matched else []
-        assert [Budget(each.eps, each.log_delta, each.asked) for each in matched] == expected
+        assert [Budget(each.eps, each.log_delta, each.label) for each in matched] == expected
         if not mechanism.entry.matched:
             assert len(listed) == 1
             assert np.isnan(listed[0].eps) and np.isnan(listed[0].log_delta)
@@ -427,7 +427,7 @@ def test_diffprivlib_draws_the_noise_only_where_it_is_enough():
 
 def test_the_published_calibration_uses_eps0_whatever_the_budgets():
     (published,) = calibrations(CentralGaussian(), Setting(N, K, 4.0), [])
-    assert (published.name, published.eps, published.asked) == ("as-published", 4.0, "")
+    assert (published.name, published.eps, published.label) == ("as-published", 4.0, "")
     assert published.log_delta == pytest.approx(np.log(1e-20))
     assert published.parameters.sigma == published_sigma(4.0)
 

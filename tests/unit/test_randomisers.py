@@ -64,7 +64,7 @@ def test_cells_of_a_subset_have_the_covariance_of_the_definition():
 
     def user(cell):
         others = [other for other in range(4) if other != cell]
-        if slow.random() < randomiser.chances[0]:
+        if slow.random() < randomiser.support_probabilities[0]:
             return [cell, slow.choice(others)]
         return slow.choice(others, 2, replace=False)
 

@@ -151,7 +151,7 @@ def test_budgets_are_points_of_the_certified_curve():
     setting = Setting(400, 12, 4.0)
     swept, target = matched_budgets(setting, [0.5], [TARGET])
     upper = get_bound("upper")
-    assert (swept.eps, swept.asked, target.asked) == (0.5, "eps=0.5", "delta=0.001")
+    assert (swept.eps, swept.label, target.label) == (0.5, "eps=0.5", "delta=0.001")
     assert swept.log_delta == float(upper.curve(setting).log_delta(0.5).only)
     assert target.log_delta == pytest.approx(np.log(TARGET))
     assert float(upper.curve(setting).log_delta(target.eps).only) <= target.log_delta

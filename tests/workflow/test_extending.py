@@ -35,7 +35,7 @@ ENTRY = """
         label="twin",
         class_path="shuffledp.mechanisms.twin.Twin",
         source="nobody: a test",
-        seen=_SEEN_IF_RANDOMISED,
+        disclosed=_DISCLOSED_IF_RANDOMISED,
         estimators=_estimators("twin of shuffle+INV", "#CC79A7", "v"),
         matched=False,
     ),"""

@@ -122,7 +122,7 @@ def _promise_rows(campaign: Campaign, respondents: Sequence[int]) -> Iterator[Ro
             "view": view,
             "eps": None if eps == np.inf else eps,
             "delta": campaign.delta,
-            "sees": CATALOGUE[campaign.mechanism].seen.get(view, "what eps and delta allow"),
+            "sees": CATALOGUE[campaign.mechanism].disclosed.get(view, "what eps and delta allow"),
             "respondents": min(respondents),
             "rounds": rounds,
             "mechanism": campaign.mechanism,

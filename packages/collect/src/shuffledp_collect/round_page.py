@@ -202,7 +202,7 @@ def _answers(
 
 def _seen(campaign: Campaign, view: str) -> str:
     """Return what a view sees that is not bounded by the common promise."""
-    return CATALOGUE[campaign.mechanism].seen[view]
+    return CATALOGUE[campaign.mechanism].disclosed[view]
 
 
 def _budget(eps: float | None) -> float:
@@ -222,7 +222,7 @@ def _guess(eps: float, delta: float) -> str:
 def _views(campaign: Campaign, opened: Opened) -> Iterator[list[str]]:
     """Yield what each view was promised, and what it has in this round."""
     came = campaign.views([opened.respondents])
-    seen = CATALOGUE[campaign.mechanism].seen
+    seen = CATALOGUE[campaign.mechanism].disclosed
     for view in VIEWS:
         promised = _budget(campaign.eps[view])
         eps = came[view].epsilon(float(np.log(campaign.delta))).promised

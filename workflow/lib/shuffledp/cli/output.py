@@ -203,7 +203,7 @@ def print_compared(rows: Iterable[Row], names: Iterable[str]) -> None:
 
 def _comparison_cells(row: Row) -> tuple[str, ...]:
     entry = CATALOGUE[row["mechanism"]]
-    servers = "servers*" if "users" in entry.duty else "servers"
+    servers = "servers*" if "users" in entry.extra_trust else "servers"
     return (
         entry.name,
         _format_short("cell_sd_users", row),

@@ -1,7 +1,7 @@
-"""Catalogue of the mechanisms: their names, labels, colours and trust assumptions.
+"""Catalogue of the mechanisms: names, labels, markers in figures and trust assumptions.
 
-Code that shows a mechanism or checks its name needs only this module, and imports no mathematics.
-To add a mechanism, write its module and an entry here (docs/extending.md).
+Code that displays a mechanism or checks its name needs only this module, which imports no
+numerical library. docs/extending.md describes how to add a mechanism.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,22 +10,22 @@ from typing import Final
 
 from shuffledp.errors import InputError
 
-# The estimators that every mechanism has: unbiased, and projected onto the simplex.
+# Names of the estimators that every mechanism has: unbiased, and projected onto the simplex.
 UNBIASED: Final = "raw"
 DISTRIBUTION: Final = "projected"
-# Parties that a guarantee protects against. The analyst decrypts the reports but does not know
-# their senders. The shuffler knows the senders but cannot decrypt, and reads the published map. The
-# public reads the published map. "both" stands for shuffler and analyst together.
+# Views, that is, parties against whom a guarantee may hold. The analyst decrypts the reports but
+# does not know their senders. The shuffler knows the senders, but cannot decrypt the reports. Both
+# read the published map, as does the public. "both" stands for shuffler and analyst together.
 VIEWS: Final = ("analyst", "shuffler", "public", "both")
 RECORDS: Final = "every record"
 
 
 @dataclass(frozen=True)
 class Look:
-    """Marker of a series, the same in all figures.
+    """Marker of an estimator, the same in all figures.
 
-    Colour (from the palette of Okabe and Ito) and shape identify the mechanism. A marker that is
-    not filled stands for an estimate that is a distribution. Shapes differ even in greyscale.
+    Colour and shape identify the mechanism; shapes differ even in greyscale. A marker that is not
+    filled stands for an estimate that is a distribution.
     """
 
     colour: str
@@ -44,7 +44,8 @@ class Estimator:
     label, look
         Label and marker in figures.
     counterpart
-        Name of the other mechanism's estimator in a comparison; None if it is not compared.
+        Name of the estimator of other mechanisms with which this one is compared; None if it is
+        not compared.
     """
 
     name: str
@@ -65,26 +66,26 @@ class Entry:
         Dotted path of the mechanism's class.
     source
         Publications, and which parts are new here.
-    seen
-        For each of `VIEWS` that the guarantee does not cover, a few words on what that view sees.
+    disclosed
+        What is disclosed to each of `VIEWS` that the guarantee does not cover, in a few words.
     estimators
         `UNBIASED` first, then `DISTRIBUTION`, then estimators of this mechanism alone.
-    duty
-        Who must add dummies or noise, in addition to shuffling.
+    extra_trust
+        Who must be trusted to add dummies or noise.
     matched
-        Whether the parameters are calibrated to the target of a comparison; otherwise they follow
-        from the setting's eps0.
+        Whether the parameters are calibrated to the eps and delta of a comparison; otherwise they
+        follow from the setting's eps0.
     own_calibrations
-        Names of calibrations that are not at equal privacy, with their captions in figures.
+        Names of additional calibrations, which are not at equal privacy, with captions in figures.
     """
 
     name: str
     label: str
     class_path: str
     source: str
-    seen: Mapping[str, str]
+    disclosed: Mapping[str, str]
     estimators: tuple[Estimator, ...]
-    duty: str = ""
+    extra_trust: str = ""
     matched: bool = True
     own_calibrations: Mapping[str, str] = field(default_factory=dict)
 
@@ -95,20 +96,19 @@ class Entry:
 
     @property
     def central(self) -> bool:
-        """Whether a curator counts the records, without a shuffler."""
-        return "analyst" in self.seen
+        """Whether a trusted curator counts the records, without a shuffler."""
+        return "analyst" in self.disclosed
 
     @property
     def trust(self) -> str:
         """Statement of which parties must be trusted with what."""
         if self.central:
-            return f"curator, with {self.seen['analyst']}"
-        parts = [
-            f"shuffler and analyst, who must not collude: both together see {self.seen['both']}"
-        ]
-        if "shuffler" in self.seen:
-            parts.append(f"shuffler, with {self.seen['shuffler']}")
-        return "; ".join([*parts, self.duty] if self.duty else parts)
+            return f"curator, with {self.disclosed['analyst']}"
+        together = f"both together see {self.disclosed['both']}"
+        clauses = [f"shuffler and analyst, who must not collude: {together}"]
+        if "shuffler" in self.disclosed:
+            clauses.append(f"shuffler, with {self.disclosed['shuffler']}")
+        return "; ".join([*clauses, self.extra_trust] if self.extra_trust else clauses)
 
 
 def _estimators(label: str, colour: str, marker: str, *own: Estimator) -> tuple[Estimator, ...]:
@@ -122,18 +122,17 @@ def _estimators(label: str, colour: str, marker: str, *own: Estimator) -> tuple[
     )
 
 
-_SEEN_BY_CURATOR: Final = dict.fromkeys(("analyst", "shuffler", "both"), RECORDS)
-_SEEN_IF_RANDOMISED: Final = {"both": "reports that reveal at most eps0"}
-_SEEN_IF_TRUE: Final = {"both": RECORDS}
+_DISCLOSED_TO_CURATOR: Final = dict.fromkeys(("analyst", "shuffler", "both"), RECORDS)
+_DISCLOSED_IF_RANDOMISED: Final = {"both": "reports that reveal at most eps0"}
+_DISCLOSED_IF_TRUE: Final = {"both": RECORDS}
 
 
 def _shuffled(
     name: str, label: str, class_path: str, source: str, colour: str, marker: str
 ) -> Entry:
     """Return the entry of a local randomiser whose reports are shuffled."""
-    return Entry(
-        name, label, class_path, source, _SEEN_IF_RANDOMISED, _estimators(label, colour, marker)
-    )
+    estimators = _estimators(label, colour, marker)
+    return Entry(name, label, class_path, source, _DISCLOSED_IF_RANDOMISED, estimators)
 
 
 _ENTRIES: Final = (
@@ -142,7 +141,7 @@ _ENTRIES: Final = (
         label="Gaussian",
         class_path="shuffledp.mechanisms.gaussian.CentralGaussian",
         source="Dwork, Kenthapadi, McSherry et al. 2006; calibrated exactly: Balle and Wang 2018",
-        seen=_SEEN_BY_CURATOR,
+        disclosed=_DISCLOSED_TO_CURATOR,
         estimators=_estimators("Gaussian", "#0072B2", "o"),
         own_calibrations={
             "as-published": "NOT equal privacy, calibration as published: "
@@ -156,7 +155,7 @@ _ENTRIES: Final = (
         class_path="shuffledp.mechanisms.krr.KRandomisedResponse",
         source="Warner 1965 for k = 2; Kairouz, Oh and Viswanath 2014; shuffled: Balle, Bell, "
         "Gascón and Nissim 2019",
-        seen=_SEEN_IF_RANDOMISED,
+        disclosed=_DISCLOSED_IF_RANDOMISED,
         estimators=_estimators(
             "shuffle+INV",
             "#D55E00",
@@ -176,7 +175,7 @@ _ENTRIES: Final = (
         label="discrete Laplace",
         class_path="shuffledp.mechanisms.discrete_laplace.DiscreteLaplace",
         source="Ghosh, Roughgarden and Sundararajan 2009",
-        seen=_SEEN_BY_CURATOR,
+        disclosed=_DISCLOSED_TO_CURATOR,
         estimators=_estimators("discrete Laplace", "#56B4E9", "P"),
     ),
     Entry(
@@ -185,8 +184,8 @@ _ENTRIES: Final = (
         class_path="shuffledp.mechanisms.user_dummies.UserDummies",
         source="close to FE1: Luo, Wang and Yi 2022; pureDUMP: Li, Liu, Feng et al. 2020, a "
         "preprint; fake users: Cheu and Zhilyaev 2022; exact delta: here",
-        seen=_SEEN_IF_TRUE,
-        duty="all users, to add dummies",
+        disclosed=_DISCLOSED_IF_TRUE,
+        extra_trust="all users, to add dummies",
         estimators=_estimators("dummies by users", "#E69F00", "X"),
     ),
     Entry(
@@ -195,8 +194,8 @@ _ENTRIES: Final = (
         class_path="shuffledp.mechanisms.shuffler_dummies.ShufflerDummies",
         source="close to: Murakami, Sei and Eriguchi 2025; uniform fake reports of shufflers: "
         "Wang, Ding, Xu et al. 2020; exact delta: here",
-        seen=_SEEN_IF_TRUE | {"shuffler": "the exact histogram, once the map is out"},
-        duty="shuffler, to add dummies",
+        disclosed=_DISCLOSED_IF_TRUE | {"shuffler": "the exact histogram, once the map is out"},
+        extra_trust="shuffler, to add dummies",
         estimators=_estimators("dummies by the shuffler", "#CC79A7", "*"),
     ),
     Entry(
@@ -205,8 +204,8 @@ _ENTRIES: Final = (
         class_path="shuffledp.mechanisms.two_servers.TwoServers",
         source="here; histograms among two servers that do not collude, by encrypted computation: "
         "Bell, Gascón, Ghazi et al. 2022",
-        seen=_SEEN_IF_TRUE,
-        duty="shuffler and analyst, to add noise each",
+        disclosed=_DISCLOSED_IF_TRUE,
+        extra_trust="shuffler and analyst, to add noise each",
         estimators=_estimators("noise by both servers", "#117733", ">"),
     ),
     Entry(
@@ -214,8 +213,8 @@ _ENTRIES: Final = (
         label="signed dummies by users",
         class_path="shuffledp.mechanisms.signed_dummies.SignedDummies",
         source="for sums: Ghazi, Kumar, Manurangsi, Pagh and Sinha 2021; law of histograms: here",
-        seen=_SEEN_IF_TRUE,
-        duty="all users, to add dummies",
+        disclosed=_DISCLOSED_IF_TRUE,
+        extra_trust="all users, to add dummies",
         estimators=_estimators("signed dummies by users", "#AA4499", "<"),
     ),
     Entry(
@@ -223,8 +222,8 @@ _ENTRIES: Final = (
         label="k-RR and dummies by users",
         class_path="shuffledp.mechanisms.mixdump.Mixdump",
         source="close to mixDUMP: Li, Liu, Feng et al. 2020, a preprint; certified delta: here",
-        seen=_SEEN_IF_RANDOMISED,
-        duty="all users, to add dummies",
+        disclosed=_DISCLOSED_IF_RANDOMISED,
+        extra_trust="all users, to add dummies",
         estimators=_estimators("k-RR and dummies by users", "#661100", "^"),
     ),
     _shuffled(
@@ -281,12 +280,12 @@ CATALOGUE: Final[dict[str, Entry]] = {each.name: each for each in _ENTRIES}
 
 
 def get_entries(names: Iterable[str]) -> list[Entry]:
-    """Look up mechanisms by their names.
+    """Return the entries of mechanisms by their names.
 
     Raises
     ------
     InputError
-        If one does not exist; the message lists those that do.
+        If a mechanism does not exist; the message lists those that do.
     """
     names = list(names)
     for name in names:
@@ -296,12 +295,12 @@ def get_entries(names: Iterable[str]) -> list[Entry]:
 
 
 def get_estimator(mechanism: str, estimator: str) -> Estimator:
-    """Look up an estimator by its mechanism's name and its own; raises `KeyError` if unknown."""
+    """Return an estimator by the names of mechanism and estimator; raise `KeyError` if unknown."""
     return {each.name: each for each in CATALOGUE[mechanism].estimators}[estimator]
 
 
 def own_calibrations(names: Iterable[str]) -> dict[str, str]:
-    """Return the captions of calibrations of these mechanisms that are not at equal privacy.
+    """Return the captions of these mechanisms' calibrations that are not at equal privacy, by name.
 
     Raises
     ------

@@ -46,7 +46,7 @@ class HadamardResponse(SupportRandomiser):
         return {(i, j, int(i == j)): 0.25 for i in (0, 1) for j in (0, 1)}
 
     @property
-    def everywhere(self) -> float:
+    def full_support_probability(self) -> float:
         """Probability of column 0, the only one that is +1 in all rows."""
         return 1.0 / self.columns
 

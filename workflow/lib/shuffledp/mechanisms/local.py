@@ -1,4 +1,4 @@
-"""The base class of mechanisms that consist of a local randomiser and a shuffler."""
+"""Base classes of mechanisms that consist of a local randomiser and a shuffler."""
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -17,9 +17,9 @@ from shuffledp.mechanisms.protocol import Mechanism, PerUser
 from shuffledp.mechanisms.randomiser import SupportRandomiser, approximate_log_delta
 from shuffledp.numerics.arrays import Floats, quotient_down
 
-# Tolerance in the shape of a family member; the error is flat near its minimum.
+# Tolerance of the shape that minimises the error, which is flat near its minimum.
 SHAPE_XTOL: Final = 0.02
-# Relative tolerance of the largest budget over several rounds. An evaluation takes a second, and
+# Relative tolerance of the calibrated eps0 over several rounds. An evaluation takes a second, and
 # the discretisation of the curve has an effect of the same size.
 ROUNDS_EPS0_XTOL: Final = 1e-4
 
@@ -38,13 +38,13 @@ Q = TypeVar("Q", bound=LocalParameters)
 class ShuffledRandomiser(Mechanism[Q]):
     """Mechanism in which each user reports through a randomiser, and a shuffler shuffles reports.
 
-    The analyst observes how many reports support each cell. A family of randomisers has a real
-    parameter in addition to eps0, its shape.
+    The analyst observes how many reports support each cell. A subclass may define a family of
+    randomisers with a real parameter besides eps0, called shape, which `calibrate` optimises.
 
     Attributes
     ----------
     hidden_slot
-        Whether the bound of docs/hidden-slot.md is used if it applies and is tighter.
+        Whether to use the bound of docs/hidden-slot.md if it applies and is tighter.
     """
 
     hidden_slot: bool = False
@@ -54,14 +54,14 @@ class ShuffledRandomiser(Mechanism[Q]):
 
     @abstractmethod
     def randomiser(self, k: int, parameters: Q) -> SupportRandomiser:
-        """Return the randomiser for k cells; raises `InputError` if there is none."""
+        """Return the randomiser for k cells; raise `InputError` if there is none."""
 
     @abstractmethod
     def member(self, eps0: float, shape: float) -> Q:
         """Return the parameters of the family member with this local budget and shape."""
 
     def shape_range(self, k: int) -> tuple[float, float]:
-        """Return the range of shapes for k cells; by default the family has one member."""
+        """Return smallest and largest shape for k cells; by default there is only one shape, 0."""
         del k
         return 0.0, 0.0
 
@@ -76,8 +76,8 @@ class ShuffledRandomiser(Mechanism[Q]):
     def calibrate(self, eps: float, log_delta: float, setting: Setting) -> Q:
         """Return nearly the largest local budget whose certified delta meets the target.
 
-        The certified delta was evaluated at the result. The shape minimises the mean variance over
-        the cells, which is the same for every histogram; its search uses approximate deltas.
+        The certified delta is evaluated at the result. The shape minimises the mean variance over
+        the cells, which is the same for every histogram. It is found with approximate deltas.
         """
         k, smallest = setting.k, quotient_down(eps, setting.rounds)
 
@@ -102,7 +102,7 @@ class ShuffledRandomiser(Mechanism[Q]):
         best_estimate = estimate(best, self.hidden_slot)
         eps0 = calibrate.guided_eps0(log_delta_of, log_delta, smallest, best_estimate, xtol)
         if eps0 <= smallest:
-            # Without a shuffler this budget keeps eps, unless the randomiser rounds it up.
+            # This budget keeps the target even without a shuffler, unless it was rounded up.
             eps0 = calibrate.largest_feasible_budget(
                 lambda each: log_delta_of(each) <= log_delta, smallest
             )
@@ -121,30 +121,30 @@ class ShuffledRandomiser(Mechanism[Q]):
         return np.stack([randomiser.observe(counts, rng) for _ in range(repetitions)])
 
     def variance(self, shares: ArrayLike, n: float, parameters: Q) -> Floats:
-        """Return the variance of each share by inversion."""
+        """Return the variance of each unbiased share."""
         randomiser = self.randomiser(np.shape(shares)[-1], parameters)
         return randomiser.variance(shares, n)
 
     def per_user(self, n: int, k: int, parameters: Q) -> PerUser:
         """Return the local budget and the influence of one report."""
         del n
-        p, q = self.randomiser(k, parameters).chances
+        p, q = self.randomiser(k, parameters).support_probabilities
         return PerUser(parameters.eps0, moved_by_one=1.0 / (p - q))
 
 
 class ShuffledOne(ShuffledRandomiser[LocalParameters]):
-    """Base class of mechanisms with one randomiser for each local budget."""
+    """Base class of mechanisms whose randomiser has no parameter besides the local budget."""
 
     form = LocalParameters
 
     def member(self, eps0: float, shape: float) -> LocalParameters:
-        """Return the parameters, which consist of the local budget."""
+        """Return the parameters, which are the local budget alone."""
         del shape
         return LocalParameters(eps0)
 
 
 def _minimise(error: Callable[[float], float], low: float, high: float) -> float:
-    """Return the minimiser of a unimodal error, to `SHAPE_XTOL`."""
+    """Return the minimiser of a unimodal function, with tolerance `SHAPE_XTOL`."""
     points = np.linspace(low, high, 9).tolist()
     while True:
         best = min(range(len(points)), key=lambda index: error(points[index]))

@@ -1,7 +1,7 @@
-"""The interface of a mechanism: its privacy, its calibration and the error of its estimate.
+"""The interface of a mechanism: its privacy curve, calibration, observations and estimators.
 
-Figures, tables, planner and commands use only this interface. Names, markers and trust assumptions
-are in `shuffledp.mechanisms.catalogue`.
+n users hold one of k records, called cells. Figures, tables, planner and commands use mechanisms
+only through this interface. `shuffledp.mechanisms.catalogue` has names and trust assumptions.
 """
 
 from abc import ABC, abstractmethod
@@ -20,8 +20,8 @@ from shuffledp.mechanisms.catalogue import CATALOGUE, Entry
 from shuffledp.numerics.arrays import Floats, quotient_down, sum_up
 
 P = TypeVar("P")  # a mechanism's parameters: a frozen dataclass
-# A function of observations, n and parameters that returns estimated shares. Observations and
-# shares have shape (repetitions, k), and a row of shares depends only on its row of observations.
+# Function of observations, n and parameters that returns estimated shares of the users per cell.
+# Observations and shares have shape (repetitions, k); each row is estimated independently.
 Estimate = Callable[[Floats, int, P], Floats]
 
 
@@ -32,18 +32,18 @@ class Budget:
     Attributes
     ----------
     eps, log_delta
-        Central budget and the natural logarithm of delta.
-    asked
-        The request as text, such as ``eps=0.5`` or ``delta=1e-06``. It labels the random stream,
+        Central budget and natural log of delta.
+    label
+        Text such as ``eps=0.5`` or ``delta=1e-06`` that was requested. It names the random stream,
         because the last digits of computed numbers may differ between machines.
     calibration
-        Name of the calibration; ``matched`` for a point of the certified curve, which means equal
-        privacy.
+        Name of the calibration; ``matched`` for a point of the certified curve of k-RR, that is,
+        for equal privacy.
     """
 
     eps: float
     log_delta: float
-    asked: str
+    label: str
     calibration: str = "matched"
 
 
@@ -54,12 +54,12 @@ class Calibration(Generic[P]):
     Attributes
     ----------
     name
-        ``none`` if the parameters follow from eps0, the name of a `Budget`, or one of the
-        mechanism's own.
+        ``none`` if the parameters follow from eps0, `Budget.calibration`, or the name of one of the
+        mechanism's own calibrations.
     eps, log_delta
-        The budget; NaN where the parameters follow from eps0.
-    asked
-        Like `Budget.asked`; empty for ``none``.
+        The budget; NaN if the parameters follow from eps0.
+    label
+        `Budget.label`, or empty if there is no budget.
     parameters
         Parameters of the mechanism.
     """
@@ -67,7 +67,7 @@ class Calibration(Generic[P]):
     name: str
     eps: float
     log_delta: float
-    asked: str
+    label: str
     parameters: P
 
 
@@ -78,14 +78,14 @@ class PerUser:
     Attributes
     ----------
     local_eps0
-        Local budget of the user's own messages, for a party that sees them before they are
+        Local budget of the user's messages, against a party that sees them before they are
         shuffled; inf if they reveal the record.
     messages
         Mean number of messages per user that reach the shuffler or the curator.
     moved_by_one
-        The largest change, in people, of a cell's estimate by one user's messages in a round,
-        compared with messages that do not depend on the cell. The estimate is a sum over users, so
-        m dishonest users change it by up to m times as much.
+        Largest amount, in people, by which one user's messages in a round change the estimate of a
+        cell, compared with messages that do not depend on the cell. The estimate is a sum over
+        users, so m dishonest users change it by up to m times as much.
     """
 
     local_eps0: float = np.inf
@@ -103,9 +103,9 @@ class Mechanism(ABC, Generic[P]):
     estimators
         Estimators by name, in the order of the catalogue; the first is unbiased.
     form
-        Class of the parameters, a dataclass whose numbers are fields of type int or float.
+        Class of the parameters: a frozen dataclass, whose numbers have type int or float.
     published
-        Functions from a setting to a calibration that a paper prints. These calibrations are not at
+        Functions from a setting to a calibration that a paper uses. These calibrations are not at
         equal privacy; their captions are in the catalogue.
     """
 
@@ -121,12 +121,12 @@ class Mechanism(ABC, Generic[P]):
 
     @abstractmethod
     def curve(self, parameters: P, setting: Setting) -> UpperCurve:
-        """Return the curve that holds for every data set, for the replacement of one record.
+        """Return the certified privacy curve, for every data set and replacement of one record.
 
         Parameters
         ----------
         parameters
-            Parameters of the mechanism, the same in each round.
+            Parameters of the mechanism, the same in every round.
         setting
             Setting in which all users are honest and take part in every round.
         """
@@ -142,7 +142,7 @@ class Mechanism(ABC, Generic[P]):
         return self.curve(parameters, setting)
 
     def views(self, parameters: P, setting: Setting) -> dict[str, UpperCurve]:
-        """Return the curves of the views in `catalogue.VIEWS` for which `curve` does not hold.
+        """Return the curve of each of `catalogue.VIEWS` for which `curve` does not hold.
 
         Parameters
         ----------
@@ -151,17 +151,18 @@ class Mechanism(ABC, Generic[P]):
 
         Returns
         -------
-        By default, the curve of analyst and shuffler together, who see each user's messages.
+        Curves by view. By default, it is the curve of analyst and shuffler together, who see each
+        user's messages.
         """
         local_eps0 = self.per_user(setting.n, setting.k, parameters).local_eps0
         budget = sum_up([(setting.rounds, local_eps0)])
         if budget == np.inf:
-            return {view: no_guarantee() for view in self.entry.seen}
+            return {view: no_guarantee() for view in self.entry.disclosed}
         return {"both": no_guarantee(budget)}
 
     @abstractmethod
     def calibrate(self, eps: float, log_delta: float, setting: Setting) -> P:
-        """Return the parameters with the least error that keep (eps, delta) of all rounds.
+        """Return the parameters with the least error for which all rounds together keep a target.
 
         The parameters are the same in every round. A mechanism that can only be calibrated to one
         round calls `calibrate_rounds_by_search` for several.
@@ -169,9 +170,9 @@ class Mechanism(ABC, Generic[P]):
         Parameters
         ----------
         eps, log_delta
-            Central budget of all rounds together, and natural log of delta.
+            Target: central budget and natural log of delta of all rounds together.
         setting
-            Numbers of users, cells and rounds. All users are honest and take part; use
+            Numbers of users, cells and rounds. All users are honest and take part; see
             `target_calibration.calibrated` for other settings.
 
         Raises
@@ -195,7 +196,7 @@ class Mechanism(ABC, Generic[P]):
         rng
             Source of randomness.
         repetitions
-            Number of independent releases. The first ones do not depend on this number.
+            Number of independent releases. A larger number only appends releases.
 
         Returns
         -------
@@ -238,7 +239,7 @@ class Mechanism(ABC, Generic[P]):
         return expected_distance(self.variance(shares, n, parameters))
 
     def per_user(self, n: int, k: int, parameters: P) -> PerUser:
-        """Return what one user reveals, sends and can change; by default for one true message.
+        """Return local budget, messages and influence of one user, by default of one true message.
 
         Parameters
         ----------
@@ -254,15 +255,15 @@ class Mechanism(ABC, Generic[P]):
 def calibrate_rounds_by_search(
     mechanism: Mechanism[P], eps: float, log_delta: float, setting: Setting
 ) -> P:
-    """Return parameters of one round with which all rounds together keep the target.
+    """Return parameters of each round with which all rounds together keep the target.
 
-    Each round is calibrated to a share of delta, and to nearly the largest eps with which the
-    composition still keeps the target.
+    Each round is calibrated to a share of delta, and to nearly the largest eps for which the
+    composition of all rounds keeps the target.
 
     Parameters
     ----------
     mechanism
-        A mechanism whose `calibrate` supports one round.
+        A mechanism that can be calibrated to one round.
     eps, log_delta, setting
         See `Mechanism.calibrate`.
 
@@ -276,7 +277,7 @@ def calibrate_rounds_by_search(
     if not 0.0 < eps < np.inf:
         raise InputError(f"eps must be positive and finite, got eps={eps}")
     rounds, once = setting.rounds, replace(setting, rounds=1)
-    # The rounds' own deltas add up to half of the target; composition takes the other half.
+    # The deltas of single rounds add up to half of the target; the other half is for composition.
     round_log_delta = log_delta - float(np.log(2.0 * rounds))
     parameters: dict[float, P] = {}
     bar = tqdm(desc=f"{mechanism.name}, eps per round", delay=2.0, leave=False, disable=None)
@@ -292,9 +293,9 @@ def calibrate_rounds_by_search(
         except InputError:
             if round_eps > 2.0 * eps:
                 raise
-            return -np.inf  # continue with a larger eps
+            return -np.inf  # the search continues with a larger eps
 
-    # Basic composition: with this eps per round the target surely holds.
+    # With this eps per round, the target holds by basic composition.
     smallest = quotient_down(eps, rounds)
     factor = float(np.sqrt(rounds * round_log_delta / log_delta)) if log_delta < 0.0 else 1.0
     guess = smallest * factor
@@ -310,15 +311,15 @@ def calibrate_rounds_by_search(
 def expected_distance(variances: ArrayLike) -> Floats:
     """Return the expected total variation distance of unbiased, normally distributed estimates.
 
-    This is half the sum over the last axis of the mean absolute errors, each ``sqrt(2 / pi)``
-    standard deviations.
+    This is half the sum over the last axis of the mean absolute errors, which are ``sqrt(2 / pi)``
+    times the standard deviations.
     """
     deviations = np.sqrt(np.asarray(variances, np.float64))
     return np.asarray(np.sqrt(0.5 / np.pi) * deviations.sum(axis=-1))
 
 
 def participation_variance(shares: ArrayLike, n: int, rate: float) -> Floats:
-    """Return the variance of the participants' shares about the shares of all users.
+    """Return the variance that random participation adds to the estimated shares of all users.
 
     Parameters
     ----------
@@ -327,7 +328,7 @@ def participation_variance(shares: ArrayLike, n: int, rate: float) -> Floats:
     n
         Number of all users.
     rate
-        Probability in ``(0, 1]`` with which each takes part; about ``rate * n`` users do.
+        Probability in ``(0, 1]`` with which each user takes part.
     """
     shares = np.asarray(shares, np.float64)
     return np.asarray((1.0 - rate) * shares * (1.0 - shares) / (rate * n))

@@ -1,11 +1,15 @@
 """The interface of a local randomiser: its budget, its certified curve and its estimator.
 
-Most randomisers here give each report y a *support* S(y), the set of records that it supports.
-Their probabilities are ``R(y|x) = nu(y) g E^[x in S(y)]`` with ``E = exp(eps0)``, a law nu and
+R(y|x) is the probability that a randomiser reports y for the record x. n users report, and one of
+them, the target, holds x0 or x1. Bounds on delta have the form ``(1/n) E(G_1 + ... + G_n)_+`` with
+independent ``G = (R(y|x0) - exp(eps) R(y|x1)) / w(y)``, where y is drawn from a law w: that of the
+others' reports, or a part of it that all records share, their privacy blanket.
+
+Most randomisers here give each report y a *support* S(y), the set of records that make y more
+likely: ``R(y|x) = nu(y) g E^[x in S(y)]`` with ``E = exp(eps0)``, a law nu and
 ``g = 1 / (1 + (E - 1) s)``, where s is the probability under nu that a record is in the support. By
 symmetry every pair of records is a worst pair. Only three properties of a report matter: whether
-its support contains each of the two records that the target user may hold, and a third one that
-others hold.
+its support contains x0, x1, and a third record x2 that other users hold.
 """
 
 from abc import ABC, abstractmethod
@@ -34,11 +38,12 @@ from shuffledp.accounting.setting import LARGEST_EPS0, Setting
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import UNIT, Floats
 
-Pattern = tuple[int, int, int]
+Pattern = tuple[int, int, int]  # whether x0, x1 and x2 are in the support, each 0 or 1
 # Relative error of the probabilities of patterns, in units of rounding.
 PROBABILITY_UNITS = 64.0
-# Largest increase of log delta by the splitting of atoms, at points of a curve that composes. The
-# spacing of the points costs more, and computing time falls with the square root of this number.
+# Largest increase of log delta that the splitting of atoms may cause, at the points from which a
+# curve is composed. The spacing of the points has a larger effect. Computing time is inversely
+# proportional to the square root of this number.
 COMPOSED_LOG_TOLERANCE = 1e-3
 
 
@@ -50,8 +55,7 @@ class Randomiser(ABC):
     k
         Number of records.
     eps0
-        Local budget: the largest log-ratio of the probabilities of a report, rounded up. It may be
-        infinite.
+        Local budget: largest log-ratio of the probabilities of a report, rounded up; may be inf.
     """
 
     k: int
@@ -59,27 +63,27 @@ class Randomiser(ABC):
 
     @property
     def horizon(self) -> float:
-        """The finite eps from which on delta is constant; eps0 if that is finite."""
+        """Smallest known finite eps beyond which delta is constant; eps0 if that is finite."""
         return self.eps0
 
     @abstractmethod
     def log_blanket(self, eps: float, n: int) -> float:
-        """Return an upper bound of log delta for every data set, by the privacy blanket."""
+        """Return the privacy blanket's upper bound on log delta, which holds for every data set."""
 
     def log_blanket_coarse(self, eps: float, n: int) -> float:
-        """Return `log_blanket` less accurately, which suffices for composition."""
+        """Return a slightly larger bound than `log_blanket`, accurate enough for composition."""
         return self.log_blanket(eps, n)
 
     @abstractmethod
     def log_blanket_estimate(self, eps: float, n: int) -> float:
-        """Return a cheap estimate of `log_blanket`."""
+        """Return a cheap approximation of `log_blanket`."""
 
     @abstractmethod
     def homogeneous_laws(self, eps: float) -> tuple[Atoms, ...]:
         """Return the laws of G for data sets in which all other users hold the same record."""
 
     def log_hidden(self, eps: float, n: int, kappa: float, ceiling: float) -> float:
-        """Return an upper bound of log delta by docs/hidden-slot.md; by default the ceiling.
+        """Return the upper bound on log delta of docs/hidden-slot.md; by default the ceiling.
 
         Parameters
         ----------
@@ -90,13 +94,13 @@ class Randomiser(ABC):
         kappa
             Probability that a user is exposed.
         ceiling
-            A known upper bound of log delta; the result is at most that.
+            A known upper bound on log delta; the result is never larger.
         """
         del eps, n, kappa
         return ceiling
 
     def curve(self, setting: Setting, *, hidden_slot: bool = False) -> UpperCurve:
-        """Return the curve of the shuffled reports of all users of a setting.
+        """Return the certified privacy curve of the shuffled reports of all users.
 
         Parameters
         ----------
@@ -107,7 +111,7 @@ class Randomiser(ABC):
 
         Returns
         -------
-        A curve whose upper end holds for every data set; some data set attains the lower end.
+        Curve whose upper end holds for every data set, and whose lower end some data set attains.
         """
         n = setting.n
 
@@ -135,7 +139,7 @@ class Randomiser(ABC):
 
     @abstractmethod
     def observe(self, counts: ArrayLike, rng: np.random.Generator) -> Floats:
-        """Draw the analyst's counts from their exact law, without a loop over users.
+        """Draw the analyst's observation from its exact law, without a loop over users.
 
         Parameters
         ----------
@@ -146,8 +150,8 @@ class Randomiser(ABC):
 
         Returns
         -------
-        Numbers of reports that support each record, shape ``(k,)``; for a matrix, numbers of
-        reports of each column.
+        Number of reports that support each record, shape ``(k,)``; for a matrix, number of reports
+        of each column.
         """
 
     @abstractmethod
@@ -159,8 +163,8 @@ class Randomiser(ABC):
         """Return the variance of each estimated share, shape ``(..., k)`` like ``shares``."""
 
 
-def _checked(eps: float, n: int, randomiser: Randomiser) -> float:
-    """Return an eps with the same delta whose exponential does not overflow."""
+def _valid_eps(eps: float, n: int, randomiser: Randomiser) -> float:
+    """Check eps and n; return an eps that has the same delta and a finite exponential."""
     if not (eps >= 0.0 and np.isfinite(eps)):
         raise InputError(f"eps must be at least 0 and finite (got eps={eps})")
     if not (n >= 1 and n == int(n)):
@@ -171,17 +175,17 @@ def _checked(eps: float, n: int, randomiser: Randomiser) -> float:
 def upper_log_delta(
     eps: float, n: int, randomiser: Randomiser, *, hidden_slot: bool = False
 ) -> float:
-    """Return an upper bound of log delta for every data set of n users (replacement).
+    """Return an upper bound on log delta for every data set of n users and replacement of a record.
 
-    It is the bound of the privacy blanket, which tells the analyst which other users drew from the
-    part that all records share. With ``hidden_slot`` it is the minimum of that and the bound of
-    docs/hidden-slot.md, which nobody outside this project has reviewed. Raises `InputError` for an
-    eps below 0 or an n below 1.
+    It is the bound of the privacy blanket: the adversary also learns which other users drew their
+    report from the part of R(.|x) that all records share. With ``hidden_slot`` it is the minimum of
+    this and the bound of docs/hidden-slot.md, which nobody outside this project has reviewed.
+    Raises `InputError` for an eps below 0 or an n below 1.
 
     Parameters
     ----------
     eps
-        At least 0.
+        Central budget, at least 0.
     n
         Number of users, at least 1.
     randomiser
@@ -189,7 +193,7 @@ def upper_log_delta(
     hidden_slot
         Whether to use the bound of docs/hidden-slot.md as well.
     """
-    eps = _checked(eps, n, randomiser)
+    eps = _valid_eps(eps, n, randomiser)
     upper = _hidden_slot_upper if hidden_slot else _blanket_upper
     return upper(eps, int(n), randomiser)
 
@@ -205,7 +209,7 @@ def _hidden_slot_upper(eps: float, n: int, randomiser: Randomiser) -> float:
 
 
 def _attained_log_delta(eps: float, n: int, randomiser: Randomiser) -> float:
-    """Return an approximation of the largest log delta that a known data set attains."""
+    """Return approximately the largest log delta of data sets with one record for all others."""
     return max(log_saddle_point(atoms, n) for atoms in randomiser.homogeneous_laws(eps))
 
 
@@ -217,18 +221,18 @@ def _blanket_upper(eps: float, n: int, randomiser: Randomiser) -> float:
 
 
 def lower_log_delta(eps: float, n: int, randomiser: Randomiser) -> float:
-    """Return a lower bound of log delta, which some data set of n users attains.
+    """Return a lower bound on log delta, which some data set of n users attains.
 
     Parameters
     ----------
     eps
-        At least 0.
+        Central budget, at least 0.
     n
         Number of users, at least 1.
     randomiser
         The randomiser of each user.
     """
-    eps = _checked(eps, n, randomiser)
+    eps = _valid_eps(eps, n, randomiser)
     if eps >= randomiser.eps0:
         return -np.inf
     laws = randomiser.homogeneous_laws(eps)
@@ -238,10 +242,10 @@ def lower_log_delta(eps: float, n: int, randomiser: Randomiser) -> float:
 def approximate_log_delta(
     eps: float, setting: Setting, randomiser: Randomiser, *, hidden_slot: bool = False
 ) -> float:
-    """Return a cheap approximation of log delta of all rounds, the starting point of searches.
+    """Return a cheap approximation of log delta of all rounds, as a starting point of searches.
 
-    Over several rounds the sum of the losses is assumed to be normally distributed. The standard
-    deviation of a round follows from its delta at eps = 0. The result is not a bound.
+    Over several rounds, the sum of the privacy losses is assumed to be normally distributed, with a
+    standard deviation that follows from delta of one round at eps = 0. The result is not a bound.
 
     Parameters
     ----------
@@ -258,11 +262,11 @@ def approximate_log_delta(
         eps = min(eps, randomiser.horizon)
     if eps >= setting.rounds * randomiser.eps0:
         return -np.inf
-    once = eps if setting.rounds == 1 else 0.0
+    round_eps = eps if setting.rounds == 1 else 0.0
     if hidden_slot:
-        log_delta = _attained_log_delta(once, setting.n, randomiser)
+        log_delta = _attained_log_delta(round_eps, setting.n, randomiser)
     else:
-        log_delta = randomiser.log_blanket_estimate(once, setting.n)
+        log_delta = randomiser.log_blanket_estimate(round_eps, setting.n)
     if setting.rounds == 1:
         return log_delta
     advantage = min(float(np.exp(log_delta)), 1.0 - 1e-9)
@@ -272,7 +276,7 @@ def approximate_log_delta(
 
 def check_budget(eps0: float) -> None:
     """Raise `InputError` if a local budget is not positive, or too large for the accountant."""
-    # Computed budgets are rounded up, so 350 may have grown by a few units of rounding.
+    # Computed budgets are rounded up, so the largest one may exceed 350 by rounding.
     if not 0.0 < eps0 <= LARGEST_EPS0 * (1.0 + 1e-12):
         raise InputError(f"eps0 must be positive and at most {LARGEST_EPS0:g} (got eps0={eps0:g})")
 
@@ -289,9 +293,9 @@ class SupportRandomiser(Randomiser):
     Attributes
     ----------
     interchangeable
-        Whether `patterns` holds for every third record x2 rather than for some.
+        Whether `patterns` holds for every third record x2 rather than only for some.
     eps0_error
-        Largest amount by which eps0 may exceed the exact value.
+        Upper bound on the difference of eps0 and the exact value.
     """
 
     interchangeable: bool = False
@@ -305,31 +309,31 @@ class SupportRandomiser(Randomiser):
     @property
     @abstractmethod
     def patterns(self) -> Mapping[Pattern, float]:
-        """Probabilities under nu of the indicators that x0, x1 and x2 are in the support.
+        """Probabilities under nu of whether x0, x1 and x2 are in the support.
 
         For k = 2 the third indicator is 0.
         """
 
     @property
-    def everywhere(self) -> float:
+    def full_support_probability(self) -> float:
         """Probability under nu that all records are in the support, rounded down.
 
-        Such reports carry no information. Rounding down is safe, because a blanket may be smaller
-        than the part that all records share.
+        Such reports carry no information. Rounding down is safe, because a privacy blanket may be
+        smaller than the part of R(.|x) that all records share.
         """
         return 0.0
 
     @property
-    def likelihood(self) -> float:
-        """Normalising factor g."""
+    def normaliser(self) -> float:
+        """Normalising factor g of the probabilities of reports."""
         return float(1.0 / (1.0 + np.expm1(self.eps0) * self.share))
 
     @property
-    def chances(self) -> tuple[float, float]:
+    def support_probabilities(self) -> tuple[float, float]:
         """Probabilities ``(p, q)`` that a report supports the user's record, and another record."""
         both = sum(b for (i, j, _), b in self.patterns.items() if i and j)
         other = sum(b for (i, j, _), b in self.patterns.items() if j and not i)
-        g, exp_eps0 = self.likelihood, float(np.exp(self.eps0))
+        g, exp_eps0 = self.normaliser, float(np.exp(self.eps0))
         return g * exp_eps0 * self.share, g * (exp_eps0 * both + other)
 
     def log_blanket(self, eps: float, n: int) -> float:
@@ -342,72 +346,72 @@ class SupportRandomiser(Randomiser):
         return log_saddle_point(self.blanket(eps), n)
 
     def blanket(self, eps: float) -> Atoms:
-        """Return the law of G under the blanket, ``g nu`` or more."""
+        """Return the law of G under the privacy blanket, which is at least ``g nu``."""
         pairs: dict[tuple[int, int], float] = {}
-        for (i, j, _), chance in self.patterns.items():
-            pairs[i, j] = pairs.get((i, j), 0.0) + chance
-        pairs[1, 1] = max(pairs.get((1, 1), 0.0) - self.everywhere, 0.0)
+        for (i, j, _), probability in self.patterns.items():
+            pairs[i, j] = pairs.get((i, j), 0.0) + probability
+        pairs[1, 1] = max(pairs.get((1, 1), 0.0) - self.full_support_probability, 0.0)
         log_ratios = self.eps0 * np.array([*pairs, (0, 0)], np.float64)
-        masses = np.append(list(pairs.values()), self.everywhere * np.exp(self.eps0))
+        masses = np.append(list(pairs.values()), self.full_support_probability * np.exp(self.eps0))
         return self._atoms(log_ratios, masses, eps)
 
     def homogeneous_laws(self, eps: float) -> tuple[Atoms, ...]:
-        """Return the laws of G where all others hold a third record, or one of the target's."""
+        """Return the laws of G for data sets in which all others hold x2, x0 or x1."""
         patterns = np.array(list(self.patterns), np.float64)
-        chances = np.array(list(self.patterns.values()))
+        masses = np.array(list(self.patterns.values()))
         log_ratios = self.eps0 * patterns
         laws = []
         for held in (2, 0, 1) if self.k > 2 else (0, 1):
             others = log_ratios[:, held]
-            laws.append(self._atoms(log_ratios - others[:, None], chances * np.exp(others), eps))
+            laws.append(self._atoms(log_ratios - others[:, None], masses * np.exp(others), eps))
         return tuple(laws)
 
     def log_hidden(self, eps: float, n: int, kappa: float, ceiling: float) -> float:
-        """Return the bound for interchangeable records; exposed reports have the law nu."""
+        """Return the bound for interchangeable records; other randomisers have the ceiling."""
         # For kappa near g, the unexposed part of the law outside the support is small, and G large.
-        if not self.interchangeable or kappa > 0.5 * self.likelihood:
+        if not self.interchangeable or kappa > 0.5 * self.normaliser:
             return ceiling
         return hidden_slot_log_delta(self.slots(eps, kappa), n, kappa, ceiling)
 
     def slots(self, eps: float, kappa: float) -> tuple[Atoms, ...]:
-        """Return the laws of G where another user holds x0, x1 or, for k > 2, anything else."""
+        """Return the laws of G where another user holds x0, x1 or, for k > 2, another record."""
         patterns = np.array(list(self.patterns), np.float64)
-        chances = np.array(list(self.patterns.values()))
+        masses = np.array(list(self.patterns.values()))
         log_ratios = self.eps0 * patterns
         laws = []
         for held in (0, 1, 2) if self.k > 2 else (0, 1):
-            left = np.exp(log_ratios[:, held]) - kappa / self.likelihood
-            law = self._atoms(log_ratios, chances * left, eps)
+            left = np.exp(log_ratios[:, held]) - kappa / self.normaliser
+            law = self._atoms(log_ratios, masses * left, eps)
             # Rounding errors grow little, because the difference is at least half of the minuend.
             laws.append(Atoms(law.values / left, law.masses, 3.0 * law.units, law.errors / left))
         return tuple(laws)
 
-    def _atoms(self, log_ratios: Floats, chances: Floats, eps: float) -> Atoms:
-        """Return G from the logs of ``R(y|x0)`` and ``R(y|x1)`` over the others' law."""
+    def _atoms(self, log_ratios: Floats, masses: Floats, eps: float) -> Atoms:
+        """Return the law of G from the logs of ``R(y|x0) / w(y)`` and ``R(y|x1) / w(y)``."""
         first, second = log_ratios[:, 0], log_ratios[:, 1]
         units = PROBABILITY_UNITS + 4.0 * (eps + self.eps0) + 4.0 * self.eps0_error / UNIT
         return Atoms(
             excess(first, second, eps),
-            self.likelihood * chances,
+            self.normaliser * masses,
             units,
             excess_error(first, second, eps, self.eps0_error),
         )
 
     def estimate(self, observed: ArrayLike, n: int) -> Floats:
-        """Return shares by inversion of the numbers of reports that support each record."""
-        p, q = self.chances
+        """Return unbiased shares from the numbers of reports that support each record."""
+        p, q = self.support_probabilities
         return np.asarray((np.asarray(observed, np.float64) / n - q) / (p - q))
 
     def variance(self, shares: ArrayLike, n: float) -> Floats:
-        """Return the variance of each share, from sums of Bernoulli variables (p or q)."""
+        """Return the variance of each share; counts are sums of Bernoulli variables (p or q)."""
         shares = np.asarray(shares, np.float64)
-        p, q = self.chances
+        p, q = self.support_probabilities
         spread = shares * p * (1.0 - p) + (1.0 - shares) * q * (1.0 - q)
         return np.asarray(spread / n / (p - q) ** 2)
 
 
 class IndependentSupport(SupportRandomiser):
-    """A randomiser for which each record is in the support independently."""
+    """A randomiser whose support contains each record independently of the others."""
 
     interchangeable = True
 
@@ -424,13 +428,13 @@ class IndependentSupport(SupportRandomiser):
         }
 
     @property
-    def everywhere(self) -> float:
+    def full_support_probability(self) -> float:
         # The allowance exceeds the rounding error of the probability of (1, 1) in `blanket`.
         return float(self.share**self.k * (1.0 - 2.0 * (self.k + PROBABILITY_UNITS) * UNIT))
 
     def observe(self, counts: ArrayLike, rng: np.random.Generator) -> Floats:
         counts = np.asarray(counts, np.int64)
-        p, q = self.chances
+        p, q = self.support_probabilities
         return np.asarray(
             rng.binomial(counts, p) + rng.binomial(counts.sum() - counts, q), np.float64
         )

@@ -65,7 +65,7 @@ class SubsetSelection(SupportRandomiser):
         name.
         """
         counts = np.asarray(counts, np.int64)
-        own = rng.binomial(counts, self.chances[0])
+        own = rng.binomial(counts, self.support_probabilities[0])
         # Users by own cell and by the number of other cells they still have to name, from 1 on.
         users = np.zeros((self.k, self.size), np.int64)
         users[:, -1] = counts - own

@@ -1,4 +1,4 @@
-"""Calibration of mechanisms to a target (eps, delta), and the errors that result."""
+"""Calibration of mechanisms to a target (eps, delta), and prediction of their errors."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
@@ -27,26 +27,26 @@ from shuffledp.mechanisms.protocol import (
 from shuffledp.numerics.arrays import Floats
 from shuffledp.numerics.number_parsing import number, whole
 
-# First margin in log delta that is added when a calibration with dropouts misses the target.
+# If a calibration with dropouts misses the target log delta, the first additional reduction of it.
 DROPOUT_LOG_MARGIN: Final = 0.002
 
 
 @dataclass(frozen=True)
 class Released(Generic[P]):
-    """A mechanism with its parameters, for use as `Setting.mechanism`."""
+    """A mechanism with fixed parameters, for use as `Setting.mechanism`."""
 
     mechanism: Mechanism[P]
     parameters: P
 
     def curve(self, setting: Setting) -> UpperCurve:
-        """Return the curve of a setting in which all users are honest and take part."""
+        """Return the certified curve of a setting in which all users are honest and take part."""
         return self.mechanism.achieved(self.parameters, replace(setting, mechanism=None))
 
     def views(self, setting: Setting, curve: UpperCurve) -> dict[str, UpperCurve]:
-        """Return the curve of each of `catalogue.VIEWS`, given that of the analyst.
+        """Return the curve of each of `catalogue.VIEWS`, where ``curve`` is the analyst's.
 
-        Curves of views with more knowledge do not use sampling or dropouts, because servers may
-        know who took part.
+        For views that know more than the analyst, sampling and dropouts do not improve the curve,
+        because servers may know who took part.
         """
         everybody = replace(setting.honest, mechanism=None, sampling_rate=1.0, response_rate=1.0)
         return dict.fromkeys(VIEWS, curve) | self.mechanism.views(self.parameters, everybody)
@@ -62,15 +62,15 @@ def views_of_rounds(
     rounds
         Mechanism and setting of a round, and the number of such rounds.
     curve
-        Curve of all rounds for views that never know more than the analyst.
+        Curve of all rounds for views that in no round know more than the analyst.
     """
     history: dict[str, list[tuple[UpperCurve, int]]] = {view: [] for view in VIEWS}
     with_more_knowledge = set[str]()
     for released, once, count in rounds:
-        own = accountant.certified_curve(once)
-        for view, seen in released.views(once, own).items():
-            history[view].append((replace(seen, lower=None), count))
-            with_more_knowledge |= {view} if seen is not own else set()
+        analyst_curve = accountant.certified_curve(once)
+        for view, view_curve in released.views(once, analyst_curve).items():
+            history[view].append((replace(view_curve, lower=None), count))
+            with_more_knowledge |= {view} if view_curve is not analyst_curve else set()
     whole_curve = replace(curve, lower=None)
     return {
         view: compose_rounds(history[view]) if view in with_more_knowledge else whole_curve
@@ -80,7 +80,7 @@ def views_of_rounds(
 
 @dataclass(frozen=True)
 class TargetCalibration(Generic[P]):
-    """Parameters that keep a target, their costs and the error of the unbiased estimate.
+    """Parameters that keep a target, their costs, and the error of the unbiased estimate.
 
     Attributes
     ----------
@@ -91,10 +91,10 @@ class TargetCalibration(Generic[P]):
     per_user
         Local budget, messages and influence of a user who responds.
     cell_sd, largest_cell_sd
-        Standard deviation of a cell's count in people: root mean square over the cells, and
-        largest. With dropouts it refers to the counts of all users.
+        Standard deviation of a cell's estimated count, in people: root mean square and maximum over
+        the cells. With dropouts it refers to the counts of all users.
     tv_distance
-        Expected total variation distance of the shares.
+        Expected total variation distance of the estimated shares.
     """
 
     parameters: P
@@ -108,20 +108,20 @@ class TargetCalibration(Generic[P]):
 def calibrations(
     mechanism: Mechanism[P], setting: Setting, budgets: Sequence[Budget]
 ) -> list[Calibration[P]]:
-    """Return the calibrations of a mechanism in a comparison at a setting's certified privacy.
+    """Return the calibrations of a mechanism for a comparison with shuffled k-RR in a setting.
 
     Parameters
     ----------
     mechanism
         Any mechanism of the registry.
     setting
-        Numbers n and k, and the local budget eps0 of local randomisers.
+        Numbers of users and cells, and the local budget eps0 of k-RR.
     budgets
         Points of the setting's certified curve, and possibly other named budgets.
 
     Returns
     -------
-    One calibration for each budget, or a single one if the parameters follow from eps0, and then
+    One calibration for each budget, or a single one if the parameters follow from eps0, followed by
     the mechanism's published calibrations.
     """
     if mechanism.entry.matched:
@@ -130,7 +130,7 @@ def calibrations(
                 name=budget.calibration,
                 eps=budget.eps,
                 log_delta=budget.log_delta,
-                asked=budget.asked,
+                label=budget.label,
                 parameters=mechanism.calibrate(budget.eps, budget.log_delta, setting),
             )
             for budget in budgets
@@ -141,19 +141,19 @@ def calibrations(
 
 
 def local_parameters(mechanism: Mechanism[P], eps0: float) -> P:
-    """Return the parameters of a mechanism whose noise follows from the local budget alone."""
+    """Return the parameters of a mechanism whose only parameter is the local budget."""
     return mechanism.form(**{"eps0": eps0})
 
 
 def calibrated(mechanism: Mechanism[P], eps: float, log_delta: float, setting: Setting) -> P:
-    """Return parameters with nearly the least error that keep a target.
+    """Return parameters with nearly the least error that keep a target, with dropouts as well.
 
     Parameters
     ----------
     mechanism
         Any mechanism of the registry.
     eps, log_delta
-        Target of all rounds together: central budget, and natural log of delta.
+        Target: central budget and natural log of delta of all rounds together.
     setting
         Users, some of whom may collude or drop out, cells and rounds.
 
@@ -167,14 +167,14 @@ def calibrated(mechanism: Mechanism[P], eps: float, log_delta: float, setting: S
         raise InputError(f"eps must be positive and finite, got eps={eps}")
     if honest.response_rate == 1.0:
         return mechanism.calibrate(eps, log_delta, honest)
-    # With dropouts, delta is its mean over the number of respondents, slightly above delta at their
-    # mean number. The mechanism is calibrated for the mean number, to a target lowered accordingly.
+    # With dropouts, delta is a mean over the number of respondents, slightly above delta at their
+    # mean number. The mechanism is calibrated at the mean number to a slightly smaller delta.
     mean = replace(honest.once, n=1 + round((honest.n - 1) * honest.response_rate))
     reduction, step = 0.0, DROPOUT_LOG_MARGIN
     while True:
         parameters = mechanism.calibrate(eps, log_delta - reduction, mean)
         curve_of = partial(mechanism.curve, parameters)
-        # Parameters that protect a single user alone also protect one of many users.
+        # Parameters that keep the target for a single user keep it for any number of users.
         if curve_of(replace(mean, n=1)).log_delta(eps).promised <= log_delta:
             return parameters
         excess = with_participation(curve_of, setting).log_delta(eps).promised - log_delta
@@ -184,11 +184,11 @@ def calibrated(mechanism: Mechanism[P], eps: float, log_delta: float, setting: S
 
 
 def predicted(
-    mechanism: Mechanism[P], shares: ArrayLike, n: int, parameters: P, part: float
+    mechanism: Mechanism[P], shares: ArrayLike, n: int, parameters: P, response_rate: float
 ) -> tuple[Floats, float]:
-    """Return the variance of each share and the expected total variation distance.
+    """Return the variance of each estimated share and the expected total variation distance.
 
-    Both refer to the shares of all n users.
+    Both are errors of the unbiased estimate of the shares of all n users.
 
     Parameters
     ----------
@@ -198,15 +198,15 @@ def predicted(
         Shares of all users, shape ``(k,)``.
     n
         Number of all users.
-    part
+    response_rate
         Probability in ``(0, 1]`` with which each user reports.
     """
-    variance = mechanism.variance(shares, n * part, parameters)
-    variance = variance + participation_variance(shares, n, part)
-    # Sampling errors are nearly normal. Without sampling the mechanism may know its exact law.
+    variance = mechanism.variance(shares, n * response_rate, parameters)
+    variance = variance + participation_variance(shares, n, response_rate)
+    # With random participation, errors are nearly normal; otherwise their law may be available.
     distance = (
         mechanism.expected_distance(shares, n, parameters)
-        if part == 1.0
+        if response_rate == 1.0
         else expected_distance(variance)
     )
     return variance, float(distance)
@@ -226,7 +226,7 @@ def calibrate_to_target(
     mechanism
         Any mechanism of the registry.
     eps, log_delta
-        Target of all rounds together: central budget, and natural log of delta.
+        Target: central budget and natural log of delta of all rounds together.
     setting
         Users, some of whom may collude or drop out, cells and rounds. Errors refer to one round,
         and assume that colluding users follow the protocol.
@@ -239,19 +239,19 @@ def calibrate_to_target(
         If the mechanism cannot meet the target; the message gives the reason.
     """
     shares = np.asarray(shares, np.float64)
-    n, part = setting.n, setting.response_rate
+    n, response_rate = setting.n, setting.response_rate
     parameters = calibrated(mechanism, eps, log_delta, setting)
-    variance, distance = predicted(mechanism, shares, n, parameters, part)
+    variance, distance = predicted(mechanism, shares, n, parameters, response_rate)
     view_curves = mechanism.views(parameters, setting.honest)
-    respondent = mechanism.per_user(round(part * n), shares.size, parameters)
+    respondent = mechanism.per_user(round(response_rate * n), shares.size, parameters)
     return TargetCalibration(
         parameters=parameters,
         views={
             view: view_curves[view].epsilon(log_delta).promised if view in view_curves else eps
             for view in VIEWS
         },
-        # With dropouts a respondent stands for more than one user.
-        per_user=replace(respondent, moved_by_one=respondent.moved_by_one / part),
+        # Estimated counts of respondents are scaled up to all users.
+        per_user=replace(respondent, moved_by_one=respondent.moved_by_one / response_rate),
         cell_sd=n * float(np.sqrt(variance.mean())),
         largest_cell_sd=n * float(np.sqrt(variance.max())),
         tv_distance=distance,
@@ -259,7 +259,7 @@ def calibrate_to_target(
 
 
 def read_parameters(mechanism: Mechanism[P], text: str) -> P:
-    """Return the parameters written by `format_parameters`, for example ``eps=1.0, nu=25``.
+    """Parse parameters in the format of `format_parameters`, for example ``eps=1.0, nu=25``.
 
     Raises
     ------
@@ -270,12 +270,12 @@ def read_parameters(mechanism: Mechanism[P], text: str) -> P:
     numbers = [field for field in fields(form) if field.type in (int, float)]  # type: ignore[arg-type]
     types = {field.name: field.type for field in numbers}
     values = dict[str, float]()
-    for part in text.split(","):
-        name, _, value = (piece.strip() for piece in part.partition("="))
+    for item in text.split(","):
+        name, _, value = (piece.strip() for piece in item.partition("="))
         if name not in types or name in values:
             raise InputError(
                 f"parameters of {mechanism.name} must be {', '.join(types)}, each once, as in "
-                f"{next(iter(types))}=1 (got {part.strip()})"
+                f"{next(iter(types))}=1 (got {item.strip()})"
             )
         try:
             values[name] = number(value) if types[name] is float else whole(value)
@@ -289,9 +289,9 @@ def read_parameters(mechanism: Mechanism[P], text: str) -> P:
 
 
 def format_parameters(parameters: object) -> str:
-    """Return the numbers among a mechanism's parameters as text, ``eps=1.0, nu=25``.
+    """Format the numbers among a mechanism's parameters, for example ``eps=1.0, nu=25``.
 
-    All digits are kept: rounded parameters might not keep the target.
+    All digits are kept, because rounded parameters might not keep the target.
     """
     values = {field.name: getattr(parameters, field.name) for field in fields(parameters)}  # type: ignore[arg-type]
     return ", ".join(

@@ -65,7 +65,7 @@ def releases(
     """
     n = int(counts.sum())
     for calibration in calibrations:
-        rng = stream(seed, *labels, mechanism.name, calibration.name, calibration.asked)
+        rng = stream(seed, *labels, mechanism.name, calibration.name, calibration.label)
         parameters = calibration.parameters
         if response == 1.0:
             observations = [(mechanism.observe(counts, parameters, rng, repetitions), n)]

@@ -187,7 +187,7 @@ def delta_hat_budgets(
     log_deltas = BOUNDS["single-bin"].log_deltas_over_counts
     others = other_counts(counts)
     return [
-        Budget(b.eps, float(log_deltas(b.eps, setting, others).max()), b.asked, DELTA_HAT)
+        Budget(b.eps, float(log_deltas(b.eps, setting, others).max()), b.label, DELTA_HAT)
         for b in matched
     ]
 
