@@ -1,4 +1,4 @@
-"""Randomisers with finitely many reports, given as a stochastic matrix."""
+"""Local randomisers with finitely many records and reports, given as a stochastic matrix."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,10 +15,10 @@ from shuffledp.errors import InputError
 from shuffledp.mechanisms.randomiser import Randomiser
 from shuffledp.numerics.arrays import UNIT, Bools, Floats, Integers
 
-# Largest accepted deviation of a row's sum from 1.
+# Largest accepted deviation of the sum of a row from 1.
 ROW_SUM_TOLERANCE = 1e-9
 EARTH_RADIUS_KM = 6371.0088
-# Floats near and below this size lose digits.
+# Smallest accepted positive entry. Floats that are much smaller lose digits.
 SMALLEST_PROBABILITY = 1e-280
 
 
@@ -26,8 +26,8 @@ SMALLEST_PROBABILITY = 1e-280
 class MatrixRandomiser(Randomiser):
     """A randomiser given by the probability of each report (column) for each record (row).
 
-    Rows must sum to 1 within 1e-9. Each row is divided by its exact sum, and certified ends hold
-    for the resulting matrix. Entries may be 0, in which case eps0 can be infinite. Rows may be
+    Rows must sum to 1 within 1e-9. Each row is divided by its exact sum, and certified bounds hold
+    for the resulting matrix. Entries may be 0, in which case eps0 may be infinite. Rows may be
     equal.
 
     Attributes
@@ -35,10 +35,10 @@ class MatrixRandomiser(Randomiser):
     rows
         Probabilities, shape ``(records, reports)``.
     near
-        Pairs of records that are neighbours, shape ``(pairs, 2)``; each pair stands for both
-        orders. By default all pairs are. The records of other users are not restricted.
+        Pairs of records between which the target's record may change, shape ``(pairs, 2)``, in
+        either order; by default all pairs. The records of other users are not restricted.
     k, eps0
-        Number of records, and the local budget for neighbours.
+        Number of records, and local budget for neighbouring records.
 
     Raises
     ------
@@ -52,7 +52,7 @@ class MatrixRandomiser(Randomiser):
     near: Integers | None = None
     k: int = field(init=False)
     eps0: float = field(init=False)
-    # Neighbours whose rows differ.
+    # Distinct rows, and which of them are neighbours.
     _pairs: Pairs = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -61,9 +61,9 @@ class MatrixRandomiser(Randomiser):
         rows = entries / np.array([[fsum(row)] for row in entries])
         _check_ratios(rows)
         rows.setflags(write=False)
-        _, first, same = np.unique(entries, axis=0, return_index=True, return_inverse=True)
+        _, first, inverse = np.unique(entries, axis=0, return_index=True, return_inverse=True)
         order = np.argsort(first)
-        distinct_index = np.argsort(order)[same.ravel()]
+        distinct_index = np.argsort(order)[inverse.ravel()]
         near = None if self.near is None else _adjacency(self.near, distinct_index, order.size)
         pairs = Pairs(rows[first[order]], near)
         for name, value in (("rows", rows), ("k", len(rows)), ("_pairs", pairs)):
@@ -72,7 +72,7 @@ class MatrixRandomiser(Randomiser):
 
     @cached_property
     def _purity(self) -> tuple[bool, float]:
-        """Whether eps0 is finite, and the largest finite ratio of probabilities of neighbours."""
+        """Whether eps0 is finite, and the largest finite ratio of a report's probabilities."""
         rows, pure, largest = self._pairs.rows, True, 0.0
         positive = np.where(rows > 0.0, rows, np.inf)
         for first, near in zip(rows, self._pairs.adjacency, strict=True):
@@ -83,29 +83,29 @@ class MatrixRandomiser(Randomiser):
 
     @cached_property
     def horizon(self) -> float:
-        """The largest log-ratio of positive probabilities of neighbours, rounded up."""
+        """Largest log-ratio of positive probabilities of a report for neighbours, rounded up."""
         largest = self._purity[1]
-        if largest == 0.0:  # there are no neighbours, or their rows are equal
+        if largest == 0.0:  # no neighbours have different rows
             return 0.0
         log_ratio = max(float(np.log(largest)), 0.0)
-        return log_ratio + UNIT * (8.0 + 4.0 * log_ratio)  # each entry is accurate to 2 units
+        return log_ratio + UNIT * (8.0 + 4.0 * log_ratio)  # relative error of an entry: 2 units
 
     @cached_property
     def _distinguishable(self) -> Integers:
-        """Pairs of records that are easy to distinguish."""
+        """Pairs of neighbouring records that are easy to distinguish: candidates for the worst."""
         return self._pairs.distinguishable(self.horizon)
 
     @cached_property
     def _triples(self) -> Integers:
-        """Pairs of records, each together with the record that all other users hold."""
+        """These pairs of records, each with the record that all other users hold."""
         return self._pairs.with_others_record(self._distinguishable)
 
     def log_blanket(self, eps: float, n: int) -> float:
-        """Return the bound for the worst pair of records."""
+        """Return the privacy blanket's upper bound on log delta for the worst pair of records."""
         return self._pairs.log_high(eps, n, self._distinguishable)
 
     def log_hidden(self, eps: float, n: int, kappa: float, ceiling: float) -> float:
-        """Return the bound for the worst pair of records and the worst data set."""
+        """Return the bound of docs/hidden-slot.md for the worst pair of records and data set."""
         slots = HiddenSlots(self._pairs, eps, n, kappa)
         return slots.log_high(ceiling, self._triples) if slots.is_applicable else ceiling
 
@@ -113,14 +113,14 @@ class MatrixRandomiser(Randomiser):
         return self._pairs.log_blanket_estimate(eps, n, self._distinguishable)
 
     def homogeneous_laws(self, eps: float) -> tuple[Atoms, ...]:
-        """Return the laws for the triples of records that are easy to distinguish."""
+        """Return the law of G for each pair that is easy to distinguish and the others' record."""
         rows = self._pairs.rows
         return tuple(
             difference(rows[x0], rows[x1], rows[x2], eps, -1.0) for x0, x1, x2 in self._triples
         )
 
     def observe(self, counts: ArrayLike, rng: np.random.Generator) -> Floats:
-        """Draw the number of reports of each column, by a multinomial draw for each record."""
+        """Draw the number of reports of each column, with one multinomial draw for each record."""
         drawn = rng.multinomial(np.asarray(counts, np.int64), self.rows)
         return np.asarray(drawn.sum(axis=0), np.float64)
 
@@ -134,7 +134,7 @@ class MatrixRandomiser(Randomiser):
         return np.asarray(np.linalg.pinv(self.rows.T), np.float64)
 
     def estimate(self, observed: ArrayLike, n: int) -> Floats:
-        """Return shares by least squares; raise `InputError` if rows are linearly dependent."""
+        """Return unbiased shares by least squares; raise `InputError` if rows are dependent."""
         return np.asarray(np.asarray(observed, np.float64) / n @ self._inverse.T)
 
     def variance(self, shares: ArrayLike, n: float) -> Floats:
@@ -146,7 +146,7 @@ class MatrixRandomiser(Randomiser):
 
 
 def pairs_within(places: ArrayLike, distance: float) -> Integers:
-    """Return the pairs of places within a great-circle distance on a sphere.
+    """Return the pairs of places whose great-circle distance is at most ``distance``.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def pairs_within(places: ArrayLike, distance: float) -> Integers:
 
     Returns
     -------
-    Indices of places, the smaller first, shape ``(pairs, 2)``.
+    Pairs of indices of places, the smaller index first, shape ``(pairs, 2)``.
     """
     latitude, longitude = np.radians(np.asarray(places, np.float64)).T
     apart = np.sin(0.5 * (latitude[:, None] - latitude)) ** 2
@@ -180,9 +180,9 @@ def _check_entries(rows: Floats) -> None:
         raise InputError(
             f"probabilities must be at least 0 (got {rows[x, y]:g} for record {x}, report {y})"
         )
-    off = np.abs(rows.sum(axis=1) - 1.0)
-    if not (off <= ROW_SUM_TOLERANCE).all():
-        x = int(np.argmax(~(off <= ROW_SUM_TOLERANCE)))
+    error = np.abs(rows.sum(axis=1) - 1.0)
+    if not (error <= ROW_SUM_TOLERANCE).all():
+        x = int(np.argmax(~(error <= ROW_SUM_TOLERANCE)))
         raise InputError(
             f"each row must sum to 1 within {ROW_SUM_TOLERANCE:g} (got {rows[x].sum():.12g} for "
             f"record {x})"
@@ -210,7 +210,7 @@ def _check_ratios(rows: Floats) -> None:
 
 
 def _adjacency(near: ArrayLike, distinct_index: Integers, distinct: int) -> Bools:
-    """Return the adjacency matrix of neighbours; records with equal rows count as one.
+    """Return the adjacency matrix of distinct rows: whether any of their records are neighbours.
 
     Parameters
     ----------
@@ -224,13 +224,13 @@ def _adjacency(near: ArrayLike, distinct_index: Integers, distinct: int) -> Bool
     pairs = np.array(near)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or not pairs.size:
         raise InputError(f"neighbours must have shape (pairs, 2), pairs >= 1 (got {pairs.shape})")
-    wrong = (pairs != np.floor(pairs)) | ~((pairs >= 0) & (pairs < distinct_index.size))
-    if wrong.any():
+    invalid = (pairs != np.floor(pairs)) | ~((pairs >= 0) & (pairs < distinct_index.size))
+    if invalid.any():
         raise InputError(
             f"records of neighbours must be integers from 0 to {distinct_index.size - 1} (got "
-            f"{pairs[wrong][0]:g} in pair {int(np.argwhere(wrong)[0, 0])})"
+            f"{pairs[invalid][0]:g} in pair {int(np.argwhere(invalid)[0, 0])})"
         )
-    adjacent = np.zeros((distinct, distinct), bool)
-    one, other = distinct_index[pairs.astype(np.int64).T]
-    adjacent[one, other] = adjacent[other, one] = True
-    return adjacent
+    adjacency = np.zeros((distinct, distinct), bool)
+    first, second = distinct_index[pairs.astype(np.int64).T]
+    adjacency[first, second] = adjacency[second, first] = True
+    return adjacency

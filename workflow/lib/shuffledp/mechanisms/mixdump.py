@@ -1,6 +1,7 @@
-"""k-RR with dummies (mixDUMP): users send a k-RR report and uniform dummies.
+"""k-RR with dummies (mixDUMP): every user sends a k-RR report and uniform dummies.
 
-`shuffledp.accounting.one_round.dummies` has its certified delta.
+`shuffledp.accounting.one_round.dummies` computes the certified delta. The uniform reports that k-RR
+sends with probability k q hide the target like dummies.
 """
 
 from dataclasses import dataclass, replace
@@ -22,21 +23,21 @@ from shuffledp.mechanisms.protocol import Mechanism, PerUser
 from shuffledp.mechanisms.user_dummies import draw_dummies
 from shuffledp.numerics.arrays import Floats
 
-# Candidates for the local budget, relative to that of k-RR without dummies. With few cells, larger
-# ones have smaller errors, down to that of dummies alone, which do not protect single reports.
+# Candidates for the local budget, minus that of k-RR without dummies. With few cells, larger local
+# budgets have smaller errors, down to that of dummies alone, which do not protect single reports.
 EXTRA_EPS0: Final = (0.25, 0.5, 0.75, 1.0)
-# With more uniform reports per cell than this, candidates are compared by the central limit.
+# With more uniform reports per cell, candidates are compared by the central-limit approximation.
 MIN_NORMAL_REPORTS_PER_CELL: Final = 30.0
 
 
 @dataclass(frozen=True)
 class MixdumpParameters:
-    """Local budget of every report, and the mean number (>= 0) of a user's dummies.
+    """Local budget of every k-RR report, and mean number (>= 0) of a user's dummies.
 
     Raises
     ------
     InputError
-        If the number is negative or not finite.
+        If the mean number is negative or not finite.
     """
 
     eps0: float
@@ -45,17 +46,18 @@ class MixdumpParameters:
     def __post_init__(self) -> None:
         if not 0.0 <= self.dummies < np.inf:
             raise InputError(
-                f"dummies, a user's mean number, must be finite and >= 0 (got {self.dummies})"
+                "dummies, a user's mean number, must be finite and >= 0 (got "
+                f"dummies={self.dummies})"
             )
 
     @property
     def chances(self) -> int:
-        """Number of possible dummies of a user, the smallest one for the mean."""
+        """Largest number of dummies of a user, the smallest integer that allows the mean."""
         return ceil(self.dummies)
 
     @property
     def rate(self) -> float:
-        """Probability of each possible dummy; 1 if there are none."""
+        """Probability with which each possible dummy is sent; 1 if there are none."""
         return self.dummies / self.chances if self.chances else 1.0
 
 
@@ -66,7 +68,7 @@ def _unbiased(reports: Floats, n: int, parameters: MixdumpParameters) -> Floats:
 
 
 class Mixdump(Mechanism[MixdumpParameters]):
-    """Mechanism in which users send a k-RR report and uniform dummies."""
+    """Mechanism in which every user sends a k-RR report and uniform dummies."""
 
     name = "mixdump"
     form = MixdumpParameters
@@ -79,9 +81,9 @@ class Mixdump(Mechanism[MixdumpParameters]):
     def calibrate(self, eps: float, log_delta: float, setting: Setting) -> MixdumpParameters:
         """Return the parameters with the least error, for local budgets up to 1 above k-RR's.
 
-        The budgets are spaced by 1/4. The mean variance over the cells is the same for every
-        histogram. For several rounds, or with many uniform reports, the best budget is selected by
-        the central limit.
+        Candidates for the local budget are spaced by 1/4, and compared by the mean variance over
+        the cells, which is the same for every histogram. For several rounds, or with many uniform
+        reports, the best candidate is selected by a central-limit approximation.
         """
         krr_eps0 = KRandomisedResponse().calibrate(eps, log_delta, setting).eps0
         if log_delta == -np.inf:
@@ -89,7 +91,7 @@ class Mixdump(Mechanism[MixdumpParameters]):
         largest = float((LARGEST_N - 1) // setting.n)
 
         def reports_for(eps0: float) -> float:
-            """Return the uniform reports for which the loss varies as that of k-RR alone."""
+            """Return the number of uniform reports with which the loss varies as in k-RR alone."""
             p, q = probabilities(eps0, setting.k)
             return self._uniform_reports(krr_eps0, setting) * ((p - q) / gap) ** 2
 
@@ -106,7 +108,7 @@ class Mixdump(Mechanism[MixdumpParameters]):
         def error(parameters: MixdumpParameters) -> float:
             return float(self.variance(shares, setting.n, parameters)[0])
 
-        # Here an evaluation takes seconds, and the central limit is accurate enough.
+        # In these cases certifying takes seconds, and the central-limit approximation is accurate.
         if (
             setting.rounds > 1
             or self._uniform_reports(krr_eps0, setting) > MIN_NORMAL_REPORTS_PER_CELL * setting.k
@@ -119,7 +121,7 @@ class Mixdump(Mechanism[MixdumpParameters]):
 
     @staticmethod
     def _uniform_reports(eps0: float, setting: Setting) -> float:
-        """Return the mean number of uniform reports of k-RR, counting the target user's as one."""
+        """Return the mean number of uniform reports of k-RR, including the target's report."""
         _, q = probabilities(eps0, setting.k)
         return 1.0 + (setting.n - 1) * setting.k * q
 
@@ -131,7 +133,7 @@ class Mixdump(Mechanism[MixdumpParameters]):
         setting: Setting,
         largest: float,
     ) -> MixdumpParameters | None:
-        """Return the fewest dummies for a candidate's local budget; None if none suffice."""
+        """Return a candidate with the fewest dummies that keep the target; None if none do."""
         p, q = probabilities(likely.eps0, setting.k)
         krr_reports = self._uniform_reports(likely.eps0, setting)
 
@@ -143,7 +145,7 @@ class Mixdump(Mechanism[MixdumpParameters]):
         def log_delta_of(dummies: float) -> float:
             return self.curve(replace(likely, dummies=dummies), setting).upper(eps)
 
-        # The approximation is shifted such that the candidate just meets the target.
+        # The approximation is shifted such that the candidate meets the target exactly.
         shift = log_delta - normal(likely.dummies)
         xtol = NOISE_XTOL if setting.rounds == 1 else COARSE_XTOL
         dummies = guided_noise(
@@ -169,7 +171,7 @@ class Mixdump(Mechanism[MixdumpParameters]):
         return np.stack(rows).astype(np.float64)
 
     def variance(self, shares: ArrayLike, n: float, parameters: MixdumpParameters) -> Floats:
-        """Return the variance of each share by inversion, of reports and dummies."""
+        """Return the variance of each unbiased share, from reports and dummies."""
         shares = np.asarray(shares, dtype=np.float64)
         p, q = probabilities(parameters.eps0, shares.shape[-1])
         dummy = parameters.rate / shares.shape[-1]
@@ -178,7 +180,7 @@ class Mixdump(Mechanism[MixdumpParameters]):
         return np.asarray((reports + dummies) / n / (p - q) ** 2)
 
     def per_user(self, n: int, k: int, parameters: MixdumpParameters) -> PerUser:
-        """Return a report and the user's dummies; a dishonest user may send one cell only."""
+        """Return local budget, messages and influence; a dishonest user may send one cell only."""
         del n
         p, q = probabilities(parameters.eps0, k)
         return PerUser(

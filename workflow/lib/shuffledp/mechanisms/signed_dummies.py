@@ -1,10 +1,11 @@
-"""True reports among dummies with signs, most of which cancel in the analyst's sum.
+"""True reports among signed dummies, most of which cancel in the analyst's sum.
 
-Every user sends the true cell with sign plus and, for every cell, plus messages, minus messages and
-pairs of both. Summed over M users, the numbers of plus and minus messages are negative binomial
-(geometric, or of a size just above 1); the pairs cancel, but hide these numbers. Messages are
-encrypted for the analyst, and all envelopes have the same length, so the shuffler learns nothing
-from them. `shuffledp.accounting.signed` has the law and the exact delta.
+Every user sends the true cell with sign plus and, for every cell, random numbers of plus messages,
+minus messages and pairs of both. Summed over M users, the numbers of plus and minus messages are
+negative binomial (geometric, or of a size just above 1). The pairs cancel in the sum, but hide
+these numbers from the analyst. Each user's messages are encrypted for the analyst in an envelope of
+fixed length, so the shuffler learns nothing from them. `shuffledp.accounting.signed` computes the
+exact delta.
 """
 
 from dataclasses import dataclass, replace
@@ -37,10 +38,10 @@ from shuffledp.numerics.arrays import Floats
 
 __all__ = ["SignedDummies", "SignedDummiesParameters"]
 
-# Share of delta for messages that do not fit into their envelope; it was the best of those tried
-# for short envelopes.
+# Share of delta for overflow, the event that messages do not fit into their envelope. It was the
+# best of the values that were tried for short envelopes.
 OVERFLOW_SHARE = 0.2
-# Approximate largest number of blocks in the sum for a mean absolute difference.
+# Approximate largest number of blocks in the sum for the expected distance.
 MAX_BLOCKS = 2**16
 
 
@@ -54,9 +55,9 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
         Number of messages in an envelope; by default the first of `ENVELOPE_LENGTHS` with which the
         error is at most a tenth above the least.
     share
-        Smallest share of the users who take part for which the promise holds.
+        Share of the n users who must be honest and take part for the guarantee to hold.
     overflow_eps
-        Eps at which `calibrate` accounts for overflow; by default that of the target.
+        The eps at which `calibrate` accounts for overflow; by default that of the target.
     """
 
     slots: int | None = None
@@ -70,15 +71,15 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
         check_sizes(2 if self.slots is None else self.slots, self.share)
 
     def curve(self, parameters: SignedDummiesParameters, setting: Setting) -> UpperCurve:
-        """Return the curve for the smallest number of users, which also holds for more users.
+        """Return the curve for the smallest number of honest users, which also holds for more.
 
-        Messages that do not fit into an envelope are redrawn. For each of the two records this
-        changes the law of all messages by at most the probability of that event.
+        A user whose messages do not fit draws again. Under each of the two hypotheses, this changes
+        the law of all messages by at most the probability of overflow, in total variation.
         """
         return self._curve(parameters, setting, parameters.smallest)
 
     def achieved(self, parameters: SignedDummiesParameters, setting: Setting) -> UpperCurve:
-        """Return the curve for the noise of all n users, if its law can be summed."""
+        """Return the curve for the noise of all n users if its law can be summed, else `curve`."""
         promised = self._curve(parameters, setting, parameters.smallest)
         if (
             setting.n <= parameters.smallest
@@ -86,8 +87,8 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
         ):
             return promised
         once = self._curve(parameters, setting.once, setting.n)
-        # This curve composes without its loss distribution, so over several rounds the promised
-        # one may be smaller.
+        # This curve composes without its loss distribution and so less tightly. Over several rounds
+        # the promised curve may therefore be smaller.
         return pointwise_minimum(
             promised, compose(replace(once, composable=Composable()), setting.rounds)
         )
@@ -95,13 +96,13 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
     def _curve(
         self, parameters: SignedDummiesParameters, setting: Setting, users: int
     ) -> UpperCurve:
-        """Return the curve for the noise of this many honest users."""
+        """Return the curve for the noise of ``users`` honest users."""
         if setting.n < parameters.smallest:
             return no_guarantee()
         noise = parameters.noise.scaled(users / parameters.smallest).summable()
         overflow = parameters.any_overflow_probability(setting.k, users)
 
-        # There is no lower end, because redrawing changes the law in a way that is not computed.
+        # There is no lower end, because the exact effect of redrawing is not computed.
         once = UpperCurve(
             np.inf,
             upper=add_total_variation(
@@ -114,7 +115,7 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
         return compose(once, setting.rounds)
 
     def calibrate(self, eps: float, log_delta: float, setting: Setting) -> SignedDummiesParameters:
-        """Return the least noise: the best size, as many pairs as fit, and the least ratio.
+        """Return the least noise: the best size, the most pairs that fit, and the least ratio.
 
         For several rounds, overflow is accounted for at the eps of all rounds.
         """
@@ -150,7 +151,7 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
         rng: np.random.Generator,
         repetitions: int = 1,
     ) -> Floats:
-        """Draw the differences of the numbers of plus and minus messages; pairs cancel."""
+        """Draw the numbers of plus messages minus those of minus messages, without pairs."""
         counts = np.asarray(counts, dtype=np.int64)
         size = parameters.size * counts.sum() / parameters.smallest
         keep = 1.0 - parameters.ratio
@@ -162,14 +163,14 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
         return np.asarray(counts + np.stack(noise), dtype=np.float64)
 
     def variance(self, shares: ArrayLike, n: float, parameters: SignedDummiesParameters) -> Floats:
-        """Return the variance of each share, from the difference of two negative binomials."""
+        """Return the variance of each share: that of a difference of two negative binomials."""
         variance = n / parameters.smallest * parameters.deviation**2
         return np.full(np.shape(shares), variance / n**2)
 
     def expected_distance(
         self, shares: ArrayLike, n: float, parameters: SignedDummiesParameters
     ) -> Floats:
-        """Return the distance from the mean absolute difference of two negative binomials."""
+        """Return the expected distance, from the law of a difference of two negative binomials."""
         law = stats.nbinom(parameters.size * n / parameters.smallest, 1.0 - parameters.ratio)
         last = np.ceil(law.isf(1e-17))
         # Each block has an odd length and is represented by its middle value.
@@ -179,9 +180,9 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
         return np.full(np.shape(shares)[:-1], 0.5 * np.shape(shares)[-1] * error / n)
 
     def per_user(self, n: int, k: int, parameters: SignedDummiesParameters) -> PerUser:
-        """Return the number of true and dummy messages, not counting blanks.
+        """Return the mean number of messages, without blanks, and the influence of a user.
 
-        A dishonest user may fill the envelope with messages of one cell and one sign.
+        A dishonest user can fill the envelope with messages of one cell and one sign.
         """
         del n
         q = parameters.ratio

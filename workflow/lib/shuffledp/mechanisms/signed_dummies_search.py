@@ -1,5 +1,7 @@
 """Parameters of signed dummies: the overflow of envelopes, and the search for the least noise.
 
+`signed_dummies` describes the mechanism. A user's messages fill one envelope, a message of fixed
+length with a number of slots; overflow is the event that they do not fit.
 `shuffledp.accounting.signed` computes the exact delta of the messages of all envelopes together.
 """
 
@@ -16,61 +18,65 @@ from shuffledp.accounting.signed import SignedNoise, log_masses
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import UNIT
 
-OVERFLOW_FACTOR: Final = 1.01  # covers the rounding of SciPy's functions
-# Shape of the law of the pairs. The Poisson law (infinite shape) needs the smallest envelopes. A
-# negative binomial law adds as much noise with half the messages, but needed more slots in every
-# setting that was tried.
+OVERFLOW_FACTOR: Final = 1.01  # covers rounding errors of SciPy's functions
+# Shape of the law of the number of pairs. The Poisson law (infinite shape) needs the smallest
+# envelopes. A negative binomial law adds as much noise with half the messages, but needed more
+# slots in every setting that was tried.
 PAIRS_SHAPE: Final = np.inf
-# The search for a cell's mean number of pairs: smallest number, factor of each step, and largest
-# number, beyond which more pairs hardly reduce the noise; then its relative tolerance.
+# Search for a cell's mean number of pairs: smallest number, factor of each step, largest number
+# (more pairs hardly reduce the noise), and relative tolerance.
 MIN_PAIRS, PAIRS_STEP, MAX_PAIRS = 4.0, 1.5, 2.0**20
 PAIRS_XTOL: Final = 1e-3
-# The search for the log of size - 1: start, step, smallest and largest number. With a larger size
-# the noise consists of more and smaller clumps, and the ratio is smaller, so that more pairs fit.
-# Candidates with larger tables take more than a few hundredths of a second and are skipped.
+# Search for the log of size - 1: start, step, smallest and largest value. With a larger size the
+# messages come in more and smaller clumps, and the ratio is smaller, so that more pairs fit.
+# Candidates with larger tables would take more than a few hundredths of a second and are skipped.
 FIRST_LOG_EXCESS, LOG_EXCESS_STEP, MIN_LOG_EXCESS, MAX_LOG_EXCESS = np.log([0.05, 2.0, 0.005, 15.0])
 MAX_TABLE_ENTRIES: Final = 2**18
-# Share of delta that truncated laws in the search leave out. If no geometric noise fits, the search
-# starts at these multiples of the least noise; then the relative tolerance of the result.
+# Probability that truncated laws leave out in the search, relative to delta; multiples of the least
+# noise at which the search starts if no geometric noise fits; relative tolerance of the result.
 SEARCH_TAIL_SHARE: Final = 1e-9
 START_FACTORS: Final = 1.1 ** np.arange(1.0, 9.0)
 DEVIATION_XTOL: Final = 1e-5
-# Largest number, largest step and tolerance of secant steps to the least noise of a size.
+# Secant steps to the least noise of a size, in the log of its deviation: largest number, largest
+# length and tolerance.
 MAX_SECANTS, MAX_LOG_STEP, LOG_DEVIATION_XTOL = 8, 0.05, 1e-4
-# How often the step is halved next to sizes that cannot keep the target.
+# How often the step in size is halved if a neighbouring size cannot keep the target.
 MAX_HALVINGS: Final = 2
-# Largest odds of a ratio; the ratio is still a float below 1.
+# Largest odds of a ratio, for which the ratio is still a float below 1.
 MAX_ODDS: Final = 1e12
-# A user's numbers of pairs are summed one by one up to the first constant, and then in blocks of
-# the given relative width. Less likely numbers than the third constant are counted as overflow.
+# The overflow probability is a sum over a user's number of pairs: over this many numbers one by
+# one, and over the rest in blocks of this relative width. Numbers and blocks with a smaller
+# probability than the third constant count as overflow.
 EXACT_PAIRS, RELATIVE_BLOCK_WIDTH, NEGLIGIBLE_PROBABILITY = 2**12, 1e-3, 1e-40
-# Largest parameters for which the laws can be summed: pairs of a cell, their ratio to the shape,
-# and messages of an envelope; then the largest size and the smallest positive parameter.
+# Limits within which the laws can be summed: pairs of a cell, their ratio to the shape, slots of an
+# envelope, the size, and the smallest positive parameter.
 MAX_PAIRS_PER_CELL, MAX_PAIRS_PER_SHAPE, MAX_SLOTS = 1e9, 1e4, 2**24
 MAX_SIZE, SMALLEST_PARAMETER = 1e3, 1e-200
-# Lengths of envelopes that are tried, and the largest ratio of the error to the least error.
+# Numbers of slots that are tried, and the largest accepted ratio of the error to the least error.
 ENVELOPE_LENGTHS: Final = (64, 80, 100, 128, 160, 200, 256, 320, 400, 512, 640, 800, 1024)
 TOLERATED_ERROR_FACTOR: Final = 1.1
 
 
 @dataclass(frozen=True)
 class SignedDummiesParameters:
-    """Law of the dummies, length of an envelope, and number of users that the promise needs.
+    """Law of the dummies, length of an envelope, and smallest number of honest users.
+
+    The laws are those of one cell, summed over ``smallest`` users.
 
     Attributes
     ----------
     ratio
-        Ratio q in (0, 1) of the negative binomial numbers of plus and minus messages in a cell.
+        Ratio q in (0, 1) of the negative binomial numbers of plus and minus messages.
     pairs
-        Mean number of pairs in a cell, positive. All laws are those of ``smallest`` users together.
+        Mean number of pairs, positive.
     shape
-        Shape of the negative binomial law of the pairs; inf for a Poisson law.
+        Shape of the negative binomial number of pairs; inf for a Poisson number.
     slots
         Number of messages in an envelope, including the true one and blanks.
     smallest
-        Smallest number M of honest users who take part.
+        Number M of honest users who must take part for the guarantee to hold.
     size
-        Size of the negative binomial numbers, positive; 1 for geometric ones.
+        Size of the negative binomial numbers of plus and minus messages, positive; 1 if geometric.
 
     Raises
     ------
@@ -110,21 +116,21 @@ class SignedDummiesParameters:
         check_sizes(self.slots, 1.0)
         if self.smallest < 1:
             raise InputError(
-                f"smallest, a number of users, must be at least 1 (got {self.smallest})"
+                f"smallest, a number of users, must be at least 1 (got smallest={self.smallest})"
             )
 
     @cached_property
     def noise(self) -> SignedNoise:
-        """Noise in a cell from the smallest number of users."""
+        """Noise in a cell if ``smallest`` users take part."""
         return SignedNoise(self.ratio, self.pairs, self.shape, self.size)
 
     @property
     def deviation(self) -> float:
-        """Standard deviation of a cell's count with the smallest number of users."""
+        """Standard deviation of a cell's count if ``smallest`` users take part."""
         return _deviation(self.ratio, self.size)
 
     def overflow(self, k: int) -> float:
-        """Return the probability that a user's messages over k cells do not fit."""
+        """Return the probability that a user's messages for k cells do not fit."""
         free_slots, users = self.slots - 1, k / self.smallest
         max_pairs = free_slots // 2
         # Numbers of pairs that fit, in descending order; far below the largest, one of each block.
@@ -137,29 +143,30 @@ class SignedDummiesParameters:
         fitting = max_pairs - below_most
         logs, _ = log_masses(fitting[:EXACT_PAIRS][::-1], users * self.pairs, users * self.shape)
         blocks = np.diff(self._more_pairs(users, fitting[EXACT_PAIRS:]), append=1.0)
-        chances = np.append(np.exp(logs)[::-1], blocks[: fitting.size - logs.size] + 4.0 * UNIT)
-        # This is stats.nbinom.sf without its checks, which take longer than the computation.
-        likely = chances > NEGLIGIBLE_PROBABILITY
+        masses = np.append(np.exp(logs)[::-1], blocks[: fitting.size - logs.size] + 4.0 * UNIT)
+        likely = masses > NEGLIGIBLE_PROBABILITY
+        # Probability that the other messages do not fit either. This is stats.nbinom.sf without
+        # argument checks, which take longer than the computation.
         others = betainc(
             free_slots - 2.0 * fitting[likely] + 1.0, 2.0 * self.size * users, self.ratio
         )
-        rest = self._more_pairs(users, float(max_pairs)) + chances[~likely].sum()
-        return float(chances[likely] @ others + rest)
+        rest = self._more_pairs(users, float(max_pairs)) + masses[~likely].sum()
+        return float(masses[likely] @ others + rest)
 
     def _more_pairs(self, users: float, pairs: Any) -> Any:
-        """Return the probability of more than ``pairs`` pairs, for a multiple of all users."""
+        """Return the probability of more than ``pairs`` pairs; ``users`` multiplies the noise."""
         if self.shape == np.inf:
             return gammainc(pairs + 1.0, users * self.pairs)
         share = self.pairs / (self.shape + self.pairs)
         return betainc(pairs + 1.0, users * self.shape, share)
 
     def any_overflow_probability(self, k: int, users: int | None = None) -> float:
-        """Return an upper bound of the probability that any user's messages do not fit."""
+        """Return an upper bound on the probability of overflow for any of all users."""
         return OVERFLOW_FACTOR * (self.smallest if users is None else users) * self.overflow(k)
 
 
 def check_sizes(slots: int, share: float) -> None:
-    """Raise `InputError` for an impossible number of slots or share of users."""
+    """Raise `InputError` if the number of slots or the share of users is out of range."""
     if not (2 <= slots <= MAX_SLOTS and slots == int(slots)):
         raise InputError(
             f"slots of an envelope must be an integer from 2 to {MAX_SLOTS:,} (got slots={slots})"
@@ -168,7 +175,7 @@ def check_sizes(slots: int, share: float) -> None:
         raise InputError(f"the share of users who take part must lie in (0, 1] (got share={share})")
 
 
-# A function from a number of pairs to parameters, or None if they do not fit or keep the target.
+# Function from a number of pairs to parameters; None if pairs do not fit or the target is missed.
 _FromPairs = Callable[[float], SignedDummiesParameters | None]
 
 
@@ -178,23 +185,23 @@ def _deviation(ratio: float, size: float = 1.0) -> float:
 
 
 def _ratio(deviation: float, size: float) -> float:
-    """Return the ratio of negative binomial numbers whose difference has this deviation."""
+    """Return the ratio for which the difference has this standard deviation."""
     x = size / deviation**2
     return float(1.0 / (1.0 + x + np.sqrt(x * (2.0 + x))))
 
 
 @dataclass(frozen=True)
 class Target:
-    """Target of the search.
+    """Target of the search for parameters.
 
     Attributes
     ----------
     eps, log_delta
         Central budget, and natural log of the largest delta of the noise.
     log_overflow
-        Natural log of the largest probability that any user's messages do not fit.
+        Natural log of the largest probability of overflow for any user.
     k, smallest
-        Numbers of cells, and of users who contribute noise.
+        Number of cells, and number of honest users who contribute noise.
     """
 
     eps: float
@@ -204,13 +211,13 @@ class Target:
     smallest: int
 
     def overflow_excess(self, candidate: SignedDummiesParameters) -> float:
-        """Return the log of the overflow probability minus its largest value."""
+        """Return how far the log of the overflow probability exceeds its limit."""
         over = candidate.any_overflow_probability(self.k)
         return float(np.log(over)) - self.log_overflow if over else -np.inf
 
     @lru_cache(maxsize=64)  # noqa: B019 (a call takes tens of milliseconds, and arguments recur)
     def log_delta_excess(self, candidate: SignedDummiesParameters) -> float:
-        """Return the log of delta minus its largest value."""
+        """Return how far log delta exceeds the target."""
         return self.truncated_noise(candidate).log_delta(self.eps) - self.log_delta
 
     def truncated_noise(self, candidate: SignedDummiesParameters) -> SignedNoise:
@@ -219,11 +226,11 @@ class Target:
         return replace(candidate.noise, tail=tail)
 
     def least_ratio(self, pairs: float) -> float | None:
-        """Return the least ratio of geometric numbers for this many pairs, or None."""
+        """Return the least geometric ratio that keeps delta with this many pairs, or None."""
         return _least_ratio(pairs, self.eps, self.log_delta)
 
     def with_pairs(self, pairs: float, slots: int) -> SignedDummiesParameters | None:
-        """Return the least geometric noise for this many pairs; None if it does not fit."""
+        """Return parameters with the least geometric noise for this many pairs, or None."""
         if (ratio := self.least_ratio(pairs)) is None:
             return None
         candidate = SignedDummiesParameters(ratio, pairs, PAIRS_SHAPE, slots, self.smallest)
@@ -248,7 +255,7 @@ class Target:
         return candidate(1.0 / inverse)
 
 
-@lru_cache(maxsize=4096)  # the same pairs are tried for every length and every number of users
+@lru_cache(maxsize=4096)  # the same numbers of pairs are tried for all slots and users
 def _least_ratio(pairs: float, eps: float, log_delta: float) -> float | None:
     high = min(64.0 / eps, MAX_ODDS)
 
@@ -261,14 +268,14 @@ def _least_ratio(pairs: float, eps: float, log_delta: float) -> float | None:
 
 
 def best_noise(target: Target, slots: int | None) -> SignedDummiesParameters | None:
-    """Return the parameters with the least noise; None if nothing fits.
+    """Return the parameters with the least noise; None if none keep the target.
 
-    Geometric numbers are tried first, and then those of other sizes.
+    Geometric numbers of messages (size 1) are tried first, and then larger sizes.
 
     Parameters
     ----------
     target
-        The target to keep.
+        Privacy target, and limit of overflow.
     slots
         Number of messages in an envelope. By default the first of `ENVELOPE_LENGTHS` with which the
         error of geometric noise is at most a tenth above the least.
@@ -284,7 +291,7 @@ def best_noise(target: Target, slots: int | None) -> SignedDummiesParameters | N
         if rough is None:
             continue
         best = rough
-        # More pairs than fit give a lower bound of the noise with as many pairs as fit.
+        # The noise with more pairs than fit is a lower bound on the noise with as many as fit.
         ratio = target.least_ratio(rough.pairs * PAIRS_STEP)
         if ratio is not None and _deviation(ratio) <= TOLERATED_ERROR_FACTOR * least_deviation:
             best = _most_pairs(from_pairs, rough)
@@ -304,8 +311,8 @@ def best_noise(target: Target, slots: int | None) -> SignedDummiesParameters | N
 class _SizeSearch:
     """Search for the size of the negative binomial numbers with the least noise.
 
-    For each size, the envelope holds as many pairs as fit. A ``position`` is the log of size - 1,
-    and a ``level`` is the log of the standard deviation.
+    For each size, the number of pairs is the largest that fits. A ``position`` is the log of
+    size - 1, and a ``level`` is the log of the standard deviation.
 
     Attributes
     ----------
@@ -320,7 +327,7 @@ class _SizeSearch:
     starts: list[float]
 
     def __post_init__(self) -> None:
-        # Slope of the log of delta over the level, initially that of a normal law.
+        # Slope of log delta as a function of the level, initially about that of normal noise.
         self._slope = 8.0 * self.target.log_delta
         self._levels = dict[float, float]()
 
@@ -334,14 +341,15 @@ class _SizeSearch:
         )
 
     def _level(self, position: float) -> float:
-        """Return an estimate of the least level of a size; inf if no level keeps the target."""
+        """Estimate the least level of a size that keeps the target; inf if there is none."""
         if not MIN_LOG_EXCESS <= position <= MAX_LOG_EXCESS:
             return np.inf
         if position not in self._levels:
-            self._levels[position] = self._solved(position)
+            self._levels[position] = self._least_level(position)
         return self._levels[position]
 
-    def _solved(self, position: float) -> float:
+    def _least_level(self, position: float) -> float:
+        """Estimate the least level by secant steps."""
         best = min(self._levels.values(), default=np.inf)
         starts = self.starts if best == np.inf else [best]
         level, excess = np.inf, np.inf
@@ -350,11 +358,11 @@ class _SizeSearch:
             excess = self.target.log_delta_excess(candidate) if candidate else np.inf
             if excess <= 0.0 and candidate:
                 break
-        if excess > 0.0:  # noisier than the best size, so a rough value suffices
+        if excess > 0.0:  # needs more noise than the best size so far, so a rough value suffices
             return level - excess / self._slope if len(starts) == 1 else np.inf
         slope = self._slope
         for _ in range(MAX_SECANTS):
-            # With much noise few pairs fit, and delta may grow with the noise.
+            # With much noise only few pairs fit, so delta may increase with the noise.
             step = -excess / slope if slope < 0.0 else -MAX_LOG_STEP
             step = min(max(step, -MAX_LOG_STEP), MAX_LOG_STEP)
             if (
@@ -379,34 +387,34 @@ class _SizeSearch:
         for by in (step, -step):
             while self._level(position + by) < self._level(position):
                 position += by
-        for _ in range(MAX_HALVINGS):  # next to sizes that cannot keep the target
+        for _ in range(MAX_HALVINGS):  # while a neighbouring size cannot keep the target
             if max(self._level(position - step), self._level(position + step)) < np.inf:
                 break
             step *= 0.5
             position = min((position - step, position, position + step), key=self._level)
         left, here, right = (self._level(position + by) for by in (-step, 0.0, step))
         if left + right < np.inf and left + right > 2.0 * here:
-            # The vertex of the parabola through three points.
+            # Move to the vertex of the parabola through the three points.
             position += 0.5 * step * (left - right) / (left - 2.0 * here + right)
         level = self._level(position)
-        return None if level == np.inf else self._kept(position, level)
+        return None if level == np.inf else self._validated(position, level)
 
-    def _kept(self, position: float, level: float) -> SignedDummiesParameters | None:
-        """Return parameters near that level that keep the target without truncation of the laws."""
+    def _validated(self, position: float, level: float) -> SignedDummiesParameters | None:
+        """Return parameters near this level for which the untruncated laws keep the target."""
         for increase in DEVIATION_XTOL * 2.0 ** np.arange(-1.0, 14.0):
             candidate = self._candidate(position, level + increase)
             if candidate is None or self.target.log_delta_excess(candidate) > 0.0:
                 continue
-            # The untruncated law has a coarser grid of losses, so its delta may be slightly larger.
+            # Untruncated laws use a coarser grid of losses, so their delta may be slightly larger.
             if candidate.noise.log_delta(self.target.eps) <= self.target.log_delta:
                 return candidate
         return None
 
 
-def _roughly_most_pairs(from_pairs: _FromPairs, most: float) -> SignedDummiesParameters | None:
+def _roughly_most_pairs(from_pairs: _FromPairs, limit: float) -> SignedDummiesParameters | None:
     """Return parameters whose number of pairs is within `PAIRS_STEP` of the largest that fits."""
     best, pairs = None, MIN_PAIRS
-    while pairs < most:
+    while pairs < limit:
         candidate = from_pairs(pairs)
         if candidate is None and best is not None:
             break
@@ -415,7 +423,7 @@ def _roughly_most_pairs(from_pairs: _FromPairs, most: float) -> SignedDummiesPar
 
 
 def _most_pairs(from_pairs: _FromPairs, best: SignedDummiesParameters) -> SignedDummiesParameters:
-    """Return parameters with the largest number of pairs, which means the least noise."""
+    """Return parameters with the largest number of pairs that fits, which have the least noise."""
     low, high = best.pairs, min(best.pairs * PAIRS_STEP, MAX_PAIRS)
     while high > low * (1.0 + PAIRS_XTOL):
         middle = float(np.sqrt(low * high))
