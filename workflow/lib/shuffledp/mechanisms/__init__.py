@@ -1,1 +1,1 @@
-"""Ways to release a histogram: each mechanism is one object in one module."""
+"""Mechanisms that release a histogram, one module each, and what they share."""

@@ -1,7 +1,7 @@
 """Discrete Laplace (two-sided geometric) noise, added to the true histogram by a curator.
 
-Histograms that differ in one record (replacement) are 2 apart in L1 norm, so noise with theta =
-exp(-eps/2) is (eps, 0)-DP.
+The noise z has a probability proportional to theta^|z|. The histogram has L1 sensitivity 2 under
+replacement of one record, so noise with theta = exp(-eps/2) is (eps, 0)-DP.
 
 Source: Ghosh, Roughgarden and Sundararajan, "Universally utility-maximizing privacy mechanisms"
 (2009).
@@ -28,7 +28,7 @@ from shuffledp.numerics.arrays import Floats, Integers, quotient_down, sum_up
 
 @dataclass(frozen=True)
 class NoiseMoments:
-    """Mean, variance and mean absolute deviation of one cell's noise, in counts."""
+    """Mean, variance and mean absolute deviation (from the mean) of a cell's noise, in counts."""
 
     mean: float
     variance: float
@@ -38,19 +38,20 @@ class NoiseMoments:
 def noise_moments(budget: float, nu: float = np.inf) -> NoiseMoments:
     """Return the moments of the two-sided geometric law in closed form.
 
-    The law is restricted to integers >= 0 and centred at nu; with an infinite nu it is untruncated,
-    with mean 0.
+    The law has its centre at nu and is truncated to integers >= 0. If nu is infinite, it has its
+    centre at 0 and is not truncated. ``budget`` is eps, with ``theta = exp(-eps / 2)``.
     """
-    theta, rest = np.exp(-budget / 2.0), -np.expm1(-budget / 2.0)
-    odds = theta / rest  # mean of the geometric law, whose variance is odds / rest
-    variance = 2.0 * odds / rest
+    theta, one_minus_theta = np.exp(-budget / 2.0), -np.expm1(-budget / 2.0)
+    odds = theta / one_minus_theta  # mean of the geometric law; the variance is odds / (1 - theta)
+    variance = 2.0 * odds / one_minus_theta
     if nu == np.inf:
         return NoiseMoments(0.0, float(variance), float(2.0 * odds / (1.0 + theta)))
-    # The truncated part lies nu + 1 or more below the centre, with a geometric law.
+    # The part that is cut off lies nu + 1 or more below the centre, with a geometric law.
     cut = np.exp(-budget / 2.0 * (nu + 1.0)) / (1.0 + theta)
     start = nu + 1.0 + odds
     shift = cut * start / (1.0 - cut)  # distance of the mean from nu
-    truncated_variance = (variance - cut * (odds / rest + start**2)) / (1.0 - cut) - shift**2
+    cut_square = odds / one_minus_theta + start**2
+    truncated_variance = (variance - cut * cut_square) / (1.0 - cut) - shift**2
     # The mean absolute deviation is twice the mean excess above the mean.
     first = np.floor(shift) + 1.0
     above = theta**first * (first - shift + odds) / (1.0 + theta) / (1.0 - cut)
@@ -63,18 +64,18 @@ def _draw_untruncated(k: int, budget: float, rng: np.random.Generator) -> Intege
 
 
 def draw_noise(k: int, budget: float, rng: np.random.Generator, nu: float = np.inf) -> Floats:
-    """Draw integer noise for k cells in O(k), shape ``(k,)``.
+    """Draw integer noise for k cells, shape ``(k,)``.
 
     Parameters
     ----------
     k
         Number of cells, at least 1.
     budget
-        Central budget, positive; ``theta`` is ``exp(-budget / 2)``.
+        Central budget, positive, with ``theta = exp(-budget / 2)``.
     rng
         Source of randomness.
     nu
-        Centre of the truncated law, an integer >= 0; inf for the untruncated law around 0.
+        Centre of the law truncated to integers >= 0; inf for the law around 0 without truncation.
     """
     noise = _draw_untruncated(k, budget, rng)
     if nu == np.inf:
@@ -87,7 +88,7 @@ def draw_noise(k: int, budget: float, rng: np.random.Generator, nu: float = np.i
 
 @dataclass(frozen=True)
 class DiscreteLaplaceParameters:
-    """Parameter eps of the noise, whose theta is exp(-eps/2).
+    """Parameter eps of the noise, with theta = exp(-eps/2).
 
     Raises
     ------
@@ -109,7 +110,7 @@ class DiscreteLaplace(Mechanism[DiscreteLaplaceParameters]):
     estimators = raw_and_projected(noisy_shares)
 
     def curve(self, parameters: DiscreteLaplaceParameters, setting: Setting) -> UpperCurve:
-        """Return the exact curve of all rounds together, rounded up."""
+        """Return the exact privacy curve of all rounds together, rounded up."""
 
         def curve_of(rounds: int) -> UpperCurve:
             def upper(eps: float) -> float:
@@ -131,7 +132,7 @@ class DiscreteLaplace(Mechanism[DiscreteLaplaceParameters]):
     def calibrate(
         self, eps: float, log_delta: float, setting: Setting
     ) -> DiscreteLaplaceParameters:
-        """Return the least noise; for one round its eps is the target's, for every delta."""
+        """Return the least noise; for one round its eps is that of the target, for every delta."""
         check_budget(eps)
         if setting.rounds == 1:
             return DiscreteLaplaceParameters(eps)
@@ -149,7 +150,7 @@ class DiscreteLaplace(Mechanism[DiscreteLaplaceParameters]):
         rng: np.random.Generator,
         repetitions: int = 1,
     ) -> Floats:
-        """Draw noisy histograms, in counts."""
+        """Draw noisy histograms of counts."""
         counts = np.asarray(counts, dtype=np.int64)
         noise = [draw_noise(counts.size, parameters.eps, rng) for _ in range(repetitions)]
         return np.asarray(counts + np.stack(noise), dtype=np.float64)
@@ -163,9 +164,9 @@ class DiscreteLaplace(Mechanism[DiscreteLaplaceParameters]):
     def expected_distance(
         self, shares: ArrayLike, n: float, parameters: DiscreteLaplaceParameters
     ) -> Floats:
-        """Return the distance from the exact mean absolute error.
+        """Return the expected distance from the noise's exact mean absolute deviation.
 
-        For a normal law of the same variance it would be 13 % larger.
+        With normal noise of the same variance it would be 13 % larger.
         """
         shape, k = np.shape(shares)[:-1], np.shape(shares)[-1]
         return np.full(shape, 0.5 * k * noise_moments(parameters.eps).absolute_error / n)

@@ -1,4 +1,4 @@
-"""Estimators of the users' distribution, and their distance from the true one.
+"""Estimators of the distribution of users over k cells, and their distance from the true one.
 
 Every mechanism has two estimators: an unbiased one, and its projection onto the simplex.
 """
@@ -15,16 +15,16 @@ from shuffledp.numerics.arrays import Floats
 
 
 def noisy_shares(noisy: Floats, n: int, parameters: Any) -> Floats:
-    """Return the shares of counts with noise of mean 0, both of shape ``(repetitions, k)``.
+    """Return counts with noise of mean 0, divided by n, both of shape ``(repetitions, k)``.
 
-    It is the unbiased `Estimate` of central mechanisms, and does not depend on the parameters.
+    This is the unbiased `Estimate` of mechanisms with additive noise.
     """
     del parameters
     return np.asarray(noisy / n)
 
 
 def raw_and_projected(unbiased: Estimate[P]) -> dict[str, Estimate[P]]:
-    """Return an unbiased estimator and its projection onto the simplex, by name."""
+    """Return a mapping of names to the unbiased estimator and its projection onto the simplex."""
 
     def projected(observed: Floats, n: int, parameters: P) -> Floats:
         return project_simplex(unbiased(observed, n, parameters))
@@ -35,7 +35,7 @@ def raw_and_projected(unbiased: Estimate[P]) -> dict[str, Estimate[P]]:
 def project_simplex(values: ArrayLike) -> Floats:
     """Return the Euclidean projection of each row onto the probability simplex.
 
-    Wang and Carreira-Perpinan (2013), used by paper A for shuffle+INV.
+    The algorithm is that of Wang and Carreira-Perpinan (2013), which paper A uses for shuffle+INV.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def project_simplex(values: ArrayLike) -> Floats:
 
     Returns
     -------
-    Shape ``(..., k)``: non-negative rows that sum to 1.
+    Non-negative rows that sum to 1, shape ``(..., k)``.
     """
     values = np.asarray(values, dtype=np.float64)
     if not np.isfinite(values).all():
@@ -58,7 +58,7 @@ def project_simplex(values: ArrayLike) -> Floats:
 
 
 def maximum_likelihood(reports: ArrayLike, eps0: float) -> Floats:
-    """Return the maximum-likelihood distribution of the users for histograms of k-RR reports.
+    """Return the maximum-likelihood distribution of the users, given histograms of k-RR reports.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def maximum_likelihood(reports: ArrayLike, eps0: float) -> Floats:
 
     Returns
     -------
-    Shape ``(..., k)``: non-negative rows that sum to 1. Each depends only on its row of reports.
+    Non-negative rows that sum to 1, shape ``(..., k)``, each estimated from its row of reports.
 
     Raises
     ------
@@ -84,18 +84,18 @@ def maximum_likelihood(reports: ArrayLike, eps0: float) -> Floats:
     Karush-Kuhn-Tucker, x is its maximum over the simplex if and only if, for some lam, the slope
     ``c_i / (1 + d x_i)`` is lam where ``x_i > 0`` and at most lam elsewhere, that is, if
     ``x_i = max(0, (c_i / lam - 1) / d)``. The m cells with ``c_i > lam`` are those with the largest
-    counts. Let C be their sum: the shares sum to 1 at ``lam = C / (d + m)``, so
+    counts. Let C be the sum of their counts. The shares sum to 1 if ``lam = C / (d + m)``, so
 
-        x_i = c_i / C + (m c_i - C) / (d C),
+        x_i = c_i / C + (m c_i - C) / (d C).
 
-    which is computed in this form because ``m c_i - C`` is exact for whole counts up to 2^53, so
-    that no digits are lost if d is small. The m-th largest cell is one of them if its share, with
-    the m largest in C, is positive. That is so up to some m and for none beyond it, since both
-    ``c_i`` and ``m c_i - C`` decrease along the sorted cells.
+    This form loses no digits if d is small, because ``m c_i - C`` is exact for integer counts up to
+    2^53. To find m, sort the cells by decreasing count, and let C be the sum of the m largest. The
+    m-th cell has a positive share for all m up to some number and for none beyond it, since both
+    ``c_m`` and ``m c_m - C`` decrease in m.
 
-    If all m = k cells are positive, x is the inverse of k-RR. The iterative Bayesian update
-    (Agrawal and Aggarwal 2001) converges to x, but slowly: stopped before, it returns a smoother
-    distribution, between the uniform one, where it starts, and x.
+    If all m = k shares are positive, x is the inverse of k-RR. The iterative Bayesian update
+    (Agrawal and Aggarwal 2001) converges to x, but slowly. If it is stopped early, it returns a
+    smoother distribution, between x and the uniform distribution, where it starts.
     """
     reports = np.asarray(reports, dtype=np.float64)
     k = reports.shape[-1]
@@ -114,8 +114,7 @@ def total_variation(estimate: ArrayLike, truth: ArrayLike) -> Floats:
     """Return half the L1 distance along the last axis.
 
     For two distributions this is their total variation distance, in ``[0, 1]``. It may exceed 1 if
-    the estimate is not a distribution, like a raw Gaussian release or an inversion without
-    projection.
+    the estimate is not a distribution, for example a Gaussian release without projection.
     """
     difference = np.asarray(estimate, np.float64) - np.asarray(truth, np.float64)
     return np.asarray(0.5 * np.abs(difference).sum(axis=-1))

@@ -1,6 +1,6 @@
 """Gaussian noise, added to the true histogram by a curator and calibrated exactly.
 
-Histograms that differ in one record (replacement) are sqrt(2) apart in L2 norm.
+The histogram has L2 sensitivity sqrt(2) under replacement of one record.
 """
 
 from dataclasses import dataclass
@@ -19,15 +19,16 @@ from shuffledp.numerics.arrays import Floats
 from shuffledp.numerics.roots import brentq
 
 HISTOGRAM_SENSITIVITY = float(np.sqrt(2.0))
-# Paper A's Gaussian is what diffprivlib returns for any delta in 1e-17..1e-40 (docs/accounting.md).
+# Paper A's noise is what diffprivlib uses for any delta from 1e-40 to 1e-17 (docs/accounting.md).
 PUBLISHED_DELTA = 1e-20
 PUBLISHED_SENSITIVITY = 1.0
-# Below this delta diffprivlib's calibration is inaccurate; from 1e-17 on its sigma is constant.
+# Below this delta diffprivlib's calibration is inaccurate; below 1e-17 its sigma is constant.
 DIFFPRIVLIB_DELTA = 1e-12
-SIGMA_AGREEMENT = 1e-6
+# diffprivlib draws the noise if its sigma agrees with the exact one up to this relative tolerance.
+SIGMA_RTOL = 1e-6
 # The square of a larger sigma could overflow.
 MAX_LOG_SIGMA = 600.0
-# Name in the catalogue of the calibration that paper A uses.
+# Catalogue name of the calibration that paper A uses.
 AS_PUBLISHED = "as-published"
 
 
@@ -39,7 +40,7 @@ def gaussian_sigma(
     Parameters
     ----------
     eps
-        Positive.
+        Central budget, positive.
     log_delta
         Natural log of delta, negative and finite, because no Gaussian is (eps, 0)-DP.
     sensitivity
@@ -47,7 +48,7 @@ def gaussian_sigma(
 
     Returns
     -------
-    Standard deviation, rounded up (relative 1e-10).
+    Standard deviation, rounded up by a relative 1e-10.
 
     Raises
     ------
@@ -87,19 +88,19 @@ def gaussian_sigma(
 
 
 def classical_sigma(eps: ArrayLike, delta: float, sensitivity: float) -> Floats:
-    """Return ``sensitivity sqrt(2 log(1.25 / delta)) / eps``, enough for eps <= 1.
+    """Return the classical sigma ``sensitivity sqrt(2 log(1.25 / delta)) / eps``, for eps <= 1.
 
-    For larger eps it may be too small: at eps = 10 and delta = 1e-6 it gives delta 1.9e-6. Paper
-    A's Definition V.1 omits that condition. `gaussian_sigma` is exact.
+    For larger eps it may be too small: for eps = 10 and delta = 1e-6 the true delta is 1.9e-6.
+    Paper A's Definition V.1 omits the condition eps <= 1. `gaussian_sigma` is exact.
 
     Parameters
     ----------
     eps
-        Positive, any shape.
+        Central budget, positive, any shape.
     delta
-        Between 0 and 1.
+        Number in ``(0, 1)``.
     sensitivity
-        In L2 norm.
+        L2 sensitivity.
 
     Notes
     -----
@@ -118,11 +119,11 @@ class DiffprivlibRequest:
 
     @property
     def sigma(self) -> float:
-        """Standard deviation that it uses."""
+        """Standard deviation of diffprivlib's noise."""
         return float(self.mechanism(0)._scale)
 
     def mechanism(self, seed: int):  # type: ignore[no-untyped-def]
-        """Return diffprivlib's mechanism with its own random state."""
+        """Return diffprivlib's mechanism with a random state made from ``seed``."""
         # The import is deferred because diffprivlib imports all of scikit-learn.
         from diffprivlib.mechanisms import GaussianAnalytic
 
@@ -137,31 +138,31 @@ class DiffprivlibRequest:
 def diffprivlib_sigma(eps: float, delta: float, sensitivity: float) -> float:
     """Return the standard deviation of diffprivlib's ``GaussianAnalytic``.
 
-    It is no guarantee for delta below about 1e-16, where it stops growing. This explains paper A's
-    Gaussian at eps = eps0.
+    For delta below about 1e-16 it stops increasing, and is too small for (eps, delta)-DP. This
+    explains paper A's Gaussian noise at eps = eps0.
 
     Parameters
     ----------
     eps
-        Positive.
+        Central budget, positive.
     delta
-        In ``(0, 1]``.
+        Number in ``(0, 1]``.
     sensitivity
-        In L2 norm, at least 0.
+        L2 sensitivity, at least 0.
     """
     return DiffprivlibRequest(eps, delta, sensitivity).sigma
 
 
 def published_sigma(eps0: float) -> float:
-    """Return the standard deviation of paper A's Gaussian, which keeps no stated (eps, delta)."""
+    """Return the standard deviation of paper A's noise, which keeps none of its (eps, delta)."""
     return diffprivlib_sigma(eps0, PUBLISHED_DELTA, PUBLISHED_SENSITIVITY)
 
 
 @dataclass(frozen=True)
 class GaussianParameters:
-    """Standard deviation of the noise in counts, and the equivalent request to diffprivlib.
+    """Standard deviation of the noise in counts, and the equivalent arguments of diffprivlib.
 
-    diffprivlib draws the noise if its standard deviation agrees to 1e-6, otherwise NumPy does.
+    diffprivlib draws the noise if its standard deviation agrees within 1e-6, otherwise NumPy does.
 
     Raises
     ------
@@ -178,9 +179,9 @@ class GaussianParameters:
 
 
 def published_calibration(setting: Setting) -> Calibration[GaussianParameters]:
-    """Return paper A's Gaussian: eps = eps0, with diffprivlib's noise at delta = 1e-20.
+    """Return paper A's calibration: eps = eps0, with diffprivlib's noise for delta = 1e-20.
 
-    It is not at the shuffle model's privacy, where delta is 0 and no Gaussian exists.
+    It is not at equal privacy: shuffled k-RR has delta = 0 at this eps, which no Gaussian has.
     """
     request = DiffprivlibRequest(setting.eps0, PUBLISHED_DELTA, PUBLISHED_SENSITIVITY)
     return Calibration(
@@ -201,16 +202,16 @@ class CentralGaussian(Mechanism[GaussianParameters]):
     published = (published_calibration,)
 
     def curve(self, parameters: GaussianParameters, setting: Setting) -> UpperCurve:
-        """Return the exact curve (paper D, Fact 2), rounded up by `gdp_upper_log_delta`.
+        """Return the exact privacy curve (paper D, Fact 2), rounded up.
 
-        Over rounds the squared distances of the means add up.
+        Over several rounds the squares of the GDP parameter mu add up.
         """
         return compose(gdp_curve(HISTOGRAM_SENSITIVITY / parameters.sigma), setting.rounds)
 
     def calibrate(self, eps: float, log_delta: float, setting: Setting) -> GaussianParameters:
-        """Return the least noise: for m rounds, sqrt(m) times that of one round.
+        """Return the least noise, which for m rounds is sqrt(m) times that of one round.
 
-        The composition of m Gaussians equals one Gaussian with 1 / sqrt(m) times the noise.
+        The composition of m rounds equals one round with 1 / sqrt(m) times the noise.
         """
         sigma = gaussian_sigma(eps, log_delta)
         if setting.rounds > 1:
@@ -227,14 +228,14 @@ class CentralGaussian(Mechanism[GaussianParameters]):
         rng: np.random.Generator,
         repetitions: int = 1,
     ) -> Floats:
-        """Draw noisy histograms, in counts."""
+        """Draw noisy histograms of counts."""
         counts = np.asarray(counts, dtype=np.float64)
         shape = (repetitions, counts.size)
         request, sigma = parameters.request, parameters.sigma
-        if request is None or abs(request.sigma / sigma - 1.0) >= SIGMA_AGREEMENT:
+        if request is None or abs(request.sigma / sigma - 1.0) >= SIGMA_RTOL:
             return np.asarray(counts + rng.normal(0.0, sigma, size=shape))
         source = request.mechanism(int(rng.integers(2**32)))
-        # Bit for bit the values of its `randomise`, a hundred times as fast as one by one.
+        # These are bit for bit the values of its `randomise`, drawn a hundred times as fast.
         pairs = source._rng.standard_normal((*shape, 2))
         return np.asarray(counts + pairs.sum(axis=2) / np.sqrt(2.0) * source._scale)
 

@@ -1,10 +1,10 @@
 """Hadamard response: report a column of a Hadamard matrix, preferring +1 in the user's row.
 
-Acharya, Sun and Zhang, "Hadamard response" (2019), with one block of cells, which is their scheme
-for small eps0. For large eps0 they use about e^eps0 blocks, each with its own matrix. The matrix is
-Sylvester's, with K columns, where K is the smallest power of 2 above k. Cell x has row x + 1,
-because row 0 consists of +1 only. The support of a report is half of the cells for every eps0, so
-the error of a cell is at least about sqrt(n).
+The source is Acharya, Sun and Zhang, "Hadamard response" (2019). Here all cells are in one block,
+which is their scheme for small eps0; for large eps0 they use about e^eps0 blocks, each with its own
+matrix. The matrix is Sylvester's with K columns, where K is the smallest power of 2 above k. Cell x
+has row x + 1, because row 0 consists of +1 only. A report supports half of the cells for every
+eps0, so the error of a cell's estimated count is at least about sqrt(n).
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from shuffledp.numerics.arrays import Floats
 
 @dataclass(frozen=True)
 class HadamardResponse(SupportRandomiser):
-    """Hadamard response on k cells with local budget eps0; raises `InputError` out of range."""
+    """Hadamard response on k cells; raises `InputError` if k or eps0 is out of range."""
 
     k: int
     eps0: float
@@ -40,27 +40,27 @@ class HadamardResponse(SupportRandomiser):
 
     @property
     def patterns(self) -> Mapping[Pattern, float]:
-        """Probabilities for the cells of rows 1, 2 and 3, the last of which is their product."""
+        """Probabilities for the cells of rows 1, 2 and 3; row 3 is the product of rows 1 and 2."""
         if self.k == 2:
             return {(i, j, 0): 0.25 for i in (0, 1) for j in (0, 1)}
         return {(i, j, int(i == j)): 0.25 for i in (0, 1) for j in (0, 1)}
 
     @property
     def full_support_probability(self) -> float:
-        """Probability of column 0, the only one that is +1 in all rows."""
+        """Probability under nu of column 0, the only one that is +1 in all rows."""
         return 1.0 / self.columns
 
     def observe(self, counts: ArrayLike, rng: np.random.Generator) -> Floats:
-        """Draw the observations cell by cell, with ``k K`` draws.
+        """Draw the number of reports that support each cell, with ``k K`` draws.
 
-        A report is uniform either on the support of its cell or on all columns.
+        A report is uniform either on the columns with +1 in the user's row or on all columns.
         """
         counts = np.asarray(counts, np.int64)
         rows = _signs(self.k, self.columns) > 0
-        # With probability 1 - 2 (1 - p) the report is uniform on the support.
+        # With probability 1 - 2 (1 - p) the report is uniform on the columns with +1.
         informative = rng.binomial(counts, np.tanh(0.5 * self.eps0))
-        anywhere = np.full(self.columns, 1.0 / self.columns)
-        reports = rng.multinomial(int((counts - informative).sum()), anywhere)
+        uniform = np.full(self.columns, 1.0 / self.columns)
+        reports = rng.multinomial(int((counts - informative).sum()), uniform)
         for row, users in zip(rows, informative, strict=True):
             reports = reports + rng.multinomial(users, row * (2.0 / self.columns))
         return np.asarray(rows @ reports, np.float64)
@@ -73,7 +73,7 @@ def _signs(k: int, columns: int) -> Floats:
 
 
 class ShuffledHadamard(ShuffledOne):
-    """Mechanism that shuffles Hadamard responses; a report is one of about 2k columns."""
+    """Mechanism that shuffles Hadamard responses; a report is one of K columns."""
 
     name = "hadamard"
 

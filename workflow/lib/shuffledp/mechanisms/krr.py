@@ -1,4 +1,8 @@
-"""Shuffled k-randomised response (paper A)."""
+"""Shuffled k-randomised response (k-RR), as in paper A.
+
+Every user reports the true cell with probability p, and each of the other k - 1 cells with
+probability q, where ``p / q = exp(eps0)``. The analyst sees the histogram of the reports.
+"""
 
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -17,10 +21,10 @@ from shuffledp.numerics.arrays import Floats, Integers
 def randomise(
     counts: ArrayLike, eps0: float, rng: np.random.Generator, repetitions: int = 1
 ) -> Integers:
-    """Draw histograms of the shuffled k-RR reports of all users, in O(k) each.
+    """Draw histograms of the k-RR reports of all users, each in O(k) without a loop over users.
 
-    A report is truthful with probability ``1 - k q`` and otherwise uniform over all cells (the
-    privacy blanket), so no loop over users is needed.
+    A report is the true cell with probability ``1 - k q``, and otherwise uniform over all cells
+    (the privacy blanket).
 
     Parameters
     ----------
@@ -67,7 +71,7 @@ def invert(reports: ArrayLike, eps0: float) -> Floats:
 
 @dataclass(frozen=True)
 class KRRParameters:
-    """Local budget of every report."""
+    """Local budget eps0 of every report."""
 
     eps0: float
 
@@ -98,11 +102,11 @@ class KRandomisedResponse(Mechanism[KRRParameters]):
     )
 
     def curve(self, parameters: KRRParameters, setting: Setting) -> UpperCurve:
-        """Return the certified curve of the histogram of reports."""
+        """Return the certified privacy curve of the histogram of reports."""
         return krr_curve(replace(setting, eps0=parameters.eps0))
 
     def calibrate(self, eps: float, log_delta: float, setting: Setting) -> KRRParameters:
-        """Return the largest local budget whose certified delta at ``eps`` meets the target."""
+        """Return the largest local budget whose certified delta at ``eps`` keeps the target."""
 
         def curve_of(eps0: float) -> UpperCurve:
             return self.curve(KRRParameters(eps0), setting)
@@ -123,7 +127,7 @@ class KRandomisedResponse(Mechanism[KRRParameters]):
         )
 
     def variance(self, shares: ArrayLike, n: float, parameters: KRRParameters) -> Floats:
-        """Return the variance of each share by inversion.
+        """Return the variance of each share estimated by inversion.
 
         The report count of cell j is a sum of independent Bernoulli variables, so its variance is
         ``n (pi_j p (1 - p) + (1 - pi_j) q (1 - q))``; inversion divides by ``n (p - q)``.
@@ -134,7 +138,7 @@ class KRandomisedResponse(Mechanism[KRRParameters]):
         return np.asarray(variance / n / (p - q) ** 2)
 
     def per_user(self, n: int, k: int, parameters: KRRParameters) -> PerUser:
-        """Return the local budget and the influence of one report."""
+        """Return local budget and influence of one report."""
         del n
         p, q = probabilities(parameters.eps0, k)
         return PerUser(parameters.eps0, moved_by_one=1.0 / (p - q))

@@ -1,7 +1,8 @@
 """Local hashing: report a random hash function into g values, and k-RR of the hashed cell.
 
-Wang et al., "Locally differentially private protocols for frequency estimation" (2017). The hash
-function is uniform among all functions: the values of the cells are independent.
+The source is Wang et al., "Locally differentially private protocols for frequency estimation"
+(2017). The hash function is drawn uniformly from all functions of the cells, so the hash values of
+the cells are independent. A report supports the cells whose hash value is the reported one.
 """
 
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from shuffledp.mechanisms.randomiser import IndependentSupport, check_budget, ch
 
 @dataclass(frozen=True)
 class LocalHashing(IndependentSupport):
-    """Local hashing into ``values`` (g) values with local budget eps0.
+    """Local hashing of k cells into g = ``values`` values with local budget eps0.
 
     Raises `InputError` if g is below 2 or another parameter is out of range.
     """
@@ -38,12 +39,15 @@ class LocalHashing(IndependentSupport):
 
 
 def optimised(k: int, eps0: float) -> LocalHashing:
-    """Return OLH, which has the least variance for an empty cell: g is nearest to ``E + 1``."""
+    """Return optimised local hashing (OLH), with the integer g nearest to ``exp(eps0) + 1``.
+
+    It has the least variance for a cell without users.
+    """
     check_budget(eps0)
     return LocalHashing(k, eps0, round(float(np.exp(eps0))) + 1)
 
 
-MAX_VALUES = 2**40
+MAX_VALUES = 2**40  # largest g that `calibrate` tries
 
 
 @dataclass(frozen=True)
@@ -54,13 +58,13 @@ class HashingParameters(LocalParameters):
 
 
 class ShuffledHashing(ShuffledRandomiser[HashingParameters]):
-    """Mechanism that shuffles reports of local hashing with the best g."""
+    """Mechanism that shuffles reports of local hashing; `calibrate` chooses the best g."""
 
     name = "local-hashing"
     form = HashingParameters
 
     def shape_range(self, k: int) -> tuple[float, float]:
-        """Return the range of log g."""
+        """Return the range of shapes, which are values of log g."""
         del k
         return float(np.log(2.0)), float(np.log(MAX_VALUES))
 

@@ -1,4 +1,4 @@
-"""The mechanisms of the catalogue; each is imported and created when it is first used."""
+"""Registry of the mechanisms in the catalogue, each imported when it is first used."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
@@ -34,7 +34,7 @@ MECHANISMS: Final[Mapping[str, Mechanism[Any]]] = _Mechanisms()
 
 
 def with_options(mechanism: M, **options: Any) -> M:
-    """Return the mechanism with new values of the options that it has; None keeps the default.
+    """Return a copy of the mechanism with new values of options; None keeps the present value.
 
     Options are ``hidden_slot`` of shuffled randomisers, and ``slots`` and ``share`` of signed
     dummies. Options that the mechanism does not have are ignored.
@@ -52,6 +52,6 @@ def get_mechanisms(names: Iterable[str]) -> list[Mechanism[Any]]:
     Raises
     ------
     InputError
-        If one does not exist; the message lists those that do.
+        If a mechanism does not exist; the message lists those that do.
     """
     return [MECHANISMS[entry.name] for entry in get_entries(names)]

@@ -1,7 +1,8 @@
-"""True reports and dummies of the shuffler, whose numbers are truncated two-sided geometric.
+"""True reports among dummies of the shuffler.
 
-The shuffler independently draws a number of dummies for every cell;
-`shuffledp.accounting.geometric` has the law and the exact delta.
+Every user sends the true cell. The shuffler adds a random number of dummies to every cell, from a
+two-sided geometric law with its centre at nu and truncated to integers >= 0.
+`shuffledp.accounting.geometric` computes the exact delta.
 """
 
 from collections.abc import Callable
@@ -32,14 +33,14 @@ from shuffledp.mechanisms.protocol import Mechanism, PerUser, calibrate_rounds_b
 from shuffledp.numerics.arrays import Floats
 
 MAX_NU = 2**53
-# Share of delta, over several rounds, for the truncation of the noise at 0. A smaller share means
-# more dummies, and a larger one slightly more noise.
+# Share of the delta of several rounds that truncation of the noise at 0 may use. A smaller share
+# needs more dummies, and a larger one slightly more noise.
 TRUNCATION_SHARE = 0.1
 
 
 @dataclass(frozen=True)
 class ShufflerDummiesParameters:
-    """Law of each cell's dummies: theta = exp(-eps/2), and the most likely number nu.
+    """Law of the number of a cell's dummies: theta = exp(-eps/2), and the most likely number nu.
 
     Raises
     ------
@@ -67,9 +68,10 @@ def _unbiased(reports: Floats, n: int, parameters: ShufflerDummiesParameters) ->
 
 
 def _fewest_dummies(
-    meets: Callable[[int], bool], eps: float, log_delta: float, start: int | None = None
+    keeps_target: Callable[[int], bool], eps: float, log_delta: float, start: int | None = None
 ) -> int:
-    nu = smallest_integer(meets, 0, MAX_NU, start)
+    """Return the smallest nu that keeps the target."""
+    nu = smallest_integer(keeps_target, 0, MAX_NU, start)
     if nu is None:
         raise InputError(
             f"delta must be larger for dummies by the shuffler: 2^53 dummies per cell do not keep "
@@ -86,7 +88,7 @@ class ShufflerDummies(Mechanism[ShufflerDummiesParameters]):
     estimators = raw_and_projected(_unbiased)
 
     def curve(self, parameters: ShufflerDummiesParameters, setting: Setting) -> UpperCurve:
-        """Return the exact curve of all rounds, rounded outwards."""
+        """Return the exact privacy curve of all rounds, rounded outwards."""
         once = UpperCurve(
             np.inf,
             upper=lambda eps: geometric_noise(eps, parameters.eps, parameters.nu).high,
@@ -99,9 +101,9 @@ class ShufflerDummies(Mechanism[ShufflerDummiesParameters]):
     def calibrate(
         self, eps: float, log_delta: float, setting: Setting
     ) -> ShufflerDummiesParameters:
-        """Return nearly the least noise that keeps the target, with the fewest dummies.
+        """Return nearly the least noise that keeps the target, and the fewest dummies for it.
 
-        For one round the parameter eps is the target's.
+        For one round the parameter eps is that of the target.
         """
         check_budget(eps)
         if np.isnan(log_delta):
@@ -115,11 +117,11 @@ class ShufflerDummies(Mechanism[ShufflerDummiesParameters]):
             )
         if not -np.inf < log_delta < 0.0:
             return calibrate_rounds_by_search(self, eps, log_delta, setting)
-        # The untruncated noise is calibrated to most of delta; truncation takes the rest.
+        # Noise without truncation is calibrated to most of delta; truncation uses the rest.
         target = log_delta + float(np.log1p(-TRUNCATION_SHARE))
         noise_eps = DiscreteLaplace().calibrate(eps, target, setting).eps
 
-        def meets(nu: int) -> bool:
+        def keeps_target(nu: int) -> bool:
             return (
                 self.curve(ShufflerDummiesParameters(noise_eps, nu), setting).upper(eps)
                 <= log_delta
@@ -127,7 +129,7 @@ class ShufflerDummies(Mechanism[ShufflerDummiesParameters]):
 
         likely_nu = 2.0 * float(np.log(setting.rounds / TRUNCATION_SHARE) - log_delta) / noise_eps
         return ShufflerDummiesParameters(
-            noise_eps, _fewest_dummies(meets, eps, log_delta, min(int(likely_nu), MAX_NU))
+            noise_eps, _fewest_dummies(keeps_target, eps, log_delta, min(int(likely_nu), MAX_NU))
         )
 
     def observe(
@@ -145,7 +147,7 @@ class ShufflerDummies(Mechanism[ShufflerDummiesParameters]):
     def noise(
         self, k: int, parameters: ShufflerDummiesParameters, rng: np.random.Generator
     ) -> Floats:
-        """Draw the noise of a release, here the dummies, shape ``(k,)``.
+        """Draw the noise of one release, here the number of dummies per cell, shape ``(k,)``.
 
         Parameters
         ----------
@@ -167,13 +169,13 @@ class ShufflerDummies(Mechanism[ShufflerDummiesParameters]):
     def expected_distance(
         self, shares: ArrayLike, n: float, parameters: ShufflerDummiesParameters
     ) -> Floats:
-        """Return the distance from the exact mean absolute error.
+        """Return the expected distance from the noise's exact mean absolute deviation.
 
-        For a normal law of the same variance it would be 13 % larger.
+        With normal noise of the same variance it would be 13 % larger.
         """
         shape, k = np.shape(shares)[:-1], np.shape(shares)[-1]
         return np.full(shape, 0.5 * k * parameters.moments.absolute_error / n)
 
     def per_user(self, n: int, k: int, parameters: ShufflerDummiesParameters) -> PerUser:
-        """Return one true report and a user's share of the shuffler's dummies."""
+        """Count one true report and a user's share of the shuffler's dummies as messages."""
         return PerUser(messages=1.0 + k * parameters.moments.mean / n)

@@ -1,8 +1,8 @@
 """Subset selection: report a set of m cells that is likely to contain the user's cell.
 
-Wang et al., "Mutual information optimally local private discrete distribution estimation" (2016);
-Ye and Barg, "Optimal schemes for discrete distribution estimation under locally differential
-privacy" (2018).
+Sources: Wang et al., "Mutual information optimally local private discrete distribution estimation"
+(2016); Ye and Barg, "Optimal schemes for discrete distribution estimation under locally
+differential privacy" (2018). A report supports the cells in its set; m = 1 is k-RR.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from shuffledp.numerics.arrays import Floats
 
 @dataclass(frozen=True)
 class SubsetSelection(SupportRandomiser):
-    """Subset selection of ``size`` out of k cells with local budget eps0.
+    """Subset selection of m = ``size`` out of k cells with local budget eps0.
 
     A set that contains the user's cell is exp(eps0) times as likely as one that does not. Raises
     `InputError` if the size is not in ``1..k-1`` or another parameter is out of range.
@@ -46,49 +46,49 @@ class SubsetSelection(SupportRandomiser):
 
     @property
     def patterns(self) -> Mapping[Pattern, float]:
-        """Return probabilities of patterns for cells drawn without replacement."""
+        """Probabilities of the patterns, for m cells drawn without replacement."""
         thirds = (0, 1) if self.k > 2 else (0,)
-        chances = {}
+        probabilities = {}
         for pattern in [(i, j, m) for i in (0, 1) for j in (0, 1) for m in thirds]:
-            left, size, chance = self.k, self.size, 1.0
+            left, size, probability = self.k, self.size, 1.0
             for inside in pattern if self.k > 2 else pattern[:2]:
-                chance *= (size if inside else left - size) / left
+                probability *= (size if inside else left - size) / left
                 left, size = left - 1, size - inside
-            if chance > 0.0:
-                chances[pattern] = chance
-        return chances
+            if probability > 0.0:
+                probabilities[pattern] = probability
+        return probabilities
 
     def observe(self, counts: ArrayLike, rng: np.random.Generator) -> Floats:
-        """Draw the observations cell by cell, with ``k^2 m`` binomial draws.
+        """Draw the number of reports that support each cell, with ``k^2 m`` binomial draws.
 
-        For each cell, users are grouped by their own cell and by how many cells they still have to
-        name.
+        The cells are drawn one after the other. Users are grouped by their own cell and by the
+        number of other cells that their report still lacks.
         """
         counts = np.asarray(counts, np.int64)
         own = rng.binomial(counts, self.support_probabilities[0])
-        # Users by own cell and by the number of other cells they still have to name, from 1 on.
+        # Users by own cell and by the number of other cells that are lacking, from 1 on.
         users = np.zeros((self.k, self.size), np.int64)
         users[:, -1] = counts - own
         if self.size > 1:
             users[:, -2] = own
-        named = own.astype(np.float64)
-        for cell, chance in enumerate(_chances(self.k, self.size)):
-            takers = rng.binomial(users, chance)
-            named[cell] += takers.sum()
-            users -= takers
-            users[:, :-1] += takers[:, 1:]
-        return named
+        support = own.astype(np.float64)
+        for cell, probability in enumerate(_inclusion_probabilities(self.k, self.size)):
+            includes = rng.binomial(users, probability)
+            support[cell] += includes.sum()
+            users -= includes
+            users[:, :-1] += includes[:, 1:]
+        return support
 
 
 @lru_cache(maxsize=4)
-def _chances(k: int, size: int) -> Floats:
-    """Return the probability to name a cell, shape ``(k, k, size)``.
+def _inclusion_probabilities(k: int, size: int) -> Floats:
+    """Return the probability that a report includes a cell, shape ``(k, k, size)``.
 
-    The axes are the cell, the user's own cell, and the number of cells still to name minus 1.
+    The axes are the cell, the user's own cell, and the number of other cells lacking minus 1.
     """
-    cell, own, still = np.ogrid[:k, :k, 1 : size + 1]
-    left = k - cell - (own > cell)  # other cells not yet passed
-    return np.asarray(np.where(cell == own, 0.0, np.minimum(still / left, 1.0)), np.float64)
+    cell, own, lacking = np.ogrid[:k, :k, 1 : size + 1]
+    left = k - cell - (own > cell)  # other cells that have not been drawn yet
+    return np.asarray(np.where(cell == own, 0.0, np.minimum(lacking / left, 1.0)), np.float64)
 
 
 @dataclass(frozen=True)
@@ -99,13 +99,13 @@ class SubsetParameters(LocalParameters):
 
 
 class ShuffledSubsets(ShuffledRandomiser[SubsetParameters]):
-    """Mechanism that shuffles reports of subset selection with the best m >= 2; m = 1 is k-RR."""
+    """Mechanism that shuffles reports of subset selection; `calibrate` chooses the best m >= 2."""
 
     name = "subset-selection"
     form = SubsetParameters
 
     def shape_range(self, k: int) -> tuple[float, float]:
-        """Return the range of log m."""
+        """Return the range of shapes, which are values of log m."""
         return float(np.log(2.0)), float(np.log(max(k - 1, 2)))
 
     def member(self, eps0: float, shape: float) -> SubsetParameters:

@@ -1,9 +1,9 @@
-"""Encrypted true reports: the shuffler adds dummies, and the analyst adds noise.
+"""True reports to which the shuffler adds dummies, and the analyst adds noise.
 
-The shuffler cannot decrypt the reports. Its dummies hide a record from the analyst, as in
-`shuffler_dummies`. Because the shuffler knows its dummies, the analyst adds two-sided geometric
-noise, which hides the record from the shuffler once the map is published. The public sees the sum
-of both noises (docs/choosing.md).
+Reports are encrypted for the analyst. The shuffler's dummies hide a record from the analyst, as in
+`shuffler_dummies`. Since the shuffler knows its dummies and reads the published histogram, the
+analyst adds two-sided geometric noise, which hides the record from the shuffler. The public sees
+both noises together (docs/choosing.md).
 """
 
 from dataclasses import replace
@@ -29,7 +29,7 @@ from shuffledp.numerics.arrays import Floats
 class TwoServers(ShufflerDummies):
     """Mechanism in which shuffler and analyst each add noise with the same eps.
 
-    The curve is the analyst's: no other single party has a larger delta.
+    `curve` holds against the analyst; delta against any other single party is at most as large.
     """
 
     name = "two-servers"
@@ -37,7 +37,7 @@ class TwoServers(ShufflerDummies):
     def views(
         self, parameters: ShufflerDummiesParameters, setting: Setting
     ) -> dict[str, UpperCurve]:
-        """Return the curves of the shuffler (one noise) and of the public (both noises)."""
+        """Return the curves of the shuffler (one noise), the public (both) and both servers."""
         once, both = replace(setting, rounds=1), BothNoises(parameters.eps, parameters.nu)
         shuffler = DiscreteLaplace().curve(DiscreteLaplaceParameters(parameters.eps), once)
 
@@ -55,7 +55,7 @@ class TwoServers(ShufflerDummies):
     def noise(
         self, k: int, parameters: ShufflerDummiesParameters, rng: np.random.Generator
     ) -> Floats:
-        """Draw the dummies plus the analyst's noise.
+        """Draw the numbers of dummies plus the analyst's noise.
 
         Parameters
         ----------
@@ -68,14 +68,14 @@ class TwoServers(ShufflerDummies):
     def variance(
         self, shares: ArrayLike, n: float, parameters: ShufflerDummiesParameters
     ) -> Floats:
-        """Return the variance of each share, the sum of the variances of both noises."""
+        """Return the variance of each share, to which both noises contribute."""
         analyst_variance = noise_moments(parameters.eps).variance
         return np.full(np.shape(shares), (parameters.moments.variance + analyst_variance) / n**2)
 
     def expected_distance(
         self, shares: ArrayLike, n: float, parameters: ShufflerDummiesParameters
     ) -> Floats:
-        """Return the distance from the exact mean absolute error, if the sum's law is known."""
+        """Return the expected distance, exact if the law of the sum of noises can be computed."""
         both, moments = BothNoises(parameters.eps, parameters.nu), parameters.moments
         if not both.is_summable:
             return expected_distance(self.variance(shares, n, parameters))

@@ -1,7 +1,8 @@
 """Unary encoding: report one bit per cell, each flipped independently.
 
-Wang et al., "Locally differentially private protocols for frequency estimation" (2017);
-symmetric encoding is the basic RAPPOR of Erlingsson, Pihur and Korolova (2014).
+A report supports the cells whose bit is 1. Sources: Wang et al., "Locally differentially private
+protocols for frequency estimation" (2017); symmetric encoding is the basic RAPPOR of Erlingsson,
+Pihur and Korolova (2014).
 """
 
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from shuffledp.numerics.arrays import UNIT
 
 @dataclass(frozen=True)
 class UnaryEncoding(IndependentSupport):
-    """Unary encoding in which the user's bit is 1 with probability p, and every other with q.
+    """Unary encoding in which the bit of the user's cell is 1 with probability p, others with q.
 
     eps0 is ``log(p (1 - q) / (q (1 - p)))``, rounded up. Raises `InputError` unless 0 < q < p < 1.
     """
@@ -33,7 +34,7 @@ class UnaryEncoding(IndependentSupport):
         if not 0.0 < self.q < self.p < 1.0:
             raise InputError(f"unary encoding needs 0 < q < p < 1 (got p={self.p:g}, q={self.q:g})")
         logs = np.array([np.log(self.p), -np.log1p(-self.p), np.log1p(-self.q), -np.log(self.q)])
-        # Each log is accurate to 2 units of rounding, and each of the three sums adds one.
+        # Each log has an error of up to 2 units of rounding, and each of three sums adds one unit.
         error = 8.0 * UNIT * float(np.abs(logs).sum())
         object.__setattr__(self, "eps0", float(logs.sum()) + error)
         object.__setattr__(self, "eps0_error", 2.0 * error)
@@ -45,13 +46,16 @@ class UnaryEncoding(IndependentSupport):
 
 
 def optimised(k: int, eps0: float) -> UnaryEncoding:
-    """Return OUE, which has the least variance for an empty cell: ``p = 1/2, q = 1/(E + 1)``."""
+    """Return optimised unary encoding (OUE), ``p = 1/2, q = 1/(exp(eps0) + 1)``.
+
+    It has the least variance for a cell without users.
+    """
     check_budget(eps0)
     return UnaryEncoding(k, 0.5, float(1.0 / (np.exp(eps0) + 1.0)))
 
 
 def symmetric(k: int, eps0: float) -> UnaryEncoding:
-    """Return basic RAPPOR, ``p = 1 - q = sqrt(E) / (sqrt(E) + 1)``, with p < 1 as a float."""
+    """Return basic RAPPOR, ``p = 1 - q = sqrt(E) / (sqrt(E) + 1)``, with ``E = exp(eps0)``."""
     check_budget(eps0)
     root = float(np.exp(0.5 * eps0))
     return UnaryEncoding(k, min(root / (root + 1.0), 1.0 - 2.0**-53), 1.0 / (root + 1.0))
@@ -65,18 +69,18 @@ class UnaryParameters(LocalParameters):
 
 
 class ShuffledUnaryEncoding(ShuffledRandomiser[UnaryParameters]):
-    """Mechanism that shuffles reports of unary encoding with the best p."""
+    """Mechanism that shuffles reports of unary encoding; `calibrate` chooses the best p."""
 
     name = "unary-encoding"
     form = UnaryParameters
 
     def shape_range(self, k: int) -> tuple[float, float]:
-        """Return the range of log odds of p."""
+        """Return the range of shapes, which are log odds of p."""
         del k
         return -8.0, 8.0
 
     def member(self, eps0: float, shape: float) -> UnaryParameters:
-        """Return the parameters in which p has these log odds."""
+        """Return the parameters for which p has the log odds ``shape``."""
         return UnaryParameters(eps0, float(expit(shape)))
 
     def randomiser(self, k: int, parameters: UnaryParameters) -> UnaryEncoding:
@@ -86,11 +90,7 @@ class ShuffledUnaryEncoding(ShuffledRandomiser[UnaryParameters]):
 
 
 class ShuffledOUE(ShuffledOne):
-    """Mechanism that shuffles reports of optimised unary encoding (OUE), with p = 1/2.
-
-    For a given local budget its error in an empty cell is the least, like that of optimised local
-    hashing.
-    """
+    """Mechanism that shuffles reports of optimised unary encoding (OUE), with p = 1/2."""
 
     name = "oue"
 

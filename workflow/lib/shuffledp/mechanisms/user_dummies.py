@@ -1,7 +1,8 @@
-"""True reports and uniform dummies of the users themselves.
+"""True reports among uniform dummies that the users add.
 
-Every user sends the true cell and, r times, a dummy with probability lambda / r, hence lambda
-dummies on average. `shuffledp.accounting.pairs.dummies` is the exact dominating pair.
+Every user sends the true cell and, r times, a dummy with probability lambda / r, so lambda dummies
+on average. A dummy is uniform over the k cells. `shuffledp.accounting.pairs.dummies` is the exact
+dominating pair of the histogram under replacement of one record.
 """
 
 from dataclasses import dataclass, replace
@@ -29,7 +30,7 @@ from shuffledp.numerics.arrays import Floats, Integers
 
 @dataclass(frozen=True)
 class UserDummiesParameters:
-    """Mean number of a user's dummies, in ``(0, chances]``, and their largest number, ``chances``.
+    """Mean number lambda of a user's dummies, in ``(0, chances]``, and largest number ``chances``.
 
     Raises
     ------
@@ -54,7 +55,7 @@ class UserDummiesParameters:
 
     @property
     def rate(self) -> float:
-        """Probability of each possible dummy."""
+        """Probability with which each possible dummy is sent."""
         return self.dummies / self.chances
 
     def share(self, k: int) -> float:
@@ -63,7 +64,7 @@ class UserDummiesParameters:
 
 
 def draw_dummies(chances: int, k: int, rate: float, rng: np.random.Generator) -> Integers:
-    """Draw the histogram of the dummies of all users, each uniform over the cells.
+    """Draw the histogram of the dummies of all users, shape ``(k,)``.
 
     Parameters
     ----------
@@ -72,7 +73,7 @@ def draw_dummies(chances: int, k: int, rate: float, rng: np.random.Generator) ->
     k
         Number of cells.
     rate
-        Probability of each possible dummy.
+        Probability with which each possible dummy is sent.
     rng
         Source of randomness.
     """
@@ -91,10 +92,10 @@ class UserDummies(Mechanism[UserDummiesParameters]):
     estimators = raw_and_projected(_unbiased)
 
     def curve(self, parameters: UserDummiesParameters, setting: Setting) -> UpperCurve:
-        """Return the exact curve, rounded outwards; over rounds it is about 1e-5 too large.
+        """Return the exact privacy curve, rounded outwards.
 
-        The dominating pair of a round is the same for all data sets, so it composes even if records
-        change between rounds.
+        Over several rounds the upper end is about 1e-5 too large. The dominating pair of a round is
+        the same for all data sets, so composition holds even if records change between rounds.
         """
         chances = setting.n * parameters.chances
         if chances >= LARGEST_N:
@@ -106,7 +107,7 @@ class UserDummies(Mechanism[UserDummiesParameters]):
         pair = pairs.dummies(chances, setting.k, parameters.rate, no_dummy)
 
         def upper(eps: float) -> float:
-            # For larger eps, exp(eps) may overflow; delta does not grow with eps.
+            # For larger eps, exp(eps) may overflow. Delta does not increase with eps.
             return min(pairs.hockey_stick(pair, min(eps, LARGEST_EPS0), "upper").high, 0.0)
 
         def lower(eps: float) -> float:
@@ -126,7 +127,7 @@ class UserDummies(Mechanism[UserDummiesParameters]):
         return compose(once, setting.rounds)
 
     def calibrate(self, eps: float, log_delta: float, setting: Setting) -> UserDummiesParameters:
-        """Return the fewest possible and mean dummies per round that keep the target."""
+        """Return the least r, and for it the least lambda, that keep the target."""
         if not log_delta < 0.0 or log_delta == -np.inf:
             raise InputError(
                 f"delta must lie strictly between 0 and 1 for dummies by users (got log "
@@ -140,7 +141,7 @@ class UserDummies(Mechanism[UserDummiesParameters]):
         largest = (LARGEST_N - 1) // n
 
         def normal(dummies: float) -> float:
-            """Return the central-limit approximation of log delta, where both searches begin."""
+            """Return a central-limit approximation of log delta, the starting point of searches."""
             deviation = np.sqrt(2.0 * setting.k / (n * dummies) * setting.rounds)
             return float(gdp_to_log_delta(eps, deviation))
 
@@ -178,11 +179,11 @@ class UserDummies(Mechanism[UserDummiesParameters]):
         return np.asarray(counts + np.stack(dummies), dtype=np.float64)
 
     def variance(self, shares: ArrayLike, n: float, parameters: UserDummiesParameters) -> Floats:
-        """Return the variance of each share, from a binomial number of dummies."""
+        """Return the variance of each share, due to a binomial number of dummies per cell."""
         q = parameters.share(np.shape(shares)[-1])
         return np.full(np.shape(shares), parameters.chances * q * (1.0 - q) / n)
 
     def per_user(self, n: int, k: int, parameters: UserDummiesParameters) -> PerUser:
-        """Return a report and the user's dummies, which may all be of one cell."""
+        """Return messages and influence of a user, whose dummies may all be of one cell."""
         del n, k
         return PerUser(messages=1.0 + parameters.dummies, moved_by_one=1.0 + parameters.chances)

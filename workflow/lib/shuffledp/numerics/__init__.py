@@ -1,1 +1,1 @@
-"""Kinds of arrays, how floats round and are written, and roots."""
+"""Array types, directed rounding, parsing of numbers, and root finding."""

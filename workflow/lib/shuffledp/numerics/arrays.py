@@ -1,4 +1,4 @@
-"""Array types of the package, and small numerical tools: directed rounding, sums of logarithms."""
+"""Array types, checks of numbers, and arithmetic with directed rounding."""
 
 from collections.abc import Iterable
 from decimal import Decimal
@@ -15,16 +15,16 @@ from shuffledp.errors import InputError, shortened
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-UNIT = 2.0**-53  # relative error of rounding to the nearest float
+UNIT = 2.0**-53  # unit of rounding: largest relative error of rounding to the nearest float
 
 
 def floats(name: str, values: object) -> Floats:
-    """Return numbers of any shape as an array.
+    """Return numbers of any shape as an array; ``name`` is the parameter in error messages.
 
     Raises
     ------
     InputError
-        If they are text, None or other objects.
+        If the values are text, None or other objects.
     """
     try:
         array = np.asarray(values)
@@ -39,14 +39,14 @@ def floats(name: str, values: object) -> Floats:
 
 
 def scalar(name: str, value: object) -> float:
-    """Return one number; raise `InputError` for a list, text, None and other objects."""
+    """Return one number as a float; raise `InputError` for a list, text, None or other objects."""
     if not isinstance(value, Real):
         raise InputError(f"{name} must be a number, got {name}={shortened(repr(value))}")
     return float(value)
 
 
 def plain(values: ArrayLike) -> Any:
-    """Return a float for a single number, and an array for an array."""
+    """Return an array of dimension 0 as a float, and other arrays unchanged."""
     array = np.asarray(values, np.float64)
     return array if array.ndim else array.item()
 
@@ -57,7 +57,7 @@ def sum_up(terms: Iterable[tuple[int, float]]) -> float:
     Parameters
     ----------
     terms
-        Pairs ``(count, value)``, values at least 0; the result is inf if one of them is.
+        Pairs ``(count, value)`` with values >= 0. The result is inf if a value is infinite.
     """
     terms = list(terms)
     if not all(isfinite(value) for _, value in terms):
@@ -68,7 +68,7 @@ def sum_up(terms: Iterable[tuple[int, float]]) -> float:
 
 
 def quotient_down(value: float, count: int) -> float:
-    """Return the largest float whose product with ``count`` is exactly at most ``value``."""
+    """Return the largest float whose exact product with ``count`` is at most ``value``."""
     nearest = value / count
     if isfinite(nearest) and Fraction(nearest) * count > Fraction(value):
         return float(np.nextafter(nearest, -np.inf))
@@ -78,8 +78,8 @@ def quotient_down(value: float, count: int) -> float:
 def log_sum_exp(values: Floats, axis: int | None = None) -> Floats:
     """Return ``log sum exp(values)`` over all values or along an axis; infinite values are allowed.
 
-    SciPy's function takes ten times as long for few values, which are the usual case here. The sum
-    is NumPy's, pairwise along the last axis.
+    SciPy's function takes ten times as long for few values, the usual case here. Summation is
+    pairwise along the last axis, as in NumPy.
     """
     top = values.max(axis=axis, keepdims=True, initial=-np.inf)
     top[~np.isfinite(top)] = 0.0

@@ -1,11 +1,11 @@
-"""Parsing of numbers, with the standard library alone, so that --help is quick."""
+"""Parsing of numbers with the standard library alone, so that ``--help`` is quick."""
 
 import re
 from decimal import Decimal
 from typing import Final
 
-# Numbers as in JSON and CSV, without 1_000 or digits of other scripts. Callers refuse infinite
-# values and NaN with the name of the parameter.
+# Numbers as in JSON and CSV, without underscores (1_000) or digits of other scripts. Callers refuse
+# infinite values and NaN, because they know the name of the parameter.
 _NUMBER: Final = re.compile(
     r"[ \t]*[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,5})?|inf|infinity|nan)[ \t]*",
     re.IGNORECASE | re.ASCII,
@@ -21,12 +21,12 @@ def exact(text: str) -> Decimal:
 
 
 def number(text: str) -> float:
-    """Return the nearest float; raise `ValueError` like `exact`."""
+    """Return the float nearest to a number; raise `ValueError` like `exact`."""
     return float(exact(text))
 
 
 def whole(text: str) -> int:
-    """Return an integer below 1e18, possibly written as 1e6; raise `ValueError` like `exact`."""
+    """Return an integer below 1e18, possibly written as 1e6; raise `ValueError` for other text."""
     value = exact(text)
     if not (value.is_finite() and abs(value) < 10**18 and value == value.to_integral_value()):
         raise ValueError("this is not a whole number")

@@ -1,4 +1,4 @@
-"""Root of a function of one variable, without the 0.3 s that SciPy's optimisers take to import."""
+"""Root finding in one variable, because importing SciPy's optimisers takes 0.3 s."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +10,11 @@ _RTOL = 8.881784197001252e-16  # four times the spacing of floats at 1
 
 @dataclass
 class _Bracket:
-    """Last two points with their values, the end across the root, and the last two steps."""
+    """State of Brent's method.
+
+    ``before`` and ``now`` are the last two points, and ``across`` is the point on the other side of
+    the root. ``f_...`` are the function's values there; ``last_step`` and ``step`` are steps.
+    """
 
     before: float
     f_before: float
@@ -22,8 +26,8 @@ class _Bracket:
     step: float = 0.0
 
     def order(self) -> None:
-        """Restore: the root lies between ``now`` and ``across``, and ``now`` is the better end."""
-        if self.f_before != 0.0 and _crosses(self.f_before, self.f_now):
+        """Make the root lie between ``now`` and ``across``, with ``now`` the better estimate."""
+        if self.f_before != 0.0 and _signs_differ(self.f_before, self.f_now):
             self.across, self.f_across = self.before, self.f_before
             self.last_step = self.step = self.now - self.before
         if abs(self.f_across) < abs(self.f_now):
@@ -31,17 +35,17 @@ class _Bracket:
             self.f_before, self.f_now, self.f_across = self.f_now, self.f_across, self.f_now
 
     def interpolated(self) -> float:
-        """Step to the root of the secant, or of the inverse quadratic through three points."""
+        """Return the step to the root of the secant or of the inverse quadratic interpolant."""
         if self.before == self.across:
             return -self.f_now * (self.now - self.before) / (self.f_now - self.f_before)
         slope_before = (self.f_before - self.f_now) / (self.before - self.now)
         slope_across = (self.f_across - self.f_now) / (self.across - self.now)
-        below = slope_across * slope_before * (self.f_across - self.f_before)
-        above = self.f_across * slope_across - self.f_before * slope_before
-        return -self.f_now * above / below if below else float("inf")
+        denominator = slope_across * slope_before * (self.f_across - self.f_before)
+        numerator = self.f_across * slope_across - self.f_before * slope_before
+        return -self.f_now * numerator / denominator if denominator else float("inf")
 
     def choose(self, half: float, tolerance: float) -> None:
-        """Take the interpolated step if it shrinks the bracket fast enough, else bisect."""
+        """Choose the interpolated step if it is short enough, else the bisection step ``half``."""
         if abs(self.last_step) > tolerance and abs(self.f_now) < abs(self.f_before):
             trial = self.interpolated()
             if 2.0 * abs(trial) < min(abs(self.last_step), 3.0 * abs(half) - tolerance):
@@ -50,7 +54,7 @@ class _Bracket:
         self.last_step = self.step = half
 
 
-def _crosses(f: float, g: float) -> bool:
+def _signs_differ(f: float, g: float) -> bool:
     return copysign(1.0, f) != copysign(1.0, g)
 
 
@@ -62,25 +66,25 @@ def brentq(
     xtol: float = 2e-12,
     rtol: float = _RTOL,
 ) -> float:
-    """Root of a continuous function between two points where its signs differ.
+    """Return a root of a continuous function between two points where its signs differ.
 
     The iterates are those of ``scipy.optimize.brentq``.
 
     Parameters
     ----------
     f
-        Continuous on ``[low, high]``.
+        Function that is continuous on ``[low, high]``.
     low, high
         Ends of the bracket.
     xtol, rtol
-        The root is right to ``xtol + rtol * |root|``.
+        The error of the root is at most ``xtol + rtol * |root|``.
 
     Raises
     ------
     ValueError
-        If f has the same sign at both ends, or is NaN.
+        If f has the same sign at both ends, or is NaN at a point.
     RuntimeError
-        If a hundred iterations do not suffice.
+        If the tolerance is not reached in 100 iterations.
 
     Source: R. Brent, Algorithms for Minimization without Derivatives (1973), chapter 4.
     """
@@ -97,7 +101,7 @@ def brentq(
         return low
     if bracket.f_now == 0.0:
         return high
-    if not _crosses(bracket.f_before, bracket.f_now):
+    if not _signs_differ(bracket.f_before, bracket.f_now):
         raise ValueError(f"the function has the same sign at {low} and {high}")
     for _ in range(_ITERATIONS):
         bracket.order()
@@ -107,7 +111,7 @@ def brentq(
             return bracket.now
         bracket.choose(half, tolerance)
         bracket.before, bracket.f_before = bracket.now, bracket.f_now
-        least = tolerance if half > 0.0 else -tolerance
-        bracket.now += bracket.step if abs(bracket.step) > tolerance else least
+        smallest_step = tolerance if half > 0.0 else -tolerance
+        bracket.now += bracket.step if abs(bracket.step) > tolerance else smallest_step
         bracket.f_now = at(bracket.now)
     raise RuntimeError(f"no root found in {_ITERATIONS} iterations between {low} and {high}")
