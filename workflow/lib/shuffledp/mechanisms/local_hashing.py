@@ -39,10 +39,7 @@ class LocalHashing(IndependentSupport):
 
 
 def optimised(k: int, eps0: float) -> LocalHashing:
-    """Return optimised local hashing (OLH), with the integer g nearest to ``exp(eps0) + 1``.
-
-    It has the least variance for a cell without users.
-    """
+    """Return OLH, which has the least variance for an empty cell: g is about ``exp(eps0) + 1``."""
     check_budget(eps0)
     return LocalHashing(k, eps0, round(float(np.exp(eps0))) + 1)
 

@@ -1,7 +1,6 @@
 """k-RR with dummies (mixDUMP): every user sends a k-RR report and uniform dummies.
 
-`shuffledp.accounting.one_round.dummies` computes the certified delta. The uniform reports that k-RR
-sends with probability k q hide the target like dummies.
+`shuffledp.accounting.one_round.dummies` computes the certified delta.
 """
 
 from dataclasses import dataclass, replace

@@ -92,7 +92,7 @@ class Randomiser(ABC):
         n
             Number of users, at least 2.
         kappa
-            Probability that a user is exposed.
+            Probability with which each user is exposed, as defined there.
         ceiling
             A known upper bound on log delta; the result is never larger.
         """

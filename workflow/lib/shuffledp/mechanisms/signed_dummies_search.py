@@ -1,7 +1,7 @@
 """Parameters of signed dummies: the overflow of envelopes, and the search for the least noise.
 
-`signed_dummies` describes the mechanism. A user's messages fill one envelope, a message of fixed
-length with a number of slots; overflow is the event that they do not fit.
+`signed_dummies` describes the mechanism. A user's messages fill one envelope with a fixed number of
+slots; overflow is the event that they do not fit.
 `shuffledp.accounting.signed` computes the exact delta of the messages of all envelopes together.
 """
 
@@ -145,8 +145,8 @@ class SignedDummiesParameters:
         blocks = np.diff(self._more_pairs(users, fitting[EXACT_PAIRS:]), append=1.0)
         masses = np.append(np.exp(logs)[::-1], blocks[: fitting.size - logs.size] + 4.0 * UNIT)
         likely = masses > NEGLIGIBLE_PROBABILITY
-        # Probability that the other messages do not fit either. This is stats.nbinom.sf without
-        # argument checks, which take longer than the computation.
+        # Probability that the plus and minus messages exceed the remaining slots. This is
+        # stats.nbinom.sf without argument checks, which take longer than the computation.
         others = betainc(
             free_slots - 2.0 * fitting[likely] + 1.0, 2.0 * self.size * users, self.ratio
         )

@@ -27,7 +27,7 @@ from shuffledp.mechanisms.protocol import (
 from shuffledp.numerics.arrays import Floats
 from shuffledp.numerics.number_parsing import number, whole
 
-# If a calibration with dropouts misses the target log delta, the first additional reduction of it.
+# First margin in log delta that is added after a calibration with dropouts misses the target.
 DROPOUT_LOG_MARGIN: Final = 0.002
 
 

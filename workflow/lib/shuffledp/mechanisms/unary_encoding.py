@@ -46,10 +46,7 @@ class UnaryEncoding(IndependentSupport):
 
 
 def optimised(k: int, eps0: float) -> UnaryEncoding:
-    """Return optimised unary encoding (OUE), ``p = 1/2, q = 1/(exp(eps0) + 1)``.
-
-    It has the least variance for a cell without users.
-    """
+    """Return OUE, ``p = 1/2, q = 1/(exp(eps0) + 1)``, with the least variance for empty cells."""
     check_budget(eps0)
     return UnaryEncoding(k, 0.5, float(1.0 / (np.exp(eps0) + 1.0)))
 

@@ -10,11 +10,7 @@ _RTOL = 8.881784197001252e-16  # four times the spacing of floats at 1
 
 @dataclass
 class _Bracket:
-    """State of Brent's method.
-
-    ``before`` and ``now`` are the last two points, and ``across`` is the point on the other side of
-    the root. ``f_...`` are the function's values there; ``last_step`` and ``step`` are steps.
-    """
+    """Last two points, the end on the other side of the root, values there, and last two steps."""
 
     before: float
     f_before: float

@@ -101,7 +101,6 @@ class Search:
 
 
 def _variances(groups: BudgetGroups) -> Floats:
-    """Return the variance of one report of each group."""
     return np.asarray(expit(groups.values) * expit(-groups.values))
 
 

@@ -1,8 +1,4 @@
-"""Certified central eps of users who choose their own local budgets.
-
-Every user reports once or in several rounds, by k-RR, Laplace or normal noise, with a personal
-budget. The functions return the smallest certified eps of each user at a common delta.
-"""
+"""Smallest certified central eps, at a common delta, of users with personal local budgets."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -62,7 +62,6 @@ def _log_moments(others: RandomTrials, tilt: float) -> Floats:
 
 
 def _mean(others: RandomTrials, tilt: float) -> float:
-    """Return the mean number of decoys under the tilted law."""
     return float(others.counts @ expit(others.log_odds - tilt))
 
 

@@ -172,10 +172,7 @@ def _nodes(mu: float, nu: float, reports: float, target_log_delta: float) -> Flo
 
 
 def _shares(ends: Floats, inside: Floats) -> Floats:
-    """Return the probability of each interval's right node that keeps the mean of a ratio.
-
-    ``ends`` and ``inside`` are logs of the ratio at the nodes, and at points between them.
-    """
+    """Return the probability of each right node that keeps a ratio's mean, from its logs."""
     log_growth = np.diff(ends)[:, None]
     flat = log_growth == 0.0
     share = np.expm1(inside - ends[:-1, None]) / np.where(flat, 1.0, np.expm1(log_growth))

@@ -192,10 +192,7 @@ def verify_round(certificate: dict[str, Any], limit: int) -> Claim:
 
 
 def verify_dummies(certificate: dict[str, Any], limit: int) -> Claim:
-    """Check a certificate of true reports among uniform dummies of users.
-
-    Every data set has the same delta.
-    """
+    """Check a certificate of true reports among users' uniform dummies, for any data set."""
     check_keys(certificate, COMMON_KEYS | {"dummies", "chances"}, "it")
     n, k = integer(certificate.get("n"), 1, "n"), integer(certificate.get("k"), 2, "k")
     dummies, chances = (
@@ -309,10 +306,7 @@ def noise_job(certificate: dict[str, Any], eps: float, level: float) -> Job:
 
 
 def verify_noise(certificate: dict[str, Any], limit: int) -> Claim:
-    """Check a certificate of true reports among signed dummies or the noise of servers.
-
-    It has no lower end but 0.
-    """
+    """Check a certificate of signed dummies or noise of servers, which has no lower end but 0."""
     check_keys(certificate, COMMON_KEYS | {"mechanism", "parameters", "view"}, "it")
     n, k = integer(certificate.get("n"), 1, "n"), integer(certificate.get("k"), 2, "k")
     lower, upper = read_ends(certificate, n, k)

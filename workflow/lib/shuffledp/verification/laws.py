@@ -1,7 +1,4 @@
-"""Compute binomial probabilities in balls within windows, and bound what the windows leave out.
-
-A window is a range of counts, chosen in floats.
-"""
+"""Compute binomial probabilities in balls for windows of counts, and bound what they leave out."""
 
 import math
 from collections.abc import Iterable
@@ -11,9 +8,9 @@ from flint import arb
 
 
 def window(n: int, x: arb, level: float) -> range:
-    """Return a window outside which Bin(n, x) has a probability of about exp(-level).
+    """Return a window outside which Bin(n, x) has a probability of about exp(-level), in floats.
 
-    It is chosen in floats; `outside` bounds the probability.
+    `outside` bounds this probability.
     """
     prob = min(max(float(x), 0.0), 1.0)
     reach = 1 + level / 3 + math.sqrt(level**2 / 9 + 2 * level * n * prob * (1 - prob))
@@ -107,8 +104,7 @@ class Row:
 def tilt(n: int, values: list[arb], weights: list[arb]) -> float:
     """Return approximately the x that minimises n log M(x) - log x, with M(x) = E exp(x G).
 
-    G has the given values and weights, at least one positive value. The search is by bisection in
-    floats.
+    G has the given values, at least one of them positive, and weights as probabilities.
     """
     atoms = [(float(v), float(w)) for v, w in zip(values, weights, strict=True) if w != 0]
     top = max(v for v, _ in atoms)

@@ -209,8 +209,7 @@ class SignedDummies:
     def any_law(self, first: int, last: int, reach: int) -> list[tuple[arb, arb]]:
         """Return probabilities and ratios r for A and B of any size, from the table of h.
 
-        Z is from `first` to `last`; A and B differ by at most `reach`, and the smaller of them is
-        below `reach`.
+        Z is from `first` to `last`, |A - B| at most `reach`, and the smaller of A and B below it.
         """
         single = negative_binomial(arb(self.size), arb(self.ratio), 2 * reach)
         pairs = arb_poly(self.pair_law(arb(1), last)[first:])

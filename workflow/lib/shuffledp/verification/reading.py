@@ -69,10 +69,8 @@ def check_keys(mapping: dict[str, Any], keys: set[str], name: str) -> None:
 
 def integer(value: Any, low: int, name: str) -> int:
     """Return a value, which must be an integer of at least `low`."""
-    demand(
-        type(value) is int and value >= low,
-        f"{name} must be an integer >= {low}, got {shortened(value)}",
-    )
+    valid = type(value) is int and value >= low
+    demand(valid, f"{name} must be an integer >= {low}, got {shortened(value)}")
     return int(value)
 
 
