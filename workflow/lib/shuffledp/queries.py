@@ -876,8 +876,8 @@ def _certified_entries(
     def sigma(mu: float) -> float | None:
         return 1.0 / mu if gaussian and mu else None
 
-    own = personal.own_epsilons(log_delta, reporting, how, rounds)
-    size, worst = personal.number_of_ranges(reporting, how), 0.0
+    own = personal.own_epsilons(log_delta, reporting, reports, rounds)
+    size, worst = personal.number_of_ranges(reporting, reports), 0.0
     for each in tqdm(own, total=size, desc="budgets", leave=False, disable=None):
         worst = max(worst, each.eps)
         low, high = (eps_of.get(used, used) for used in (each.low, each.high))

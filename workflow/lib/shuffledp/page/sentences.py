@@ -106,20 +106,6 @@ def strength(eps: float, delta: float) -> str:
     )
 
 
-def trust_kind(entry: Entry) -> str:
-    """Return the kind of trust that a mechanism needs: which parties learn more than the map.
-
-    ``curator``: one party holds all records. ``shuffler``: the shuffler learns the exact map.
-    ``apart``: shuffler and analyst together see all records. ``local``: even both together see
-    only noisy reports.
-    """
-    if entry.central:
-        return "curator"
-    if "shuffler" in entry.disclosed:
-        return "shuffler"
-    return "apart" if entry.disclosed["both"] == RECORDS else "local"
-
-
 def trust(entry: Entry) -> str:
     """Return whom users of a mechanism must trust, and with what."""
     kind = trust_kind(entry)
@@ -159,31 +145,6 @@ def single_report(mechanism: str, local_eps0: float, k: int) -> str:
         f"A single report is noisy: {noise}. This is a guarantee of its own, with eps0 = "
         f"{local_eps0:.2f}; it is weak if eps0 is large."
     )
-
-
-def recommended(rows: pd.DataFrame) -> str | None:
-    """Return the recommended mechanism, or None if no mechanism meets the target.
-
-    Preferred are mechanisms from which no party alone learns more than the map, then those that do
-    not ask users to add dummies, then the smallest error. `rows` are as in `choices`.
-    """
-    best = _best_by_trust(rows)
-    by_preference = ("apart", "local", "shuffler", "curator")
-    return next((best[kind] for kind in by_preference if kind in best), None)
-
-
-def _best_by_trust(rows: pd.DataFrame) -> dict[str, str]:
-    """Return the best mechanism of each kind of trust, if one meets the target.
-
-    It has the smallest expected error; mechanisms that ask something of all users come last.
-    """
-    met = rows[rows["reason"].isna()].sort_values("expected_cell_error", kind="stable")
-    entries = [CATALOGUE[name] for name in met["mechanism"]]
-    entries.sort(key=lambda entry: entry.extra_trust.startswith("all users"))
-    best: dict[str, str] = {}
-    for entry in entries:
-        best.setdefault(trust_kind(entry), entry.name)
-    return best
 
 
 def choices(rows: pd.DataFrame, k: int) -> list[str]:

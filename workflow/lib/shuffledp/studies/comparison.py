@@ -25,9 +25,9 @@ def trust_kind(entry: Entry) -> str:
     """
     if entry.central:
         return "curator"
-    if "shuffler" in entry.seen:
+    if "shuffler" in entry.disclosed:
         return "shuffler"
-    return "apart" if entry.seen["both"] == RECORDS else "local"
+    return "apart" if entry.disclosed["both"] == RECORDS else "local"
 
 
 def recommended(rows: pd.DataFrame) -> str | None:
@@ -49,7 +49,7 @@ def best_by_trust(rows: pd.DataFrame) -> dict[str, str]:
     """
     met = rows[rows["reason"].isna()].sort_values("expected_cell_error", kind="stable")
     entries = [CATALOGUE[name] for name in met["mechanism"]]
-    entries.sort(key=lambda entry: entry.duty.startswith("all users"))
+    entries.sort(key=lambda entry: entry.extra_trust.startswith("all users"))
     best: dict[str, str] = {}
     for entry in entries:
         best.setdefault(trust_kind(entry), entry.name)
