@@ -202,7 +202,7 @@ def test_counts_asked_at_once_enclose_their_rationals(k, E, e):
 
 def test_two_cells_of_a_billion_users_are_enclosed_closely():
     """The ends in eps are about four times as far apart, at most 2e-4."""
-    ends = two_cells.worst(5.64e-7, Setting(10**9, 2, 0.1)).ends
+    ends = two_cells.worst_count(5.64e-7, Setting(10**9, 2, 0.1)).ends
     assert 0.0 < ends.high - ends.low < 5e-5
 
 
@@ -212,7 +212,7 @@ def test_the_search_of_two_cells_encloses_every_count(n, eps0, spare):
     setting = Setting(n, 2, eps0)
     for eps in (0.0, 0.05, 0.3 * eps0, 0.99 * eps0):
         low, high = single_bin.forward_ends(eps, setting, n, np.arange(n))
-        worst = two_cells.worst(eps, setting, spare)
+        worst = two_cells.worst_count(eps, setting, spare)
         assert high.max() - 1e-11 <= worst.ends.high
         assert worst.ends.low <= low.max() + 1e-11
         assert worst.ends.low == pytest.approx(low[worst.count], abs=1e-11)
@@ -225,7 +225,7 @@ def test_the_search_of_two_cells_encloses_every_count(n, eps0, spare):
 
 def test_a_search_that_may_end_sooner_looks_at_few_blocks():
     """Composition needs about 150 points of the curve, each 150 ms for a billion users."""
-    worst = two_cells.worst(1e-4, Setting(10**9, 2, 4.0), 2e-4)
+    worst = two_cells.worst_count(1e-4, Setting(10**9, 2, 4.0), 2e-4)
     assert worst.low.size < 4_000
 
 

@@ -15,7 +15,7 @@ from shuffledp.accounting.accountant import curve
 from shuffledp.accounting.composition import compose_rounds
 from shuffledp.accounting.curve import UpperCurve
 from shuffledp.accounting.geometric import BothNoises, geometric_loss, geometric_noise
-from shuffledp.accounting.rounds.outcome_bundles import DEPTH
+from shuffledp.accounting.rounds.outcome_bundles import DEFAULT_DEPTH
 from shuffledp.accounting.rounds.sums import log_hockey_stick
 from shuffledp.accounting.rounds.tradeoff import gdp_loss, gdp_upper_log_delta
 from shuffledp.accounting.setting import Setting
@@ -154,7 +154,7 @@ def test_rounds_of_gaussian_noise_are_exact():
 @pytest.mark.parametrize(("mu", "rounds"), [(0.3, 4), (2.0, 9), (1e-3, 1)])
 def test_the_loss_of_gaussian_noise_encloses_its_rounds(mu, rounds):
     loss, whole = gdp_loss(mu), mu * rounds**0.5
-    (up,) = loss.up(None, DEPTH)
+    (up,) = loss.up(None, DEFAULT_DEPTH)
     (down,) = loss.down[0](mu / 1000)
     for eps in (0.0, 0.5 * whole, 3.0 * whole):
         truth = gdp_upper_log_delta(eps, whole)
@@ -170,12 +170,12 @@ def test_the_loss_of_geometric_noise_is_that_of_one_round_and_of_several(budget,
     for eps in (0.0, 0.3 * budget, 0.9 * budget):
         truth = geometric_noise(eps, budget, nu)
         for step in (None, budget / 77.0):
-            ends = log_hockey_stick([(law, 1) for law in loss.up(step, DEPTH)], eps).high
+            ends = log_hockey_stick([(law, 1) for law in loss.up(step, DEFAULT_DEPTH)], eps).high
             assert truth.low - 1e-9 <= ends <= truth.high + (1e-9 if step is None else 2e-2)
         ends = log_hockey_stick([(law, 1) for law in loss.down[0](budget / 777.0)], eps).low
         assert truth.low - 2e-2 <= ends <= truth.high
         if nu == inf:
-            several = log_hockey_stick([(law, 9) for law in loss.up(None, DEPTH)], eps)
+            several = log_hockey_stick([(law, 9) for law in loss.up(None, DEFAULT_DEPTH)], eps)
             truth = float(kov_log_delta(eps, 0.5 * budget, -inf, 18))
             assert several.high == pytest.approx(truth, rel=1e-9)
 
@@ -190,7 +190,7 @@ def test_the_loss_of_geometric_noise_is_that_of_one_round_and_of_several(budget,
 )
 def test_the_loss_of_two_cells_is_that_of_one_round(loss, log_delta):
     for eps in (0.0, 0.2, 0.45):
-        laws = [(law, 1) for law in loss.up(None, DEPTH)]
+        laws = [(law, 1) for law in loss.up(None, DEFAULT_DEPTH)]
         assert log_delta(eps) - 1e-9 <= log_hockey_stick(laws, eps).high <= log_delta(eps) + 1e-2
 
 
@@ -203,7 +203,7 @@ def test_wrong_ledgers_are_refused():
         curve([Setting(10 + i, 3, 1.0) for i in range(1001)])
     with pytest.raises(InputError, match="certified ends only, got bound=upper"):
         curve([Setting(10, 3, 1.0), Setting(11, 3, 1.0)], "upper")
-    with pytest.raises(InputError, match="response rate is for one round"):
+    with pytest.raises(InputError, match="response rate applies to one round"):
         curve([Setting(10, 3, 1.0, response_rate=0.5), Setting(11, 3, 1.0)])
 
 

@@ -710,7 +710,7 @@ def test_neighbours_and_unit_stand_beside_the_number(capsys, arguments):
         (["delta", *SETTING, "--eps", "0.1", "--response-rate", "1.5"], "response rate must lie"),
         (
             ["delta", *SETTING, "--eps", "0.1", "--response-rate", "0.5", "--rounds", "2"],
-            "for one round",
+            "one round only",
         ),
         (
             ["delta", *SETTING, "--eps", "0.1", "--response-rate", "0.5", "--sampling-rate", "0.5"],

@@ -197,7 +197,7 @@ class Silent:
         ({"n": 0}, "n must be an integer from 1 .*, got n=0"),
         ({"n": 1.5}, "got n=1.5"),
         ({"n": 10**11}, "to 10,000,000,000, got n=100000000000"),
-        ({"k": 1}, "k must be at least 2 cells, got k=1"),
+        ({"k": 1}, "k must be at least 2, got k=1"),
         ({"k": 1, "eps0": inf}, "k must be an integer from 2 .*, got k=1"),
         ({"k": 10**7}, "to 1,000,000, got k=10000000"),
         ({"eps0": 0.0}, "eps0 must be positive and finite, got eps0=0.0"),
@@ -207,7 +207,7 @@ class Silent:
         ({"rounds": 0}, "rounds must be an integer from 1 .*, got rounds=0"),
         ({"rounds": inf}, "got rounds=inf"),
         ({"eps0": 1e-201}, "at least 1e-200"),
-        ({"count": 100}, "count must lie in 0..n-1 = 0..99, .*, got 100"),
+        ({"count": 100}, "count, .*, must lie in 0..n-1 = 0..99, got count=100"),
         ({"sampling_rate": 0.0}, r"sampling rate must lie in \(0, 1\], got 0.0"),
         ({"response_rate": float("nan")}, r"response rate must lie in \(0, 1\], got nan"),
         ({"response_rate": 1.1}, r"response rate must lie in \(0, 1\], got 1.1"),
@@ -217,15 +217,18 @@ class Silent:
         ),
         (
             {"response_rate": 0.5, "rounds": 2},
-            "for one round, got rounds=2: for several rounds",
+            "applies to one round only, got rounds=2: for several rounds",
         ),
-        ({"colluding": -1}, "colluding must be an integer number of users >= 0, got -1"),
-        ({"colluding": 0.5}, "got 0.5"),
-        ({"colluding": inf}, "colluding must be an integer number of users >= 0, got inf"),
+        ({"colluding": -1}, "colluding must be an integer >= 0, got colluding=-1"),
+        ({"colluding": 0.5}, "got colluding=0.5"),
+        ({"colluding": inf}, "colluding must be an integer >= 0, got colluding=inf"),
         ({"colluding": 100}, "the target is honest, got colluding=100, n=100"),
-        ({"dummies": -0.5}, "dummies must be a mean number per user >= 0, got dummies=-0.5"),
+        (
+            {"dummies": -0.5},
+            "dummies, the mean number per user, must be at least 0, got dummies=-0.5",
+        ),
         ({"dummies": float("nan")}, "got dummies=nan"),
-        ({"mechanism": Silent()}, "eps0 is for k-RR only, got eps0=1.0 with mechanism=silent"),
+        ({"mechanism": Silent()}, "eps0 applies to k-RR only, got eps0=1.0 with mechanism=silent"),
     ],
 )
 def test_a_setting_out_of_range_is_refused(wrong, words):
@@ -239,10 +242,10 @@ def test_derived_properties_of_a_setting():
     assert setting.budget == 6.0
     assert setting.honest == Setting(90, 3, 1.5, rounds=4, sampling_rate=0.5)
     assert setting.once == Setting(90, 3, 1.5)
-    assert setting.part == 0.5
+    assert setting.participation_rate == 0.5
     assert replace(setting, sampling_rate=1.0).participation_text == ", 10 collude"
     dropping = Setting(100, 3, 1.5, colluding=10, response_rate=0.25)
-    assert dropping.part == 0.25
+    assert dropping.participation_rate == 0.25
     assert dropping.participation_text == ", 10 collude, response rate 0.25"
     with pytest.raises(InputError, match="one round only, got rounds=4"):
         setting.require_one_round()

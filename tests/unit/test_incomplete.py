@@ -20,7 +20,7 @@ from shuffledp.accounting.one_round.dummies import (
 )
 from shuffledp.accounting.participation import with_participation
 from shuffledp.accounting.registry import BOUNDS
-from shuffledp.accounting.rounds.sums import deep_enough
+from shuffledp.accounting.rounds.sums import upper_log_hockey_stick
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.krr import KRRParameters
@@ -155,7 +155,7 @@ def test_with_dropouts_a_bound_is_the_mean_over_the_number_of_responses():
     # Calibration by the same bound meets the target and wastes little.
     reached = curve_at(largest_eps0(0.3, log(1e-2), curve_at)).log_delta(0.3).upper
     assert log(1e-2) - 1e-3 < reached <= log(1e-2)
-    with pytest.raises(InputError, match="for one round"):
+    with pytest.raises(InputError, match="one round only"):
         replace(setting, rounds=2)
     with pytest.raises(InputError, match="lower is no guarantee"):
         BOUNDS["lower"].curve(setting)
@@ -168,7 +168,7 @@ def test_the_upper_bound_uses_the_fewest_chances_of_a_dummy():
     assert log_delta == krr_among_dummies_log_delta(0.2, setting, 1.5, 2)
     with pytest.raises(InputError, match="clones does not cover dummies"):
         BOUNDS["clones"].curve(among)
-    with pytest.raises(InputError, match="per user >= 0"):
+    with pytest.raises(InputError, match="per user, must be at least 0"):
         replace(setting, dummies=-1.0)
 
 
@@ -250,7 +250,9 @@ def test_the_loss_of_krr_among_dummies_dominates_its_round_closely(n, k, eps0, d
 
     loss = loss_among_dummies(setting, of_curve)
     for eps in (0.0, min(loss.deviation, 0.3 * eps0), min(3.0 * loss.deviation, 0.6 * eps0)):
-        bound = deep_enough(lambda depth: [(law, 1) for law in loss.up(None, depth)], eps)
+        bound = upper_log_hockey_stick(
+            lambda depth: [(law, 1) for law in loss.up(None, depth)], eps
+        )
         truth = float(krr_among_dummies_log_delta(eps, setting, dummies, 2 if dummies > 1 else 1))
         assert truth <= bound <= truth + 5e-3 * max(1.0, -truth)
 

@@ -408,9 +408,9 @@ def plan(
         except InputError:  # it cannot meet the target: a Gaussian is never (eps, 0)-DP
             errors[each.name] = None
             continue
-        # Mechanisms calibrated to the target count everybody in every round, without sampling.
-        rate = setting.response_rate if each.entry.matched else setting.part
-        variance, distance = predicted(each, shares, setting.n, parameters, rate)
+        # A curator, who is calibrated to the budget, counts everybody in every round.
+        part = setting.response_rate if each.entry.matched else setting.participation_rate
+        variance, distance = predicted(each, shares, setting.n, parameters, part)
         errors[each.name] = PredictedError(setting.n * float(np.sqrt(variance.max())), distance)
     return PlanResult(setting, completed.eps, completed.log_delta, delta, errors)
 
@@ -751,8 +751,8 @@ def matrix(
     error = None
     try:
         shares = np.full(setting.k, 1.0 / setting.k)
-        variance = randomiser.variance(shares, n * setting.part)
-        variance = variance + participation_variance(shares, n, setting.part)
+        variance = randomiser.variance(shares, n * setting.participation_rate)
+        variance = variance + participation_variance(shares, n, setting.participation_rate)
         error = PredictedError(
             n * float(np.sqrt(variance.max())), float(expected_distance(variance))
         )
@@ -955,7 +955,7 @@ def certify(eps: float, setting: Setting, *, view: str = "analyst") -> Certifica
     released = setting.mechanism
     if not isinstance(released, Released):
         raise InputError(f"certificates are for named mechanisms, got {shortened(repr(released))}")
-    if setting.rounds > 1 or setting.part < 1.0 or setting.colluding:
+    if setting.rounds > 1 or setting.participation_rate < 1.0 or setting.colluding:
         raise InputError(
             "mechanisms other than krr are certified for one round of honest users who all report, "
             f"got rounds={setting.rounds}{setting.participation_text}"

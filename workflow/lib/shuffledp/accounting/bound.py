@@ -70,13 +70,13 @@ class Scope:
         or None if it applies.
     composes
         Whether it accepts more than one round.
-    knows_dummies
+    covers_dummies
         Whether it accepts ``setting.dummies``.
     """
 
     domain: Callable[[Setting, float | None], str | None] = _always
     composes: bool = False
-    knows_dummies: bool = False
+    covers_dummies: bool = False
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ class Bound:
             return "it is a bound on k-RR, which needs eps0"
         if setting.rounds > 1 and not self.scope.composes:
             return f"{self.name} covers one round only (got rounds={setting.rounds})"
-        if setting.dummies and not self.scope.knows_dummies:
+        if setting.dummies and not self.scope.covers_dummies:
             return f"{self.name} does not cover dummies: only upper, the certified end, does"
         return self.scope.domain(setting, log_delta)
 
@@ -168,7 +168,7 @@ class Bound:
         InputError
             If users are sampled or drop out, and the bound is no guarantee.
         """
-        if setting.part < 1.0 and not self.guarantee:
+        if setting.participation_rate < 1.0 and not self.guarantee:
             what = "sampling" if setting.sampling_rate < 1.0 else "dropouts"
             raise InputError(
                 f"{self.name} is no guarantee: with {what} only an upper end is certified"

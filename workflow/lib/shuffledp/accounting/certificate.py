@@ -18,12 +18,12 @@ from shuffledp.accounting.curve import UpperCurve
 from shuffledp.accounting.one_round import two_cells
 from shuffledp.accounting.one_round.certified import (
     attained,
-    hides_one,
+    hides_one_user,
     upper_log_delta,
     weak_adversary_log_delta,
 )
 from shuffledp.accounting.one_round.dummies import chance_of_dummy
-from shuffledp.accounting.rounds.outcome_bundles import DEEPEST
+from shuffledp.accounting.rounds.outcome_bundles import MAX_DEPTH
 from shuffledp.accounting.rounds.privacy_loss import LossDistribution
 from shuffledp.accounting.rounds.profile import dominating
 from shuffledp.accounting.rounds.sums import log_hockey_stick
@@ -49,11 +49,11 @@ def _finite(log_delta: float) -> float | None:
 
 
 def _argument(eps: float, setting: Setting) -> dict[str, Any]:
-    if eps >= setting.eps0 or not (setting.k == 2 or hides_one(setting)):
+    if eps >= setting.eps0 or not (setting.k == 2 or hides_one_user(setting)):
         return {"argument": "blanket"}
     if setting.k == 3:
         return {"argument": "hidden"}
-    worst = two_cells.worst(eps, setting)
+    worst = two_cells.worst_count(eps, setting)
     return {"argument": "counts", "blocks": np.stack([worst.low, worst.high], axis=1).tolist()}
 
 
@@ -79,7 +79,12 @@ def certificate(eps: float, setting: Setting) -> dict[str, Any]:
     InputError
         If eps is negative, or the setting cannot be certified.
     """
-    if setting.part < 1.0 or setting.dummies or setting.colluding or setting.mechanism:
+    if (
+        setting.participation_rate < 1.0
+        or setting.dummies
+        or setting.colluding
+        or setting.mechanism
+    ):
         raise InputError("only k-RR by honest users who all report can be certified")
     if setting.rounds > 1:
         return _rounds_certificate(eps, setting)
@@ -204,9 +209,9 @@ def _rounds_certificate(eps: float, setting: Setting) -> dict[str, Any]:
         law = _reserved(dominating(curve, depth, POINTS_PER_DEVIATION))
         high = log_hockey_stick([(law, rounds)], eps).high
         inside = log_hockey_stick([(replace(law, infinite=0.0), rounds)], eps).high
-        if depth >= DEEPEST or not high > inside + np.exp(LOG_LEFT_OUT_SHARE):
+        if depth >= MAX_DEPTH or not high > inside + np.exp(LOG_LEFT_OUT_SHARE):
             break
-        depth = min(1.5 * depth, DEEPEST)
+        depth = min(1.5 * depth, MAX_DEPTH)
     above = law.mass[1 - law.start :]
     return {
         **head,

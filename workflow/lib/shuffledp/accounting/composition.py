@@ -20,15 +20,15 @@ from shuffledp.accounting.curve import (
 )
 from shuffledp.accounting.laws.binomial import log_pmf
 from shuffledp.accounting.pairs import Pair, symmetric_form
-from shuffledp.accounting.rounds.outcome_bundles import DEPTH
+from shuffledp.accounting.rounds.outcome_bundles import DEFAULT_DEPTH
 from shuffledp.accounting.rounds.privacy_loss import MAX_GRID_STEPS
 from shuffledp.accounting.rounds.profile import loss_of_curve
 from shuffledp.accounting.rounds.sums import (
     Rounds,
-    coarse_enough,
-    deep_enough,
+    coarsened_for_transform,
     log_chernoff,
     log_hockey_stick,
+    upper_log_hockey_stick,
 )
 from shuffledp.accounting.rounds.tradeoff import gdp_curve, gdp_to_log_delta
 from shuffledp.accounting.setting import LARGEST_EPS0, Setting
@@ -128,7 +128,9 @@ class _Composition:
         )
 
     def _upper_of_losses(self, eps: float) -> float:
-        return deep_enough(self._upper_laws, eps, max(loss.share for loss in self._losses))
+        return upper_log_hockey_stick(
+            self._upper_laws, eps, max(loss.log_left_out_share for loss in self._losses)
+        )
 
     @property
     def _step(self) -> float:
@@ -200,7 +202,7 @@ class _Composition:
             return -np.inf
         ends = [-np.inf]
         for variant in range(max(len(loss.down) for loss in self._losses)):
-            laws = coarse_enough(self._lower_laws(variant), eps)
+            laws = coarsened_for_transform(self._lower_laws(variant), eps)
             ends.append(log_hockey_stick(laws, eps).low)
         for (curve, _), loss in zip(self._rounds, self._losses, strict=True):
             if curve.lower is not None and not loss.down:
@@ -211,7 +213,11 @@ class _Composition:
         """Return the curve of all rounds together."""
 
         def estimate(eps: float) -> float:
-            return -np.inf if eps >= self._budget else log_chernoff(self._upper_laws(DEPTH), eps)
+            return (
+                -np.inf
+                if eps >= self._budget
+                else log_chernoff(self._upper_laws(DEFAULT_DEPTH), eps)
+            )
 
         has_lower_end = any(loss.down for loss in self._losses) or any(
             curve.lower is not None for curve, _ in self._rounds

@@ -31,7 +31,7 @@ from shuffledp.accounting.rounds.privacy_loss import (
     default_step,
     rounded_up,
 )
-from shuffledp.accounting.rounds.sums import deep_enough
+from shuffledp.accounting.rounds.sums import upper_log_hockey_stick
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import UNIT, quotient_down
@@ -78,7 +78,7 @@ def with_participation(curve_of: Callable[[Setting], C], setting: Setting) -> C:
         dominating pair.
     """
     honest = setting.honest
-    if honest.part == 1.0:
+    if honest.participation_rate == 1.0:
         return curve_of(honest)
     everybody = replace(honest, sampling_rate=1.0, response_rate=1.0)
     full = require_upper(curve_of(everybody))
@@ -87,7 +87,7 @@ def with_participation(curve_of: Callable[[Setting], C], setting: Setting) -> C:
             "with sampling or dropouts, several rounds need a bound with a dominating pair, got "
             f"rounds={setting.rounds}: use rounds=1, or sampling_rate=1 and response_rate=1"
         )
-    rate, pair = honest.part, full.composable.pair
+    rate, pair = honest.participation_rate, full.composable.pair
     participants = _RandomParticipants(curve_of, everybody, rate)
 
     def sampled(eps: float) -> float:
@@ -276,7 +276,7 @@ class _RandomParticipants:
         if eps >= self._setting.budget:
             return -np.inf
         rounds = self._setting.rounds
-        high = min(deep_enough(lambda depth: [(self._round(depth), rounds)], eps), 0.0)
+        high = min(upper_log_hockey_stick(lambda depth: [(self._round(depth), rounds)], eps), 0.0)
         # A cheap estimate of the sum of deltas decides whether it is worth computing.
         others = self.mean_round.n - 1
         share = quotient_down(eps, rounds)

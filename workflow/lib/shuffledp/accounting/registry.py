@@ -35,7 +35,7 @@ from shuffledp.numerics.arrays import Floats
 COMPOSED_LOG_TOLERANCE = 2e-4
 # With k = 2, this many rounds or more are also bounded by `rounds.two_cells`, which takes seconds
 # for each eps0. For fewer rounds it would hardly improve the upper end.
-MIN_ROUNDS_ONE_BY_ONE = 8
+MIN_ROUNDS_FOR_RECURSION = 8
 
 
 def upper_curve(setting: Setting) -> UpperCurve:
@@ -50,7 +50,7 @@ def krr_curve(setting: Setting) -> UpperCurve:
     has no eps0.
     """
     upper = upper_curve(setting)
-    if setting.part < 1.0:
+    if setting.participation_rate < 1.0:
         return upper
     both = replace(
         upper,
@@ -88,7 +88,8 @@ def _composing_curve(once: Setting) -> UpperCurve:
         return replace(curve, composable=replace(curve.composable, loss=loss))
     if once.k == 2 and once.n > two_cells.EXHAUSTIVE_N:
         return replace(
-            curve, upper=lambda eps: two_cells.worst(eps, once, COMPOSED_LOG_TOLERANCE).ends.high
+            curve,
+            upper=lambda eps: two_cells.worst_count(eps, once, COMPOSED_LOG_TOLERANCE).ends.high,
         )
     return curve
 
@@ -113,7 +114,7 @@ def _composed_from_curve(setting: Setting) -> LogDelta:
     With two cells it is the minimum of that and `rounds.two_cells`.
     """
     composed = compose_rounds([(_composing_curve(setting.once), setting.rounds)])
-    one_by_one = MIN_ROUNDS_ONE_BY_ONE <= setting.rounds <= rounds_of_two_cells.MAX_ROUNDS
+    one_by_one = MIN_ROUNDS_FOR_RECURSION <= setting.rounds <= rounds_of_two_cells.MAX_ROUNDS
     if setting.k > 2 or setting.dummies or not one_by_one:
         return composed.upper
 
@@ -159,7 +160,7 @@ _BOUNDS = (
         "Balle, Bell, Gascón and Nissim 2019",
         "certified: exact against an adversary who also learns which others randomised",
         Formulas(log_delta=_upper),
-        scope=Scope(composes=True, knows_dummies=True),
+        scope=Scope(composes=True, covers_dummies=True),
         structure=Structure(
             pair=lambda s: None if s.dummies else pairs.weak_adversary(s),
             ceiling=_ceiling,

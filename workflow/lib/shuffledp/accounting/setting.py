@@ -1,4 +1,4 @@
-"""The description of a collection: who reports what, how often. All its checks are here."""
+"""The description of a collection: who reports what, and how often. A `Setting` checks itself."""
 
 from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol
@@ -11,16 +11,16 @@ from shuffledp.numerics.arrays import Integers, scalar, sum_up
 
 LARGEST_N = 10_000_000_000
 LARGEST_K = 1_000_000
-# It allows a report every hour for a century. The law of a sum of more rounds takes over 0.5 GB.
+# A report every hour for a century. The convolution of more rounds would take over 0.5 GB.
 LARGEST_ROUNDS = 1_000_000
-# exp(eps + eps0) must be finite wherever eps < eps0.
+# exp(eps + eps0) must be finite for every eps < eps0.
 LARGEST_EPS0 = 350.0
-# Steps and tolerances that are fractions of a budget must not be subnormal, or they lose digits.
+# Fractions of eps0 are used as steps and tolerances, which must not be subnormal floats.
 SMALLEST_EPS0 = 1e-200
 
 
 def probabilities(eps0: float, k: int) -> tuple[float, float]:
-    """Return the probabilities ``(p, q)`` of reporting the true cell and each other cell.
+    """Return the probabilities ``(p, q)`` with which k-RR reports the true and each other cell.
 
     ``p = e^eps0 / (e^eps0 + k - 1)`` and ``q = 1 / (e^eps0 + k - 1)`` (paper A, Definition III.5).
 
@@ -30,7 +30,7 @@ def probabilities(eps0: float, k: int) -> tuple[float, float]:
         If ``k < 2``, or eps0 is not positive and finite.
     """
     if k < 2:
-        raise InputError(f"k must be at least 2 cells, got k={k}")
+        raise InputError(f"k must be at least 2, got k={k}")
     if not (eps0 > 0 and np.isfinite(eps0)):
         raise InputError(f"eps0 must be positive and finite, got eps0={eps0}")
     q = 1.0 / (np.expm1(eps0) + k)
@@ -48,7 +48,7 @@ class CurveSource(Protocol):
     def curve(self, setting: "Setting") -> Any:
         """Return the `UpperCurve` of one round in which all users are honest and report.
 
-        The type is not named here, because a setting does not depend on the accounting.
+        It is annotated as Any because this module does not import the accounting.
         """
 
 
@@ -67,23 +67,23 @@ class Setting:
     rounds
         Number of rounds in which the same users report, each with fresh randomness, at most 10^6.
     count
-        Number of other users in the target's cell; None for the worst number.
+        Number of other users in the target's cell, for bounds on a single bin; None for the number
+        with the largest delta.
     sampling_rate
         Probability in ``(0, 1]`` with which each user takes part in a round, independently of the
-        others and of other rounds.
+        other users and rounds.
     colluding
-        Number of users, from 0 to n - 1, who are not honest: they tell the analyst everything they
-        sent, or send any messages.
+        Number of dishonest users, from 0 to n - 1. They may reveal everything they sent to the
+        analyst, or send arbitrary messages.
     response_rate
-        Probability in ``(0, 1]`` with which each user responds, independently of the others and of
-        all data. Delta is that of a user who responds. If dropping out depends on the data, only
-        the delta at the smallest possible number of respondents holds.
+        Probability in ``(0, 1]`` with which each user responds, independently of the other users
+        and of all data. Delta is that of a user who responds. If dropping out depends on the data,
+        set n to the smallest possible number of respondents instead.
     dummies
-        Mean number (>= 0) of uniform reports that each user sends beside the k-RR report.
+        Mean number (>= 0) of uniform reports that each user sends in addition to the k-RR report.
     mechanism
-        The mechanism and its parameters if users do not report by k-RR, as `shuffledp.mechanism`
-        returns them: an object whose ``curve(setting)`` gives the curve of a round in which all
-        users are honest and report.
+        The mechanism with its parameters, as returned by `shuffledp.mechanism`, if users do not
+        report by k-RR; None for k-RR.
 
     Raises
     ------
@@ -123,13 +123,13 @@ class Setting:
         self._check_participation()
         if not 0.0 <= self.dummies < LARGEST_N:
             raise InputError(
-                f"dummies must be a mean number per user >= 0, got dummies={self.dummies}"
+                f"dummies, the mean number per user, must be at least 0, got dummies={self.dummies}"
             )
 
     def _check_krr(self) -> None:
         if self.mechanism is not None:
             raise InputError(
-                f"eps0 is for k-RR only, got eps0={self.eps0} with mechanism={self.mechanism}: "
+                f"eps0 applies to k-RR only, got eps0={self.eps0} with mechanism={self.mechanism}: "
                 "leave eps0 out"
             )
         if self.eps0 > LARGEST_EPS0:
@@ -149,51 +149,48 @@ class Setting:
             )
         if self.response_rate < 1.0 and self.rounds > 1:
             raise InputError(
-                f"a response rate is for one round, got rounds={self.rounds}: for several rounds "
-                "give as n the smallest number of users who respond in all of them"
+                f"a response rate applies to one round only, got rounds={self.rounds}: for several "
+                "rounds, set n to the smallest number of users who respond in a round"
             )
         colluding = self.colluding
         if not (colluding >= 0 and np.isfinite(colluding) and colluding == int(colluding)):
-            raise InputError(
-                f"colluding must be an integer number of users >= 0, got {self.colluding}"
-            )
-        if self.colluding >= self.n:
+            raise InputError(f"colluding must be an integer >= 0, got colluding={colluding}")
+        if colluding >= self.n:
             raise InputError(
                 f"colluding must be below n, since the target is honest, got "
-                f"colluding={self.colluding}, n={self.n}"
+                f"colluding={colluding}, n={self.n}"
             )
 
     @property
     def budget(self) -> float:
-        """The eps ``rounds * eps0``, rounded up: delta is 0 there and above.
+        """The smallest float >= ``rounds * eps0``; delta is 0 at this eps and above.
 
-        It is the budget of releasing all reports unshuffled. A float eps is at least this number
-        if and only if it is at least the exact product.
+        All reports together are (rounds * eps0)-DP even if they are released unshuffled.
         """
         return sum_up([(self.rounds, self.eps0)])
 
     @property
     def once(self) -> "Setting":
-        """One round in which exactly the honest users take part."""
+        """One round of this setting in which all honest users, and nobody else, take part."""
         honest = self.n - self.colluding
         return replace(self, n=honest, rounds=1, sampling_rate=1.0, colluding=0, response_rate=1.0)
 
     @property
     def honest(self) -> "Setting":
-        """The same setting without the colluding users, who hide nobody."""
+        """The same setting without the colluding users, whose reports the analyst can remove."""
         return replace(self, n=self.n - self.colluding, colluding=0)
 
     @property
-    def part(self) -> float:
+    def participation_rate(self) -> float:
         """Probability with which an honest user reports in a round."""
         return self.sampling_rate * self.response_rate
 
     @property
     def participation_text(self) -> str:
-        """Text that can be appended to a number of users; empty if all are honest and respond."""
-        words = f", {self.colluding:,.0f} collude" if self.colluding else ""
+        """Text to append to a number of users; empty if all are honest and respond."""
+        text = f", {self.colluding:,.0f} collude" if self.colluding else ""
         rate = self.response_rate
-        return words if rate == 1.0 else f"{words}, response rate {rate:g}"
+        return text if rate == 1.0 else f"{text}, response rate {rate:g}"
 
     def require_one_round(self) -> None:
         """Raise `InputError` if there is more than one round."""
@@ -201,37 +198,38 @@ class Setting:
             raise InputError(f"this bound covers one round only, got rounds={self.rounds}")
 
     def checked_counts(self, counts: ArrayLike) -> Integers:
-        """Return numbers of other users in the target's cell as integers of any shape.
+        """Return counts of other users in the target's cell as an integer array of their shape.
 
         Raises
         ------
         InputError
-            If one is outside ``0..n-1``.
+            If a count is outside ``0..n-1``.
         """
         checked = np.asarray(counts, dtype=np.int64)
         if checked.size and (checked.min() < 0 or checked.max() > self.n - 1):
             raise InputError(
-                f"count must lie in 0..n-1 = 0..{self.n - 1}, the other users in the target's "
-                f"cell, got {checked[(checked < 0) | (checked >= self.n)].flat[0]}"
+                "count, the number of other users in the target's cell, must lie in "
+                f"0..n-1 = 0..{self.n - 1}, got "
+                f"count={checked[(checked < 0) | (checked >= self.n)].flat[0]}"
             )
         return checked
 
 
 def group_privacy(setting: Setting, reports: int) -> Setting:
-    """Return rounds whose upper bound holds for a person with several reports in one collection.
+    """Return a setting whose upper bound holds for a person with several reports in one round.
 
-    The proof splits the released histogram evenly into one histogram for each report of the
-    person, each with exactly one of these reports, and shows all of them to the analyst. Each is a
-    round of at least ``n // reports`` reports, and more reports hide no less. The lower end of the
-    rounds is no lower bound for the person.
+    Proof: divide the n reports evenly into ``reports`` histograms such that each contains one of
+    the person's reports, and release all of them instead of their sum. This is a composition of
+    ``reports`` rounds with at least ``n // reports`` users each, and delta does not grow with n.
+    The lower end of the returned setting is not a lower bound for the person.
 
     Parameters
     ----------
     setting
-        One round; n counts all reports, including those of the person.
+        Setting of one round; n is the number of all reports, including those of the person.
     reports
-        Number of reports of the person, from 1 to n. Replacing all of them is protected; their
-        number is not.
+        Number of reports of the person, from 1 to n. Neighbours differ in the replacement of all of
+        them; their number is not protected.
 
     Raises
     ------
@@ -241,7 +239,7 @@ def group_privacy(setting: Setting, reports: int) -> Setting:
     setting.require_one_round()
     if not (1 <= reports <= setting.n and reports == int(reports)):
         raise InputError(
-            f"reports of one person must be an integer from 1 to n, got reports={reports}, "
-            f"n={setting.n}"
+            f"reports, the number of one person's reports, must be an integer from 1 to n, got "
+            f"reports={reports}, n={setting.n}"
         )
     return replace(setting, n=setting.n // int(reports), rounds=int(reports))

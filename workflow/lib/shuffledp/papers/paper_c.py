@@ -22,7 +22,7 @@ from shuffledp.accounting.one_round import certified
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.rounds import shuffled_krr
 from shuffledp.accounting.rounds.privacy_loss import LossDistribution, default_step, rounded_up
-from shuffledp.accounting.rounds.sums import deep_enough
+from shuffledp.accounting.rounds.sums import upper_log_hockey_stick
 from shuffledp.accounting.setting import Setting, probabilities
 from shuffledp.numerics.arrays import Floats
 from shuffledp.papers.answers import Answer, Published
@@ -458,7 +458,9 @@ def clones_profile(setting: Setting) -> LogDelta:
     if setting.rounds == 1:
         return lambda eps: float(clones.clones_log_delta(eps, setting))
     once = replace(setting, rounds=1)
-    return lambda eps: deep_enough(lambda depth: [(_clones_loss(once, depth), setting.rounds)], eps)
+    return lambda eps: upper_log_hockey_stick(
+        lambda depth: [(_clones_loss(once, depth), setting.rounds)], eps
+    )
 
 
 def fourier_curves(

@@ -21,7 +21,7 @@ from shuffledp.accounting.setting import Setting
 MAX_HIDDEN_USER_N = 2_000
 
 
-def hides_one(setting: Setting) -> bool:
+def hides_one_user(setting: Setting) -> bool:
     """Return whether `upper_log_delta` uses `hidden_user`."""
     return setting.k == 3 and 2 <= setting.n <= MAX_HIDDEN_USER_N
 
@@ -80,9 +80,9 @@ def upper_log_delta(eps: float, setting: Setting) -> float:
         If an eps is negative or NaN.
     """
     if setting.k == 2:
-        return two_cells.worst(eps, setting).ends.high
+        return two_cells.worst_count(eps, setting).ends.high
     weak = float(weak_adversary_log_delta(eps, setting))
-    if hides_one(setting) and weak > -np.inf:
+    if hides_one_user(setting) and weak > -np.inf:
         return min(_one_hidden_log_delta(eps, setting, weak), 0.0)
     return weak
 
@@ -101,7 +101,7 @@ def attained(eps: float, setting: Setting) -> Attained:
     """Return the data set of `lower_log_delta` and its log delta, rounded down."""
     others = setting.n - 1
     if setting.k == 2:
-        worst = two_cells.worst(eps, setting)
+        worst = two_cells.worst_count(eps, setting)
         return Attained(worst.ends.low, worst.count, others - worst.count, 0)
     if eps >= setting.eps0:
         return Attained(-np.inf, 0, 0, others)

@@ -12,7 +12,7 @@ from shuffledp.accounting.conventions import over_eps_of_one_round
 from shuffledp.accounting.laws.mixture import RandomTrials
 from shuffledp.accounting.laws.poisson_binomial import poisson_binomial
 from shuffledp.accounting.pairs import Pair, symmetric_form
-from shuffledp.accounting.rounds.outcome_bundles import DEPTH
+from shuffledp.accounting.rounds.outcome_bundles import DEFAULT_DEPTH
 from shuffledp.accounting.rounds.privacy_loss import (
     UNDERFLOW,
     Loss,
@@ -116,7 +116,7 @@ def loss_among_dummies(setting: Setting, loss_of_curve: Callable[[], Loss]) -> L
     width = RANGE_WIDTH_IN_DEVIATIONS * float(np.sqrt(counts @ (rates * co_rates)))
 
     def up(step: float | None, depth: float) -> list[LossDistribution]:
-        if depth > DEPTH:
+        if depth > DEFAULT_DEPTH:
             return loss_of_curve().up(step, depth)
         step = step or default_step(mean)
         window = poisson_binomial(rates, counts, co_rates)
@@ -140,4 +140,9 @@ def loss_among_dummies(setting: Setting, loss_of_curve: Callable[[], Loss]) -> L
         return [LossDistribution(step, start, total, infinite, mass_error, loss_error)]
 
     largest = min(setting.eps0, LARGEST_EPS0)
-    return Loss(min(symmetric_form(mean).deviation, largest), largest, up, share=LOG_LEFT_OUT_SHARE)
+    return Loss(
+        min(symmetric_form(mean).deviation, largest),
+        largest,
+        up,
+        log_left_out_share=LOG_LEFT_OUT_SHARE,
+    )

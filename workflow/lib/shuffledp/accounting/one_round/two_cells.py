@@ -32,7 +32,7 @@ BLOCKS_WITH_EVALUATED_COUNTS = 10
 
 
 @dataclass(frozen=True)
-class Worst:
+class WorstCount:
     """The largest delta over all counts.
 
     Attributes
@@ -53,7 +53,7 @@ class Worst:
 
 
 @lru_cache(maxsize=64)
-def worst(eps: float, setting: Setting, tolerance: float = 0.0) -> Worst:
+def worst_count(eps: float, setting: Setting, tolerance: float = 0.0) -> WorstCount:
     """Enclose the log of the largest delta over all data sets, for k = 2.
 
     Parameters
@@ -98,7 +98,7 @@ def worst(eps: float, setting: Setting, tolerance: float = 0.0) -> Worst:
     low, high = np.concatenate(lows), np.concatenate(highs)
     order = np.argsort(low)
     enclosed = LogInterval(best, min(max(*bounds, best), 0.0))
-    return Worst(enclosed, count, low[order], high[order])
+    return WorstCount(enclosed, count, low[order], high[order])
 
 
 def _parts(low: Integers, high: Integers, parts: int) -> tuple[Integers, Integers]:
@@ -132,4 +132,4 @@ def two_rr_log_delta(eps: float, setting: Setting) -> float:
     reason = two_rr_domain(setting)
     if reason:
         raise InputError(f"the exact delta of 2-RR does not apply: {reason}")
-    return worst(eps, setting).ends.high
+    return worst_count(eps, setting).ends.high

@@ -1,4 +1,4 @@
-"""The law of a sum of independent integers, by one FFT with a bounded error."""
+"""Probabilities of a sum of independent integers, by one FFT with a bounded error."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,14 +10,14 @@ from shuffledp.numerics.arrays import UNIT, Floats
 
 # Probabilities of 0, 1, ..., and the number of independent integers that have them.
 Laws = Sequence[tuple[Floats, int]]
-# Log of the tilted probability of sums beyond either end of the transform's window.
+# Upper bound on the log probability of sums beyond each end of the transform's window.
 LOG_TAIL = -40.0
-# Largest number of tilts tried for a window.
-MAX_TILT_STEPS = 60
+# Largest number of steps of the search for the best t in Chernoff's bound.
+MAX_CHERNOFF_STEPS = 60
 
 
 def transform_error(size: int, rounds: int, norm: float) -> float:
-    """Return a bound of the Euclidean norm of the rounding error of an FFT convolution power.
+    """Return an upper bound on the rounding error, in Euclidean norm, of an FFT convolution power.
 
     Parameters
     ----------
@@ -30,26 +30,25 @@ def transform_error(size: int, rounds: int, norm: float) -> float:
 
     Notes
     -----
-    A forward and an inverse transform have a relative error of ``8 log2(size) u`` each in norm
-    (Higham, "Accuracy and stability of numerical algorithms", Theorem 24.2, with some reserve), a
-    power of ``8 rounds u``; the relative error of a number of modulus at most 1 grows by a factor
-    ``rounds``.
+    The forward and the inverse transform each have a relative error of ``8 log2(size) u`` in norm
+    (Higham, "Accuracy and stability of numerical algorithms", Theorem 24.2, rounded up). The power
+    adds ``8 rounds u`` and multiplies the relative error of its argument by ``rounds``.
     """
     return float((rounds + 1) * (8.0 * np.log2(size) + 8.0) * UNIT * norm)
 
 
 def deviation(laws: Sequence[tuple[Floats, Floats, int]]) -> float:
-    """Return a number that a sum exceeds with probability at most exp(LOG_TAIL).
+    """Return a number that a sum exceeds with probability at most ``exp(LOG_TAIL)``.
 
-    By Chernoff's bound with cumulant functions K it is ``(sum of K(t) - LOG_TAIL) / t`` for any
-    t > 0. The minimum is where ``sum of t K'(t) - K(t)`` is ``-LOG_TAIL``. For a normal law one
-    step suffices; for a heavier tail t is smaller.
+    By Chernoff's bound, ``(sum K(t) - LOG_TAIL) / t`` is such a number for every t > 0, where K are
+    the summands' cumulant functions. It is smallest where ``sum (t K'(t) - K(t)) = -LOG_TAIL``. The
+    search for t needs one step if the summands are normal.
 
     Parameters
     ----------
     laws
-        Atoms of a law with mean nearly 0, the logs of their probabilities, and the number (>= 1) of
-        summands with that law.
+        For each law: its values, with a mean of nearly 0; the logs of their probabilities; and the
+        number (>= 1) of summands that have it.
     """
     variance = sum(
         count * float(np.exp(log_weights) @ centred**2) for centred, log_weights, count in laws
@@ -58,40 +57,40 @@ def deviation(laws: Sequence[tuple[Floats, Floats, int]]) -> float:
     spread = max(float(np.abs(centred).max()) for centred, _, _ in laws)
     if variance <= 0.0:
         return furthest
-    at = float(np.sqrt(-2.0 * LOG_TAIL / variance))
+    t = float(np.sqrt(-2.0 * LOG_TAIL / variance))
     low, high, best = 0.0, np.inf, furthest
-    for _ in range(MAX_TILT_STEPS):
+    for _ in range(MAX_CHERNOFF_STEPS):
         cumulant = information = 0.0
         for centred, log_weights, count in laws:
-            term_cumulant, term_information = _cumulant(centred, log_weights, at)
+            term_cumulant, term_information = _cumulant(centred, log_weights, t)
             cumulant, information = (
                 cumulant + count * term_cumulant,
                 information + count * term_information,
             )
-        best = min(best, (cumulant - LOG_TAIL) / at)
+        best = min(best, (cumulant - LOG_TAIL) / t)
         ratio = max(information / -LOG_TAIL, 1e-4)
-        # For larger t, Chernoff's bound is the largest value of the sum.
-        if 0.8 < ratio < 1.25 or (ratio < 1.0 and at * spread > 1e4):
+        # For larger t, the bound approaches the largest value of the sum.
+        if 0.8 < ratio < 1.25 or (ratio < 1.0 and t * spread > 1e4):
             break
-        low, high = (at, high) if ratio < 1.0 else (low, at)
-        at /= float(np.sqrt(min(ratio, 1e4)))
-        if not low < at < high:
-            at = float(np.sqrt(low * high)) if low > 0.0 else 0.01 * high
+        low, high = (t, high) if ratio < 1.0 else (low, t)
+        t /= float(np.sqrt(min(ratio, 1e4)))
+        if not low < t < high:
+            t = float(np.sqrt(low * high)) if low > 0.0 else 0.01 * high
     return best
 
 
-def _cumulant(centred: Floats, log_weights: Floats, at: float) -> tuple[float, float]:
+def _cumulant(centred: Floats, log_weights: Floats, t: float) -> tuple[float, float]:
     """Return ``K(t)`` and ``t K'(t) - K(t)``."""
-    exponents = log_weights + at * centred
+    exponents = log_weights + t * centred
     top = float(exponents.max())
     tilted = np.exp(exponents - top)
     total = float(tilted.sum())
     cumulant = top + float(np.log(total))
-    return cumulant, at * float(tilted @ centred) / total - cumulant
+    return cumulant, t * float(tilted @ centred) / total - cumulant
 
 
 def sum_window(laws: Laws) -> tuple[int, int]:
-    """Return the first and last sum of the window; `LOG_TAIL` bounds the mass beyond each."""
+    """Return the first and last sum of a window with mass <= ``exp(LOG_TAIL)`` beyond each end."""
     below, above, mean = [], [], 0.0
     for mass, count in laws:
         used = np.flatnonzero(mass > 0.0)
@@ -106,7 +105,7 @@ def sum_window(laws: Laws) -> tuple[int, int]:
 
 
 def power(base: Any, exponent: int) -> Any:
-    """Return an integer power of an array by squaring, in a third of the time of NumPy's power."""
+    """Return an array to an integer power by repeated squaring, three times as fast as NumPy."""
     result = None
     while exponent:
         if exponent % 2:
@@ -117,16 +116,16 @@ def power(base: Any, exponent: int) -> Any:
 
 
 def convolve(laws: Laws) -> tuple[int, Floats]:
-    """Return the first value and the probabilities of a sum of independent integers, by one FFT.
+    """Return the first value of a window of sums, and the probabilities of the sums in the window.
 
-    The error is the sum of the laws' `transform_error` in norm, plus twice ``exp(LOG_TAIL)``: the
-    probability outside the window, which the transform wraps around into it.
+    The Euclidean norm of the error is at most the sum of the laws' `transform_error`, plus twice
+    ``exp(LOG_TAIL)`` for the probability outside the window, which the FFT wraps around.
 
     Parameters
     ----------
     laws
         Probabilities of 0, 1, ..., which may add up to less than 1, and the number (>= 1) of
-        integers that have them.
+        independent integers that have them.
     """
     if len(laws) == 1 and laws[0][1] == 1:
         return 0, laws[0][0]

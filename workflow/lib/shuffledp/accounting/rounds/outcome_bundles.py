@@ -1,9 +1,13 @@
-"""Outcomes of one round of shuffled k-RR, grouped into bundles with bounds of their losses.
+"""Outcomes of one round of shuffled k-RR, grouped into bundles with bounds on their losses.
 
-For a pair in its `SymmetricForm` the loss log(P/Q) depends on u and, weakly, on a number D; -u is
-the mirror image of u. A bundle consists of neighbouring values of n3, for which D lies in a known
-range, of neighbouring u, and of neighbouring large s. Within a bundle of s, u is the sum of as many
-fair coins as for the largest s of the bundle (up), or for the smallest (down).
+The notation is that of `SymmetricForm`: n1, ..., n4 are the counts of the pair's four cells,
+``s = n1 + n2``, ``u = n1 - n2`` and ``D = a s + b n3 + c``. The privacy loss ``log(P/Q)`` is
+``log((D + g u) / (D - g u))``, so replacing u by -u changes its sign. Given s, u is a sum of s fair
+coins of value +1 or -1.
+
+A bundle consists of the outcomes with neighbouring u, n3 and large s, for which D lies in a known
+range. For all s in a bundle, u has the law for the largest of them (upper bounds) or for the
+smallest (lower bounds).
 """
 
 from collections.abc import Iterator
@@ -16,17 +20,17 @@ from shuffledp.accounting.laws.binomial import log_cdf_ends, log_pmf, log_pmf_er
 from shuffledp.accounting.pairs import Pair, SymmetricForm, symmetric_form
 from shuffledp.numerics.arrays import UNIT, Floats
 
-# Windows leave out exp(-DEPTH) on each side, by Bernstein's inequality. If necessary they are
-# deeper, up to DEEPEST, where floats end.
-DEPTH, DEEPEST = 46.0, 690.0
-# Relative range of D within a bundle of n3, and of s within a bundle of s. Each changes eps by
-# about 1e-5 of itself.
+# A window of depth d leaves out a probability of exp(-d) on each side, by Bernstein's inequality.
+# At depths beyond MAX_DEPTH that probability would nearly underflow.
+DEFAULT_DEPTH, MAX_DEPTH = 46.0, 690.0
+# Relative range of D within a bundle of n3, and of s within a bundle of s. Each changes eps by a
+# relative error of about 1e-5.
 MAX_RELATIVE_RANGE_OF_D = 4e-3
 RELATIVE_BUNDLE_WIDTH_OF_S = 1e-4
 MAX_ELEMENTS_AT_ONCE = 1_000_000
-# Relative error of probabilities and their ratios, in units of rounding.
+# Relative error of the pair's probabilities and their ratios, in units of rounding (`UNIT`).
 INPUT_UNITS = 20.0
-# Above this relative error, a difference of two tails is replaced by an upper bound.
+# A difference of two tails with a larger relative error is treated as left-out probability.
 LOST_RELATIVE_ERROR = 1e-3
 # Number of bundles of u per grid step.
 BUNDLES_PER_STEP = 4.0
@@ -34,16 +38,18 @@ BUNDLES_PER_STEP = 4.0
 
 @dataclass(frozen=True)
 class Bundles:
-    """Bundles of outcomes with ``u >= 0``; half of ``u = 0``, which is its own mirror image.
+    """Losses and probabilities of bundles of outcomes with ``u >= 0``.
+
+    Outcomes with ``u = 0`` are their own mirror images and have half their probability here.
 
     Attributes
     ----------
     low, loss, high
         Smallest loss in a bundle, loss of the bundle as one outcome, and largest loss.
     mass
-        Probability under P.
+        Probability of each bundle under P.
     mass_error, loss_error
-        See `LossDistribution`.
+        Bounds on the floating-point errors: relative for masses, absolute for losses.
     """
 
     low: Floats
@@ -54,13 +60,13 @@ class Bundles:
     loss_error: float
 
     def pooled(self) -> tuple[Floats, Floats]:
-        """Return losses and masses of bundles as single outcomes, which the bundles dominate."""
+        """Return the losses and masses of the bundles as single outcomes: a lower bound."""
         return self.loss, self.mass
 
     def spread(self) -> list[tuple[Floats, Floats]]:
-        """Return losses and masses at the ends of each bundle, which dominate the bundle.
+        """Return losses and masses of two outcomes per bundle, at its ends: an upper bound.
 
-        A bundle that contains an infinite loss is moved there entirely.
+        The whole mass of a bundle that contains an infinite loss is moved to the infinite loss.
         """
         share = np.where(np.isinf(self.high), 1.0, share_above(self.low, self.loss, self.high))
         upper = self.mass * share
@@ -68,23 +74,25 @@ class Bundles:
 
 
 def _loss(gu: Floats, denominator: Floats) -> Floats:
-    """Return the loss for ``D - g u = denominator``, which is not computed as a difference."""
+    """Return ``log((D + g u) / (D - g u))`` from ``g u`` and ``denominator = D - g u``."""
     with np.errstate(divide="ignore", invalid="ignore"):
         value = np.log1p(2.0 * gu / np.maximum(denominator, 0.0))
     return np.where(gu > 0.0, value, 0.0)
 
 
 def share_above(low: Floats, value: Floats, high: Floats) -> Floats:
-    """Return the share of P's mass that must move to `high`, the rest to `low`, to keep Q's mass.
+    """Return the share of an atom's mass that moves to ``high`` if the atom is split in two.
+
+    The rest moves to ``low``. The split keeps the total probability under P and under Q.
 
     Parameters
     ----------
     low, value, high
-        Losses of one shape, ``low <= value <= high``; the mass is at ``value``.
+        Losses of one shape, ``low <= value <= high``; the atom is at ``value``.
 
     Returns
     -------
-    Numbers in ``[0, 1]`` of that shape; 0 where ``low`` is ``high``.
+    Numbers in ``[0, 1]`` of that shape; 0 where ``low`` equals ``high``.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.expm1(low - value) / np.expm1(low - high)
@@ -93,10 +101,23 @@ def share_above(low: Floats, value: Floats, high: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class _Rows:
-    """Number of coins, sums of B and B H over n3-bundles, and range of H, for each bundle of s.
+    """Sums over each bundle of s (rows) and of n3 (columns).
 
     ``H = D - g coins``, so that ``D - g u = H + g (coins - u)`` needs no difference of large
-    numbers. ``error`` is the relative error of the sums.
+    numbers.
+
+    Attributes
+    ----------
+    coins
+        Number of fair coins whose sum is u, one for each row.
+    total, moment
+        Sums of B and of B H.
+    low, high
+        Range of H.
+    left_out
+        Upper bound on B's probability outside all bundles.
+    error
+        Relative error of the sums.
     """
 
     coins: Floats
@@ -108,17 +129,17 @@ class _Rows:
     error: float
 
 
-def _reach(variance: float, depth: float) -> float:
-    """Return a deviation that a sum of Bernoulli variables exceeds with probability exp(-depth).
+def _bernstein_deviation(variance: float, depth: float) -> float:
+    """Return a deviation from the mean that a sum of Bernoulli variables rarely exceeds.
 
-    It follows from Bernstein's inequality.
+    The probability is at most ``exp(-depth)`` on each side, by Bernstein's inequality.
     """
     return float(depth / 3.0 + np.sqrt(depth * depth / 9.0 + 2.0 * variance * depth))
 
 
 @dataclass(frozen=True)
 class _Intervals:
-    """Probabilities of intervals, their relative error, and the total that may be lost."""
+    """Probabilities of intervals, their relative error, and the largest row sum left out."""
 
     probability: Floats
     error: float
@@ -128,15 +149,16 @@ class _Intervals:
 def _interval_probabilities(
     edges: Floats, n: Floats, p: float, q: float, middle: int
 ) -> _Intervals:
-    """Return ``Pr[edges_j < Bin(n, p) <= edges_{j+1}]``, from the nearer tail (`middle`: the mean).
+    """Return ``Pr[edges_j < Bin(n, p) <= edges_{j+1}]``, each as a difference of the nearer tails.
 
-    A probability that is below the rounding error of a much larger tail is returned as 0.
+    ``middle`` is the index of the edge at the mean. Probabilities below the rounding error of a
+    much larger tail are returned as 0 and counted as ``lost``.
     """
     left = log_cdf_ends(edges[:, : middle + 1], n, p, q, INPUT_UNITS)
     right = log_sf_ends(edges[:, middle:] + 1.0, n, p, q, INPUT_UNITS)
 
     def between(inner: tuple[Floats, Floats], outer: tuple[Floats, Floats]) -> Floats:
-        """Return the tail at the nearer end of each interval minus that at its farther end."""
+        """Return the tail from the end nearer to the mean minus the tail from the other end."""
         return np.hstack(
             [
                 np.exp(inner[0][:, 1:]) - np.exp(outer[0][:, :-1]),
@@ -148,20 +170,29 @@ def _interval_probabilities(
     empty = edges[:, 1:] == edges[:, :-1]
     low = np.where(empty, 0.0, between(lows, highs).clip(0.0))
     high = np.where(empty, 0.0, between(highs, lows).clip(0.0))
-    known = high - low < LOST_RELATIVE_ERROR * (high + low)
-    error = ((high - low) / np.where(known, low + high, 1.0))[known].max(initial=0.0)
+    precise = high - low < LOST_RELATIVE_ERROR * (high + low)
+    error = ((high - low) / np.where(precise, low + high, 1.0))[precise].max(initial=0.0)
     return _Intervals(
-        probability=np.where(known, 0.5 * (low + high), 0.0),
+        probability=np.where(precise, 0.5 * (low + high), 0.0),
         error=float(error),
-        lost=float(np.where(known, 0.0, high).sum(axis=1).max()),
+        lost=float(np.where(precise, 0.0, high).sum(axis=1).max()),
     )
 
 
 @dataclass(frozen=True)
 class _ThirdCounts:
-    """Bundles of n3 for each s: edges (lower excluded), probabilities and ``E[n3; .]``.
+    """Bundles of n3 for each s (rows).
 
-    ``left_out`` bounds the probability outside; ``error`` is the relative error of the sums.
+    Attributes
+    ----------
+    edges
+        A bundle is the interval from one edge (excluded) to the next (included).
+    probability, moment
+        Probability of each bundle given s, and expectation of n3 restricted to it.
+    left_out
+        Upper bound on the probability outside all bundles.
+    error
+        Relative error of the probabilities and moments.
     """
 
     edges: Floats
@@ -178,21 +209,22 @@ def _third_counts(form: SymmetricForm, s: Floats, depth: float) -> _ThirdCounts:
     if pi == 0.0:
         edges = np.broadcast_to([-1.0, 0.0], (s.size, 2))
         return _ThirdCounts(edges, np.ones_like(trials), np.zeros_like(trials), 0.0, 0.0)
-    half = np.ceil(_reach(float(trials.max()) * pi * co_pi, depth))
-    # Deep windows are wider. Their bundles are widened as well, so that their number is the same.
+    half_width = np.ceil(_bernstein_deviation(float(trials.max()) * pi * co_pi, depth))
+    # Bundles become wider with the depth, so that their number does not grow.
     width = max(
-        1.0, np.floor(MAX_RELATIVE_RANGE_OF_D * depth / DEPTH * 2.0 * form.n / form.weight_3)
+        1.0,
+        np.floor(MAX_RELATIVE_RANGE_OF_D * depth / DEFAULT_DEPTH * 2.0 * form.n / form.weight_3),
     )
-    if 2.0 * half <= width:
+    if 2.0 * half_width <= width:
         # One bundle covers the whole window.
         mean = trials * pi
         edges = np.clip(
-            np.hstack([np.floor(mean) - half - 1.0, np.ceil(mean) + half]), -1.0, trials
+            np.hstack([np.floor(mean) - half_width - 1.0, np.ceil(mean) + half_width]), -1.0, trials
         )
         outside = 2.0 * float(np.exp(-depth))
         error = UNIT * (INPUT_UNITS + 2.0) + float(form.n) * outside
         return _ThirdCounts(edges, np.ones_like(trials), mean, outside, error)
-    middle = int(np.ceil(half / width))
+    middle = int(np.ceil(half_width / width))
     steps = width * np.arange(-middle, middle + 1)
     edges = np.clip(np.floor(trials * pi) + steps, -1.0, trials)
     chances = _interval_probabilities(edges, trials, pi, co_pi, middle)
@@ -212,16 +244,16 @@ def _third_counts(form: SymmetricForm, s: Floats, depth: float) -> _ThirdCounts:
 
 def _rows(form: SymmetricForm, side: Side, depth: float) -> _Rows:
     share, rest = 2.0 * form.q, form.p3 + form.p4
-    half = _reach(form.n * share * rest, depth)
-    first = max(np.floor(form.n * share - half), 0.0)
-    last = min(np.ceil(form.n * share + half), float(form.n))
+    half_width = _bernstein_deviation(form.n * share * rest, depth)
+    first = max(np.floor(form.n * share - half_width), 0.0)
+    last = min(np.ceil(form.n * share + half_width), float(form.n))
     s = np.arange(first, last + 1.0)
-    width = max(1, int(RELATIVE_BUNDLE_WIDTH_OF_S * depth / DEPTH * first))
+    width = max(1, int(RELATIVE_BUNDLE_WIDTH_OF_S * depth / DEFAULT_DEPTH * first))
     starts = np.arange(0, s.size, width)
     coins = np.append(s[starts[1:] - 1], s[-1]) if side == "upper" else s[starts]
     third = _third_counts(form, s, depth)
-    beside = s - np.repeat(coins, np.diff(np.append(starts, s.size)))
-    base = (form.weight_difference * s + form.gain * beside + form.constant)[:, None]
+    excess_s = s - np.repeat(coins, np.diff(np.append(starts, s.size)))
+    base = (form.weight_less * s + form.gain * excess_s + form.constant)[:, None]
     mass = np.exp(log_pmf(s, form.n, share, rest))[:, None]
     error = float(log_pmf_error(s, form.n, share, rest, INPUT_UNITS).max())
     outside = np.exp(log_cdf_ends(first - 1.0, form.n, share, rest, INPUT_UNITS).high) + np.exp(
@@ -242,21 +274,21 @@ def _rows(form: SymmetricForm, side: Side, depth: float) -> _Rows:
 
 def _bundles(form: SymmetricForm, rows: _Rows, largest: float, step: float) -> Iterator[Bundles]:
     counts = np.arange(largest // 2 + 1, dtype=np.float64)
-    # Neighbouring u whose losses differ by a fraction of a step; the loss is 2 g u / D, D about 2n.
+    # The loss is about 2 g u / D with D about 2 n, so it changes by this between neighbouring u.
     per_count = 2.0 * form.gain / form.n
-    together = max(1, int(step / BUNDLES_PER_STEP / per_count)) if step > 0.0 else 1
-    starts = np.arange(0, counts.size, together)
+    bundle_size = max(1, int(step / BUNDLES_PER_STEP / per_count)) if step > 0.0 else 1
+    starts = np.arange(0, counts.size, bundle_size)
     ends = np.append(starts[1:], counts.size) - 1
-    at_once = max(1, MAX_ELEMENTS_AT_ONCE // (counts.size + starts.size * rows.total.shape[1]))
-    for i in range(0, rows.coins.size, at_once):
-        part = slice(i, i + at_once)
+    rows_at_once = max(1, MAX_ELEMENTS_AT_ONCE // (counts.size + starts.size * rows.total.shape[1]))
+    for i in range(0, rows.coins.size, rows_at_once):
+        part = slice(i, i + rows_at_once)
         coins = rows.coins[part, None]
         u = 2.0 * counts + coins % 2.0
         heads = (coins + u) / 2.0
         pmf = np.exp(log_pmf(heads, coins, 0.5)) * np.where(u > 0.0, 1.0, 0.5)
         inside = np.broadcast_to(heads <= coins, u.shape)
         error = np.where(inside, log_pmf_error(np.minimum(heads, coins), coins, 0.5, 0.5, 0.0), 0.0)
-        pmf_error = float(error.max()) + UNIT * (together + 4.0)
+        pmf_error = float(error.max()) + UNIT * (bundle_size + 4.0)
         pmf_u = np.add.reduceat(pmf * u, starts, axis=1)
         pmf = np.add.reduceat(pmf, starts, axis=1)
         first, last = (u[:, edge, None] for edge in (starts, ends))
@@ -280,9 +312,9 @@ def _bundles(form: SymmetricForm, rows: _Rows, largest: float, step: float) -> I
             for u, rest in ((first, high), (middle, mean), (last, low))
         )
         mass_error = rows.error + pmf_error
-        # The means of u and H are wrong by at most that share of their ranges, twice. Relative to
-        # `loss_denominator`, the smaller of the loss's two terms, this bounds the error of its
-        # logarithm.
+        # The errors of the means of u and H are at most twice `mass_error` times their ranges.
+        # Relative to `loss_denominator`, the smaller of D - g u and D + g u, this bounds the error
+        # of the loss.
         ranges = 6.0 * form.gain * (last - first) + 2.0 * (high - low)
         with np.errstate(divide="ignore", invalid="ignore"):
             relative_ranges = np.broadcast_to(ranges / loss_denominator(mean, middle), keep.shape)[
@@ -296,25 +328,26 @@ def _bundles(form: SymmetricForm, rows: _Rows, largest: float, step: float) -> I
 
 
 def bundles(
-    pair: Pair, side: Side, step: float = 0.0, depth: float = DEPTH
+    pair: Pair, side: Side, step: float = 0.0, depth: float = DEFAULT_DEPTH
 ) -> tuple[Iterator[Bundles], float]:
-    """Return the bundles of a pair's outcomes, and a bound of P's mass that is left out.
+    """Return the bundles of a pair's outcomes, and an upper bound on P's mass outside them.
 
     Parameters
     ----------
     pair
-        Two laws that mirror each other.
+        Pair with a symmetric form (`symmetric_form`).
     side
-        ``"upper"`` if the bundles will be spread, ``"lower"`` if they will be pooled.
+        ``"upper"`` if `Bundles.spread` will be used, ``"lower"`` for `Bundles.pooled`.
     step
-        Losses that differ by a fraction of the step may be bundled; 0 disables this.
+        Neighbouring u are bundled if their losses differ by a small fraction of this; 0 disables
+        bundling over u.
     depth
-        Windows leave out about ``exp(-depth)``.
+        Windows leave out a probability of about ``exp(-depth)``.
     """
     form = symmetric_form(pair)
     rows = _rows(form, side, depth)
     max_coins = float(rows.coins[-1])
-    largest = min(np.ceil(2.0 * _reach(max_coins / 4.0, depth)), max_coins)
+    largest = min(np.ceil(2.0 * _bernstein_deviation(max_coins / 4.0, depth)), max_coins)
     outside = rows.left_out
     if largest < max_coins:
         outside += 2.0 * float(np.exp(-depth))

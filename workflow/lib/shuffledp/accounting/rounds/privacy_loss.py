@@ -1,15 +1,18 @@
 """Privacy loss distributions on a grid, rounded up or down.
 
-Both roundings are certified, with errors of second order in the step:
+The privacy loss is ``log(P/Q)`` of an outcome drawn from P, where P and Q are the laws of the
+messages for two neighbouring data sets. Both roundings are certified, with errors of second order
+in the step of the grid:
 
-* up: an atom with a loss between two grid points becomes two atoms on these points with the same
-  total P and Q. The original is a post-processing of the result, so every hockey-stick divergence
-  grows, for any number of rounds. Outcomes that are left out are counted as infinite loss.
-* down: atoms are pooled such that the ratio of P and Q of the pool is on the grid. The result is a
-  post-processing of the original. Outcomes that are left out are missing.
+* up: an atom with a loss between two grid points is split onto these points such that its total
+  probability under P and under Q is unchanged. The original pair is a post-processing of the new
+  one, so every hockey-stick divergence grows, for any number of rounds. Outcomes outside the
+  windows are counted as infinite loss.
+* down: atoms are pooled such that the log-ratio of P and Q of the pool is on the grid. The new pair
+  is a post-processing of the original one. Outcomes outside the windows are left out.
 
-Bounds of the floating-point errors of masses and losses are part of the result, and composition
-takes them into account.
+Each distribution has bounds on the floating-point errors of its masses and losses, which
+composition takes into account.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,37 +21,37 @@ from dataclasses import dataclass
 import numpy as np
 
 from shuffledp.accounting.pairs import Pair, symmetric_form
-from shuffledp.accounting.rounds.outcome_bundles import DEPTH, bundles, share_above
+from shuffledp.accounting.rounds.outcome_bundles import DEFAULT_DEPTH, bundles, share_above
 from shuffledp.accounting.setting import LARGEST_EPS0
 from shuffledp.numerics.arrays import UNIT, Floats
 
 # Grid steps per standard deviation of the loss.
 STEPS_PER_DEVIATION = 128
-# Log of the share of delta that windows may leave out.
+# Log of the largest share of delta that outcomes outside the windows may contribute.
 LOG_LEFT_OUT_SHARE = -26.0
-# Largest number of grid steps to the furthest point.
+# Largest number of grid steps between 0 and the largest loss.
 MAX_GRID_STEPS = 2**21
-# Number of cells per grid step from which pools are formed.
-CELLS_PER_STEP = 4
-# Upper bound of the total probability of outcomes that underflow: fewer than 1e10, 1e-307 each.
+# `rounded_down` first groups the atoms by this many intervals per grid step.
+INTERVALS_PER_STEP = 4
+# Upper bound on the total probability that underflows: fewer than 1e10 outcomes of 1e-307 each.
 UNDERFLOW = 1e-297
 
 
 def default_step(pair: Pair) -> float:
-    """Return a step for which rounding changes eps by about 1e-5 of itself.
+    """Return a grid step for which rounding changes eps by a relative error of about 1e-5.
 
-    Near its centre the loss takes values close to multiples of ``g / n``. A step that divides this
+    Small losses are close to multiples of ``g / n`` (`SymmetricForm`). A step that divides this
     number places them on the grid.
 
     Raises
     ------
     ValueError
-        If the two laws of the pair do not mirror each other.
+        If the pair has no symmetric form (`symmetric_form`).
     """
     form = symmetric_form(pair)
-    smallest = max(form.weight_difference, 1e-3)
-    # The log of (weight_s + gain) / least; for a tiny budget the ratio is nearly 1.
-    largest = np.log1p((form.weight_difference - smallest + 2.0 * form.gain) / smallest)
+    smallest = max(form.weight_less, 1e-3)
+    # log((weight_s + gain) / smallest), written without cancellation for a ratio near 1
+    largest = np.log1p((form.weight_less - smallest + 2.0 * form.gain) / smallest)
     target_step = min(form.deviation, largest / 8.0) / STEPS_PER_DEVIATION
     spacing = form.gain / form.n
     return float(spacing / np.ceil(spacing / target_step) if spacing > target_step else target_step)
@@ -56,12 +59,12 @@ def default_step(pair: Pair) -> float:
 
 @dataclass(frozen=True)
 class LossDistribution:
-    """Law of the privacy loss under P, on the points ``step * (start + i)``.
+    """Law of the privacy loss under P, on the points ``step * (start + i)``, i = 0, 1, ...
 
     Attributes
     ----------
     step
-        Distance of grid points, in units of the loss (natural log).
+        Distance between grid points, in units of the loss (nats).
     start
         Index of the first grid point.
     mass
@@ -69,7 +72,7 @@ class LossDistribution:
     infinite
         Probability of an infinite loss.
     mass_error, loss_error
-        Bounds of the floating-point errors: relative for the masses, absolute for the losses.
+        Bounds on the floating-point errors: relative for the masses, absolute for the losses.
     """
 
     step: float
@@ -87,23 +90,24 @@ class LossDistribution:
 
 @dataclass(frozen=True)
 class Loss:
-    """Privacy loss of a round, a sum of independent losses that can be discretised on any grid.
+    """Privacy loss of one round: a sum of independent losses that can be rounded to any grid.
 
     Attributes
     ----------
     deviation, largest
-        Approximate standard deviation, and largest finite loss (possibly approximate).
+        Approximate standard deviation, and (possibly approximate) largest finite loss.
     up
-        Function that returns laws which dominate the loss. Its arguments are the distance of grid
-        points (None for a default) and the depth of windows, which leave out about ``exp(-depth)``.
+        Function ``(step, depth)`` that returns the laws of independent losses whose sum dominates
+        the loss. ``step`` is the distance between grid points, None for a default. Windows leave
+        out a probability of about ``exp(-depth)``, which is counted as infinite loss.
     down
-        Functions of the distance of grid points that return laws which a data set attains, rounded
-        down; one function for each data set.
+        For each data set with a known loss, a function ``(step)`` that returns the laws of
+        independent losses for this data set, rounded down.
     tv_distance
-        Upper bound of the total variation distance between the laws of a round's messages and the
-        laws of this loss.
-    share
-        Log of the share of delta that windows may leave out.
+        Upper bound on the total variation distance between each law of the round's messages and the
+        corresponding law of the pair that this loss describes.
+    log_left_out_share
+        Log of the largest share of delta that outcomes outside the windows may contribute.
     """
 
     deviation: float
@@ -111,19 +115,19 @@ class Loss:
     up: Callable[[float | None, float], list[LossDistribution]]
     down: tuple[Callable[[float], list[LossDistribution]], ...] = ()
     tv_distance: float = 0.0
-    share: float = LOG_LEFT_OUT_SHARE
+    log_left_out_share: float = LOG_LEFT_OUT_SHARE
 
 
 @dataclass(frozen=True)
 class Outcomes:
-    """The losses of the outcomes of one cell, and their probabilities under P.
+    """The exact loss distribution of one cell's count, before rounding to a grid.
 
     Attributes
     ----------
     losses, mass
-        Finite losses and their probabilities, shape ``(m,)`` each.
+        Finite losses of the outcomes, and their probabilities under P; shape ``(m,)`` each.
     infinite, infinite_low
-        Upper and lower ends of the probability of an infinite loss.
+        Upper and lower bounds on the probability of an infinite loss.
     mass_error, loss_error
         See `LossDistribution`.
     """
@@ -136,13 +140,14 @@ class Outcomes:
     loss_error: float
 
     def up(self, step: float, index: Floats | None = None) -> LossDistribution:
-        """Return the law rounded up to a grid, by splitting each loss onto two grid points.
+        """Return the distribution rounded up: each atom is split onto two neighbouring grid points.
 
-        ``index`` contains the lower point for each loss, by default the one below it.
+        ``index`` holds the index of the lower point for each atom, by default
+        ``floor(loss / step)``.
         """
         index = np.floor(self.losses / step) if index is None else index
         above = self.losses - index * step
-        # Clipping is necessary because rounding may have moved a loss that is on the grid.
+        # Clipping is necessary because of rounding errors of losses on the grid.
         upper = self.mass * share_above(
             np.zeros_like(above), above.clip(0.0, step), np.full_like(above, step)
         )
@@ -161,20 +166,20 @@ class Outcomes:
         )
 
     def down(self, step: float) -> LossDistribution:
-        """Return the law rounded down to a grid by `pooled_down`."""
+        """Return the distribution rounded down by `pooled_down`."""
         errors = (self.mass_error, self.loss_error)
         return pooled_down(self.losses, self.mass, self.infinite_low, step, errors)
 
 
 def loss_of_cells(cells: Sequence[Outcomes], step: float | None = None) -> Loss:
-    """Return the loss of independent cells whose laws are the same for every data set.
+    """Return the sum of the losses of independent cells, which is the same for every data set.
 
     Parameters
     ----------
     cells
         Outcomes of each cell.
     step
-        Distance of grid points, if there is a grid that contains all losses.
+        Distance between the points of a grid that contains all losses, if there is one.
     """
     variance = sum(float(cell.mass @ cell.losses**2) for cell in cells)
     deviation = max(float(np.sqrt(variance)), 1e-300)
@@ -192,20 +197,20 @@ def loss_of_cells(cells: Sequence[Outcomes], step: float | None = None) -> Loss:
 
 
 def loss_of_pair(pair: Pair) -> Loss:
-    """Return the loss of a pair of laws that mirror each other and dominate every data set."""
+    """Return the loss of a pair in symmetric form that dominates every pair of neighbours."""
     form = symmetric_form(pair)
 
     def up(step: float | None, depth: float) -> list[LossDistribution]:
         return [rounded_up(pair, step or default_step(pair), depth)]
 
     largest = min(pair.largest_loss, LARGEST_EPS0)
-    # The same minimum as in `default_step`.
+
     deviation = min(form.deviation, largest)
     return Loss(deviation, largest, up)
 
 
 class Tally:
-    """Sums of weights by index, and their relative rounding error."""
+    """Sums of non-negative weights with the same index, and their relative rounding error."""
 
     def __init__(self, size: int = 1) -> None:
         self.total: Floats = np.zeros(size)
@@ -222,29 +227,29 @@ class Tally:
 
     @property
     def error(self) -> float:
-        """Relative rounding error of the sums, one unit for each addition."""
+        """Upper bound on the relative rounding error of the sums: one unit per addition."""
         return UNIT * (self._max_addends + self._parts)
 
 
-def rounded_up(pair: Pair, step: float, depth: float = DEPTH) -> LossDistribution:
+def rounded_up(pair: Pair, step: float, depth: float = DEFAULT_DEPTH) -> LossDistribution:
     """Return a loss distribution on a grid that dominates the pair's, for any number of rounds.
 
     Parameters
     ----------
     pair
-        Two laws that mirror each other.
+        Pair with a symmetric form (`symmetric_form`).
     step
-        Distance of grid points, positive.
+        Distance between grid points, positive.
     depth
-        Windows leave out about ``exp(-depth)``, which is counted as infinite loss.
+        Windows leave out a probability of about ``exp(-depth)``, which is counted as infinite loss.
     """
-    parts, left_out = bundles(pair, "upper", step, depth)
+    bundle_groups, left_out = bundles(pair, "upper", step, depth)
     tally, infinite, largest = Tally(), left_out, 0.0
     mass_error = loss_error = 0.0
-    for part in parts:
-        mass_error = max(mass_error, part.mass_error)
-        loss_error = max(loss_error, part.loss_error)
-        for losses, masses in part.spread():
+    for group in bundle_groups:
+        mass_error = max(mass_error, group.mass_error)
+        loss_error = max(loss_error, group.loss_error)
+        for losses, masses in group.spread():
             finite = np.isfinite(losses)
             infinite += float(masses[~finite].sum())
             loss, mass = losses[finite], masses[finite]
@@ -257,7 +262,7 @@ def rounded_up(pair: Pair, step: float, depth: float = DEPTH) -> LossDistributio
     half = tally.total
     mirror = half * np.exp(-step * np.arange(half.size))
     mass = np.concatenate([mirror[:0:-1], [2.0 * half[0]], half[1:]])
-    # With a large budget, shallow windows may leave out everything; then the bound is trivial.
+    # If eps0 is large, shallow windows may leave out everything; then infinite is 1.
     return LossDistribution(
         step=step,
         start=1 - half.size,
@@ -269,54 +274,56 @@ def rounded_up(pair: Pair, step: float, depth: float = DEPTH) -> LossDistributio
 
 
 def rounded_down(pair: Pair, step: float) -> LossDistribution:
-    """Return a loss distribution on a grid that the pair's dominates, for any number of rounds."""
-    cell = step / CELLS_PER_STEP
-    one, two, infinite = Tally(), Tally(), 0.0
+    """Return a loss distribution on a grid that the pair's dominates, for any number of rounds.
+
+    Parameters are those of `rounded_up`.
+    """
+    width = step / INTERVALS_PER_STEP
+    tally_p, tally_q, infinite = Tally(), Tally(), 0.0
     mass_error = loss_error = 0.0
-    for part in bundles(pair, "lower", step)[0]:
-        mass_error = max(mass_error, part.mass_error)
-        loss_error = max(loss_error, part.loss_error)
-        loss, mass = part.pooled()
+    for group in bundles(pair, "lower", step)[0]:
+        mass_error = max(mass_error, group.mass_error)
+        loss_error = max(loss_error, group.loss_error)
+        loss, mass = group.pooled()
         infinite_atoms = np.isinf(loss)
         infinite += float(mass[infinite_atoms].sum())
         loss, mass = loss[~infinite_atoms], mass[~infinite_atoms]
-        index = np.floor(loss / cell)
-        one.add(index, mass)
-        two.add(index, mass * np.exp(-loss))
-    keep = two.total > 0.0
-    first, second = one.total[keep], two.total[keep]
-    loss = np.maximum(np.log(first / second), 0.0)
-    tallied = one.error + two.error + 8.0 * UNIT * (1.0 + float(loss.max(initial=0.0)))
+        index = np.floor(loss / width)
+        tally_p.add(index, mass)
+        tally_q.add(index, mass * np.exp(-loss))
+    keep = tally_q.total > 0.0
+    p, q = tally_p.total[keep], tally_q.total[keep]
+    loss = np.maximum(np.log(p / q), 0.0)
+    tally_error = tally_p.error + tally_q.error + 8.0 * UNIT * (1.0 + float(loss.max(initial=0.0)))
     return pooled_down(
         np.concatenate([-loss[::-1], loss]),
-        np.concatenate([second[::-1], first]),
+        np.concatenate([q[::-1], p]),
         infinite,
         step,
-        (mass_error + tallied, loss_error + tallied + 2.0 * cell * mass_error),
+        (mass_error + tally_error, loss_error + tally_error + 2.0 * width * mass_error),
     )
 
 
 def pooled_down(
     losses: Floats, masses: Floats, infinite: float, step: float, errors: tuple[float, float]
 ) -> LossDistribution:
-    """Return a loss distribution on a grid by pooling atoms.
+    """Return a loss distribution on a grid that a given one dominates, by pooling its atoms.
 
-    Atoms below a grid point are pooled with a part of the atoms above it such that the pool's loss
-    is the grid point. If atoms more than one step above would be needed, the atoms are rounded down
-    instead.
+    The atoms below a grid point are pooled with as many atoms above it as give the pool the loss of
+    that grid point; the last of these may be divided. If atoms more than one step above would be
+    needed, those below are rounded down to the previous grid point instead.
 
     Parameters
     ----------
     losses, masses
-        Atoms, with positive probabilities under P.
+        Atoms, nearly in ascending order of the loss, and their positive probabilities under P.
     infinite
         Probability of an infinite loss.
     step
-        Distance of grid points.
+        Distance between grid points.
     errors
-        Relative error of the masses and absolute error of the losses.
+        Bounds on the relative error of the masses and the absolute error of the losses.
     """
-    # Rounding may have exchanged neighbours.
     order = np.argsort(losses, kind="stable")
     losses, masses = losses[order], masses[order]
     start = int(np.floor(losses[0] / step))
@@ -350,7 +357,8 @@ def pooled_down(
         pools[target - start] += below + above + taken
         remaining[reached] -= taken
         i = reached
-    # Summing a pool rounds once per atom. Errors of masses move a pool's loss within its range.
+    # The sum of a pool has one rounding error per atom. Errors of masses change a pool's loss by at
+    # most that share of the range of its losses.
     max_atoms = int(np.bincount(np.floor(losses / step).astype(np.int64) - start).max())
     rounding = UNIT * (2.0 * max_atoms + 32.0)
     reach = max(abs(float(losses[0])), abs(float(losses[-1])))

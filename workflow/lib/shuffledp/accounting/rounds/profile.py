@@ -1,12 +1,14 @@
 """Dominating pairs that are derived only from delta as a function of eps (docs/rounds.md).
 
-The profile ``h(alpha) = delta(log alpha)``, the supremum over data sets, neighbours and both
-directions, is convex and non-increasing, and ``h(alpha) = 1 - alpha + alpha h(1 / alpha)``. Such a
-function is the profile of one pair of laws that dominates all neighbours (Zhu, Dong and Wang
-2022). The lower convex hull of certified upper values at finitely many points, their mirror images
-and ``h(0) = 1`` lies above h. The hull is the profile of a discrete pair whose losses are the
-points, and its value at the last point is the probability of an infinite loss. This pair is used
-for composition.
+Let ``h(alpha) = delta(log alpha)``, where delta is the supremum over all neighbouring data sets in
+both directions. This function, called profile here, is convex and non-increasing, and satisfies
+``h(alpha) = 1 - alpha + alpha h(1 / alpha)``. Every such function is the profile of one pair of
+laws, which dominates all neighbours (Zhu, Dong and Wang 2022).
+
+This module evaluates a certified upper bound on h at finitely many points. The lower convex hull of
+these points, their mirror images and ``h(0) = 1`` lies above h. It is the profile of a discrete
+pair whose losses are the eps of the points; its value at the last point is the probability of an
+infinite loss. This pair is used for composition.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,35 +18,37 @@ import numpy as np
 from scipy.special import ndtri
 
 from shuffledp.accounting.curve import UpperCurve
-from shuffledp.accounting.rounds.outcome_bundles import DEPTH
+from shuffledp.accounting.rounds.outcome_bundles import DEFAULT_DEPTH
 from shuffledp.accounting.rounds.privacy_loss import MAX_GRID_STEPS, Loss, LossDistribution
 from shuffledp.accounting.setting import LARGEST_EPS0
 from shuffledp.numerics.arrays import UNIT, Floats
 
 # Points per standard deviation of the loss, and the number after which the spacing doubles.
 POINTS_PER_DEVIATION, POINTS_PER_SPACING = 8.0, 64
-# If the logs differ by less, delta is considered equal to its limit for large eps.
+# Log delta is considered constant where it exceeds its limit for large eps by less than this.
 LOG_FLATNESS = 1e-9
-# The part beyond the last point may be this share of delta (a log), which changes eps by about
-# 1e-6. A negligible part would need twice as many points.
+# Log of the largest share of delta that losses beyond the last point may contribute, which changes
+# eps by about 1e-6. A much smaller share would need twice as many points.
 LOG_BEYOND_SHARE = -11.0
-# Number of decimal digits in addition to those of the smallest delta.
+# Number of decimal digits in addition to those that the smallest delta needs.
 EXTRA_DIGITS = 40
+# Points of a curve: eps in steps of the grid, and log delta.
 Points = Sequence[tuple[int, float]]
-Point = tuple[int, Decimal, Decimal]  # eps in steps, exp(eps), h
+# Point of a profile: log alpha in steps of the grid, alpha, and h(alpha).
+Point = tuple[int, Decimal, Decimal]
 
 
 def loss_of_curve(curve: UpperCurve) -> Loss:
-    """Return the loss of a pair that dominates all neighbours described by a curve."""
+    """Return the loss of a pair that dominates all neighbours with this curve."""
 
     def up(step: float | None, depth: float) -> list[LossDistribution]:
         return [dominating(curve, depth, step=step)]
 
-    reach, end = _ends(curve, DEPTH)
-    # The standard deviation on the grid is at most this.
-    deviation = 1.5 * POINTS_PER_DEVIATION * _step(curve.upper, reach, end, POINTS_PER_DEVIATION)
-    furthest = _furthest(curve.upper, deviation, reach, end)
-    return Loss(deviation, furthest, up, share=LOG_BEYOND_SHARE)
+    max_eps, end = _ends(curve, DEFAULT_DEPTH)
+    # Rounding to the grid may increase the standard deviation up to this.
+    deviation = 1.5 * POINTS_PER_DEVIATION * _step(curve.upper, max_eps, end, POINTS_PER_DEVIATION)
+    largest = _last_eps(curve.upper, deviation, max_eps, end)
+    return Loss(deviation, largest, up, log_left_out_share=LOG_BEYOND_SHARE)
 
 
 def dominating(
@@ -53,7 +57,7 @@ def dominating(
     resolution: float = POINTS_PER_DEVIATION,
     step: float | None = None,
 ) -> LossDistribution:
-    """Return the law of the loss of a pair that dominates all neighbours described by a curve.
+    """Return the loss distribution of a pair that dominates all neighbours with this curve.
 
     Parameters
     ----------
@@ -62,71 +66,75 @@ def dominating(
     depth
         The points end where delta is at most ``exp(-depth)`` or constant.
     resolution
-        Number of points per standard deviation of the loss, or up to twice as many.
+        Number of points per standard deviation of the loss; rounding of the step to a power of 2
+        may double it.
     step
-        Distance of grid points, a power of 2; by default that of the points.
+        Distance between grid points, a power of 2; by default the distance between the first points
+        of the curve.
     """
-    reach, end = _ends(curve, depth)
-    own = _step(curve.upper, reach, end, resolution)
-    step = own if step is None else step
-    points = _points(curve, step, reach, end, max(int(own / step), 1))
+    max_eps, end = _ends(curve, depth)
+    spacing = _step(curve.upper, max_eps, end, resolution)
+    step = spacing if step is None else step
+    points = _points(curve, step, max_eps, end, max(int(spacing / step), 1))
     return law_of_points(points, points, step)
 
 
 def law_of_points(above: Points, mirrored: Points, step: float) -> LossDistribution:
-    """Return the law of the loss of a pair whose profile lies above given points.
+    """Return the loss distribution of a pair whose profile is the lower convex hull of points.
 
     Parameters
     ----------
     above
-        Multiples of the step in ascending order, beginning with 0, and the logs of delta there,
-        rounded up.
+        Points in ascending order, beginning at eps = 0, with log deltas rounded up.
     mirrored
-        The same with the two laws of the neighbours exchanged.
+        Points of the reverse direction, in which P and Q are exchanged.
     step
-        A power of 2.
+        Distance between grid points, a power of 2.
     """
     smallest = min((log for _, log in [*above, *mirrored] if log > -np.inf), default=0.0)
-    with localcontext(Context(prec=EXTRA_DIGITS + int(max(-smallest, DEPTH)))):
+    with localcontext(Context(prec=EXTRA_DIGITS + int(max(-smallest, DEFAULT_DEPTH)))):
         return _law(_hull(_both_sides(above, mirrored, step)), step)
 
 
 def _ends(curve: UpperCurve, depth: float) -> tuple[float, float]:
-    """Return the largest eps of the points, and the log of delta at which they end."""
-    reach = min(curve.budget, curve.horizon, LARGEST_EPS0)
-    # Delta at the reach is the probability of an infinite loss; further points do not lower it.
-    return reach, max(-depth, curve.upper(reach) + LOG_FLATNESS) if reach < curve.budget else -depth
+    """Return the largest eps at which the curve is evaluated, and the log delta that ends it."""
+    max_eps = min(curve.budget, curve.horizon, LARGEST_EPS0)
+    if max_eps == curve.budget:
+        return max_eps, -depth
+    # Delta at max_eps is the probability of an infinite loss; further points do not lower it.
+    return max_eps, max(-depth, curve.upper(max_eps) + LOG_FLATNESS)
 
 
-def _step(upper: Callable[[float], float], reach: float, end: float, resolution: float) -> float:
-    """Return the distance of points, a power of 2, so that every multiple of it is a float.
+def _step(upper: Callable[[float], float], max_eps: float, end: float, resolution: float) -> float:
+    """Return the distance between points, a power of 2, so that its multiples are floats.
 
     It is a fraction of the standard deviation, but large enough for the grid to fit in memory.
     """
     advantage = min(float(np.exp(upper(0.0))), 1.0 - 1e-9)
+    # Standard deviation of a normal loss with this delta at eps = 0.
     deviation = 2.0 * float(ndtri(0.5 * (1.0 + advantage)))
-    width = min(max(deviation, 1e-12), reach)
-    min_step = _furthest(upper, width, reach, end) / MAX_GRID_STEPS
+    width = min(max(deviation, 1e-12), max_eps)
+    min_step = _last_eps(upper, width, max_eps, end) / MAX_GRID_STEPS
     return float(2.0 ** np.floor(np.log2(max(width / resolution, min_step))))
 
 
-def _furthest(upper: Callable[[float], float], width: float, reach: float, end: float) -> float:
-    """Return approximately the eps at which log delta reaches ``end``, by doubling a width."""
-    while width < reach and upper(width) > end:
+def _last_eps(upper: Callable[[float], float], width: float, max_eps: float, end: float) -> float:
+    """Return width, doubled until log delta is at most ``end`` there, but at most max_eps."""
+    while width < max_eps and upper(width) > end:
         width *= 2.0
-    return min(width, reach)
+    return min(width, max_eps)
 
 
 def _points(
-    curve: UpperCurve, step: float, reach: float, end: float, stride: int
+    curve: UpperCurve, step: float, max_eps: float, end: float, stride: int
 ) -> list[tuple[int, float]]:
-    """Return multiples of the step, with growing gaps, and the log of delta there."""
+    """Return points of the curve whose distance starts at ``stride`` steps and grows."""
     from tqdm import tqdm
 
     points, index = list[tuple[int, float]](), 0
-    # With two cells and many users, each point takes a tenth of a second.
+    # For k = 2 and many users, each point takes a tenth of a second.
     with tqdm(desc="points of the curve", delay=2.0, leave=False, disable=None) as bar:
-        while not points or (points[-1][1] > end and step * points[-1][0] < reach):
+        while not points or (points[-1][1] > end and step * points[-1][0] < max_eps):
             eps = step * index
             points.append((index, curve.upper(eps) if eps < curve.budget else -np.inf))
             if len(points) % POINTS_PER_SPACING == 0:
@@ -137,7 +145,7 @@ def _points(
 
 
 def _both_sides(above: Points, mirrored: Points, step: float) -> list[Point]:
-    """Return points of h in ascending order of alpha."""
+    """Return points of h in ascending order of alpha, with the mirror images at alpha < 1."""
 
     def convert(side: Points) -> list[Point]:
         return [
@@ -171,10 +179,10 @@ def _slope(first: Point, second: Point) -> Decimal:
 
 
 def _law(hull: list[Point], step: float) -> LossDistribution:
-    """Return the law whose masses under P are the changes of slope of the hull.
+    """Return the loss distribution whose profile is the hull.
 
-    The masses are rounded to floats; the error is computed by comparing their profile with the
-    hull.
+    The mass under P at a corner is alpha times the change of slope. The masses are rounded to
+    floats; `_shortfall` bounds the error.
     """
     corners = [(0, Decimal(0), Decimal(1)), *hull]
     slopes = [_slope(*ends) for ends in zip(corners, hull, strict=False)] + [Decimal(0)]
@@ -187,12 +195,13 @@ def _law(hull: list[Point], step: float) -> LossDistribution:
 
 
 def _shortfall(hull: list[Point], mass: Floats, infinite: float, start: int) -> float:
-    """Return the largest relative shortfall of the rounded profile below the hull, rounded up.
+    """Return the largest relative amount by which the rounded profile lies below the hull.
 
-    Both are linear between the corners, and from the last one on, so corners suffice.
+    Both are linear between the corners and beyond the last one, so it is enough to compare them at
+    the corners. The result is rounded up.
     """
     shortfall = Decimal(0)
-    total = tilted = Decimal(0)  # of P and of Q, of the losses above
+    total = tilted = Decimal(0)  # probabilities under P and under Q of all larger losses
     profile = {}
     for index, alpha, _ in reversed(hull):
         weight = Decimal(float(mass[index - start]))

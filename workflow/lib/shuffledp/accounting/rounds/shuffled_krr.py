@@ -1,8 +1,8 @@
 """Composition of rounds of shuffled k-RR with the same users, n, k and eps0.
 
-The loss distribution of one round is discretised on a grid and convolved with itself (`sums`). For
-the upper end it is that of the weak adversary's dominating pair, rounded up. For the lower end it
-is that of an explicit data set, rounded down.
+The privacy loss distribution of one round is rounded to a grid and convolved with itself (`sums`).
+For the upper end it is that of the weak adversary's dominating pair (`pairs.weak_adversary`),
+rounded up. For the lower end it is that of an explicit data set, rounded down.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from shuffledp.accounting.laws.binomial import log_pmf, log_pmf_error
 from shuffledp.accounting.laws.multinomial import log_chernoff_bound
 from shuffledp.accounting.one_round import certified
 from shuffledp.accounting.pairs import Pair
-from shuffledp.accounting.rounds.outcome_bundles import DEPTH
+from shuffledp.accounting.rounds.outcome_bundles import DEFAULT_DEPTH
 from shuffledp.accounting.rounds.privacy_loss import (
     Loss,
     LossDistribution,
@@ -29,25 +29,28 @@ from shuffledp.accounting.rounds.privacy_loss import (
 )
 from shuffledp.accounting.rounds.sums import (
     Rounds,
-    coarse_enough,
-    deep_enough,
+    coarsened_for_transform,
     log_chernoff,
     log_hockey_stick,
+    upper_log_hockey_stick,
 )
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import UNIT, quotient_down
 
-# The grid of the lower end is finer by this factor, because at gaps between atoms the error of
-# rounding down is of first order in the step.
+# The grid of the lower end is finer by this factor, because the error of rounding down is of first
+# order in the step where atoms are far apart.
 LOWER_GRID_REFINEMENT = 8
 
 
 def _two_cell_loss(pair: Pair, n: int, step: float) -> LossDistribution:
-    """Return the loss of a pair with two cells, which is a function of one count, rounded down."""
+    """Return the loss distribution of a pair for k = 2, rounded down.
+
+    The loss is a function of the count of the first cell.
+    """
     p1, p2, _, _ = pair.probabilities
-    half = 9.3 * np.sqrt(n * p1 * p2) + 20.0
-    count = np.arange(max(np.floor(n * p1 - half), 0.0), min(n * p1 + half, n) + 1.0)
+    half_width = 9.3 * np.sqrt(n * p1 * p2) + 20.0
+    count = np.arange(max(np.floor(n * p1 - half_width), 0.0), min(n * p1 + half_width, n) + 1.0)
     counts = np.stack([count, n - count]) / n
     first, second = (np.exp(ratios[:2]) @ counts for ratios in (pair.log_first, pair.log_second))
     base = np.exp(log_pmf(count, n, p1, p2))
@@ -58,18 +61,20 @@ def _two_cell_loss(pair: Pair, n: int, step: float) -> LossDistribution:
 
 @lru_cache(maxsize=16)
 def single_round(
-    setting: Setting, side: Side, discretisation: float | None = None, depth: float = DEPTH
+    setting: Setting, side: Side, discretisation: float | None = None, depth: float = DEFAULT_DEPTH
 ) -> tuple[LossDistribution, ...]:
-    """Return the dominating loss distribution of one round, or those of explicit data sets.
+    """Return loss distributions of one round: the dominating one, or those of explicit data sets.
 
     Parameters
     ----------
     setting
-        Setting whose number of rounds is not used.
-    side, discretisation
-        See `composed_log_delta`.
+        Setting of one round; ``setting.rounds`` is ignored.
+    side
+        ``"upper"`` for the dominating loss distribution, ``"lower"`` for explicit data sets.
+    discretisation
+        Distance between grid points; see `composed_log_delta`.
     depth
-        Depth of the windows of the upper side (`rounded_up`).
+        Depth of the windows for the upper side (`rounded_up`).
     """
     weak = pairs.weak_adversary(setting)
     if side == "upper":
@@ -82,10 +87,10 @@ def single_round(
 
 
 def loss_of(setting: Setting) -> Loss:
-    """Return the loss of a round against the weak adversary, and the losses of explicit data sets.
+    """Return the loss of one round: an upper bound, and losses of explicit data sets.
 
-    There are two data sets for k = 2, otherwise one. In the setting all users are honest and
-    report, and there are no dummies.
+    The upper bound is against the weak adversary. There are two explicit data sets for k = 2,
+    otherwise one. The setting must have no dummies, and all its users are honest and report.
     """
     once = replace(setting, rounds=1)
 
@@ -98,15 +103,15 @@ def loss_of(setting: Setting) -> Loss:
 
 def _check(side: Side, discretisation: float | None) -> None:
     if side not in ("upper", "lower"):
-        raise InputError(f'side must be "upper" or "lower" (got {side!r})')
+        raise InputError(f'side must be "upper" or "lower", got side={side!r}')
     if discretisation is not None and not (discretisation > 0.0 and np.isfinite(discretisation)):
-        raise InputError(f"discretisation must be positive and finite (got {discretisation!r})")
+        raise InputError(f"discretisation must be positive and finite, got {discretisation!r}")
 
 
 def dominated_log_delta(eps: float, setting: Setting, discretisation: float | None = None) -> float:
-    """Return the log delta of all rounds against the weak adversary, rounded up.
+    """Return an upper bound on log delta of all rounds, against the weak adversary.
 
-    With k = 2 it holds for every shuffled eps0-LDP randomiser (`papers.literature.clones`).
+    For k = 2 it holds for every shuffled eps0-LDP randomiser (`papers.literature.clones`).
 
     Parameters
     ----------
@@ -117,7 +122,7 @@ def dominated_log_delta(eps: float, setting: Setting, discretisation: float | No
 
     Returns
     -------
-    At most 0; -inf from ``rounds * eps0`` on.
+    Natural logarithm, at most 0; -inf if ``eps >= rounds * eps0``.
     """
     if eps >= setting.budget:
         return -np.inf
@@ -126,32 +131,32 @@ def dominated_log_delta(eps: float, setting: Setting, discretisation: float | No
     def rounds_at(depth: float) -> Rounds:
         return [(single_round(once, "upper", discretisation, depth)[0], rounds)]
 
-    return min(deep_enough(rounds_at, eps), 0.0)
+    return min(upper_log_hockey_stick(rounds_at, eps), 0.0)
 
 
 @over_eps
 def composed_log_delta(
     eps: float, setting: Setting, side: Side, discretisation: float | None = None
 ) -> float:
-    """Return a certified bound of log delta of all rounds, each with budget eps0.
+    """Return a certified upper or lower bound on log delta of all rounds together.
 
-    The upper bound holds for every data set, also if records depend on the outcomes of earlier
-    rounds. The lower bound is attained by a data set in which all others hold a third cell, or, for
-    k = 2, one cell. Discretisation, windows and rounding are on the safe side. The windows leave
-    out about 1e-11 of delta; below about 1e-280, where windows cannot be deeper, the upper bound is
-    that of basic composition.
+    The upper bound holds for every data set, even if records depend on the outcomes of earlier
+    rounds. The lower bound is attained by a data set in which all other users hold a third cell or,
+    for k = 2, one cell. Both include the errors of discretisation, windows and rounding. Windows
+    leave out about 1e-11 of delta; for deltas below about 1e-280, where windows cannot be deep
+    enough, the upper bound is that of basic composition.
 
     Parameters
     ----------
     eps
         Central budget of all rounds, at least 0, any shape.
     setting
-        Setting of each round, and the number of rounds.
+        Setting of k-RR; in each of its rounds the local budget is eps0.
     side
         ``"upper"`` (pessimistic) or ``"lower"`` (optimistic).
     discretisation
-        Distance of grid points. By default it is about 1/128 (upper) or 1/1024 (lower) of the
-        standard deviation of one round's loss, which changes eps by about 1e-5 of itself.
+        Distance between grid points. By default it is about 1/128 (upper) or 1/1024 (lower) of the
+        standard deviation of one round's loss, which changes eps by a relative error of about 1e-5.
 
     Returns
     -------
@@ -171,30 +176,31 @@ def composed_log_delta(
     if side == "upper":
         high = dominated_log_delta(eps, setting, discretisation)
         # Basic composition is smaller only for tiny deltas, for which windows are too shallow.
-        share = quotient_down(eps, rounds)
-        if np.log(rounds) + 2.0 * _chernoff(share, once) - 30.0 < high:
-            basic = np.log(rounds) + float(certified.upper_log_delta(share, once))
+        eps_per_round = quotient_down(eps, rounds)
+        if np.log(rounds) + 2.0 * _chernoff(eps_per_round, once) - 30.0 < high:
+            basic = np.log(rounds) + float(certified.upper_log_delta(eps_per_round, once))
             high = min(high, float(basic))
         return high
-    parts = single_round(once, side, discretisation)
-    coarse = (coarse_enough([(part, rounds)], eps) for part in parts)
-    low = max(log_hockey_stick(part, eps).low for part in coarse)
-    # The view of all rounds includes that of one. For k = 2 its search takes seconds and is
-    # skipped.
+    laws = single_round(once, side, discretisation)
+    low = max(
+        log_hockey_stick(coarsened_for_transform([(law, rounds)], eps), eps).low for law in laws
+    )
+    # The view of all rounds includes that of one round, so its lower end holds too. For k = 2 the
+    # search for that end takes seconds and is skipped.
     if (rounds == 1 or setting.k > 2) and _chernoff(eps, once) + 1.0 > low:
         low = max(low, float(certified.lower_log_delta(eps, once)))
     return low
 
 
 def _chernoff(eps: float, once: Setting) -> float:
-    """Return Chernoff's bound on one round's log delta, whose rounding error is less than 1."""
+    """Return Chernoff's upper bound on log delta of one round, with a rounding error below 1."""
     if eps >= once.eps0:
         return -np.inf
     return min(log_chernoff_bound(pairs.weak_adversary(once).weighted_sum(eps)), 0.0)
 
 
 def ceiling(eps: float, setting: Setting) -> float:
-    """Return Chernoff's bound on log delta of all rounds, neglecting mass outside the windows."""
+    """Return Chernoff's bound on log delta of all rounds, without the mass outside the windows."""
     if eps >= setting.budget:
         return -np.inf
     (loss,) = single_round(replace(setting, rounds=1), "upper")
@@ -205,7 +211,7 @@ def ceiling(eps: float, setting: Setting) -> float:
 def composed_epsilon(
     log_delta: float, setting: Setting, side: Side, discretisation: float | None = None
 ) -> float:
-    """Return a certified bound of the smallest eps of all rounds at a log delta.
+    """Return a certified upper or lower bound on eps of all rounds together.
 
     Parameters
     ----------
@@ -216,7 +222,7 @@ def composed_epsilon(
 
     Returns
     -------
-    Numbers in ``[0, rounds * eps0]`` shaped like ``log_delta``, rounded up or down by the side.
+    Numbers in ``[0, rounds * eps0]`` shaped like ``log_delta``.
 
     Raises
     ------

@@ -1,8 +1,9 @@
-"""The hockey-stick divergence of a sum of independent privacy losses.
+"""Hockey-stick divergence of independent rounds, by convolution of their privacy losses.
 
-The laws are convolved by FFT. They are first tilted by ``exp(lambda loss)``, with lambda at the
-saddle point of the given eps, and the result is tilted back. The rounding of the Fourier transform,
-about 1e-13 of the total mass, is then relative to Chernoff's bound on delta instead of to 1.
+The loss distributions are convolved by FFT. Before that they are tilted, that is, multiplied by
+``exp(lam loss)`` and normalised, with lam at the saddle point of the given eps; the result is
+tilted back. The rounding error of the FFT, about 1e-13 of the total mass, is then relative to
+Chernoff's bound on delta instead of to 1.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +19,7 @@ from shuffledp.accounting.rounds.convolution import (
     sum_window,
     transform_error,
 )
-from shuffledp.accounting.rounds.outcome_bundles import DEEPEST, DEPTH
+from shuffledp.accounting.rounds.outcome_bundles import DEFAULT_DEPTH, MAX_DEPTH
 from shuffledp.accounting.rounds.privacy_loss import (
     LOG_LEFT_OUT_SHARE,
     LossDistribution,
@@ -26,29 +27,29 @@ from shuffledp.accounting.rounds.privacy_loss import (
 )
 from shuffledp.numerics.arrays import UNIT, Floats
 
-# Laws on a common grid, and the number of independent losses with each law.
+# Loss distributions on a common grid, and the number of rounds with each distribution.
 Rounds = Sequence[tuple[LossDistribution, int]]
-# Depths of windows are multiples of this number.
+# Window depths beyond the default are multiples of this number.
 DEPTH_INCREMENT = 24.0
-# Largest transform for the lower end, which takes about a second.
+# Largest size of a transform for the lower end; it takes about a second.
 MAX_TRANSFORM_POINTS = 4_000_000
-# Largest number of steps of the search for a tilt, and its relative tolerance.
+# Largest number of Newton steps in the search for the tilt, and its relative tolerance.
 MAX_TILT_STEPS, TILT_XTOL = 200, 1e-4
-# Chernoff's bound exceeds the log of a hockey-stick divergence by about this much at most.
+# Chernoff's bound usually exceeds the log of a hockey-stick divergence by less than this.
 LOG_CHERNOFF_EXCESS = 8.0
 
 
 class _TiltedRounds:
-    """Finite losses of several rounds, tilted such that their sum has a given mean.
+    """Finite losses of several rounds, tilted such that the mean of their sum is eps.
 
     Attributes
     ----------
-    furthest
-        The largest possible sum.
+    largest_sum
+        The largest possible sum of finite losses.
     lam
         The tilt, at least 0.
     log_moments
-        ``log E[exp(lam L)]`` of each law.
+        ``log E[exp(lam L)]`` of each distribution, for a finite loss L.
     """
 
     def __init__(self, rounds: Rounds, eps: float) -> None:
@@ -59,19 +60,19 @@ class _TiltedRounds:
             np.log(law.mass[used]) for (law, _), used in zip(rounds, self.used, strict=True)
         ]
         self.counts = [count for _, count in rounds]
-        self.furthest = sum(
+        self.largest_sum = sum(
             count * float(losses[-1])
             for count, losses in zip(self.counts, self.losses, strict=True)
         )
         self.lam, self.log_moments = 0.0, [0.0] * len(self.counts)
-        if eps < self.furthest:
+        if eps < self.largest_sum:
             # The tilt for the largest sum itself would be infinite.
-            self._find_tilt(min(eps, self.furthest * (1.0 - 1e-9)))
+            self._find_tilt(min(eps, self.largest_sum * (1.0 - 1e-9)))
 
     def _find_tilt(self, mean: float) -> None:
-        """Set the tilt approximately, by Newton's method.
+        """Set the tilt by Newton's method.
 
-        Every tilt gives a valid result; the best one gives the most precise result.
+        Bounds are valid for every tilt; they are tightest if the tilted mean is close to ``mean``.
         """
         lam, low, high = 0.0, 0.0, np.inf
         first_step = 64.0 / max(float(losses[-1]) for losses in self.losses)
@@ -80,7 +81,7 @@ class _TiltedRounds:
             if above >= 0.0 and lam == 0.0:
                 break
             low, high = (lam, high) if above < 0.0 else (low, lam)
-            # If losses are rare, a Newton step may be far too long.
+            # If large losses are rare, a Newton step may be far too long.
             limit = min(high, 8.0 * lam + first_step)
             following = lam - above / slope if slope > 0.0 else limit
             if not low < following < limit:
@@ -95,7 +96,7 @@ class _TiltedRounds:
         ]
 
     def _excess(self, lam: float, mean: float) -> tuple[float, float]:
-        """Return the sum's mean under a tilt minus the target mean, and its variance."""
+        """Return the tilted mean of the sum minus the target mean, and the tilted variance."""
         above, variance = -mean, 0.0
         for count, losses, log_mass in zip(self.counts, self.losses, self.log_mass, strict=True):
             exponents = log_mass + lam * losses
@@ -108,33 +109,33 @@ class _TiltedRounds:
 
     @property
     def log_moment(self) -> float:
-        """``log E[exp(lam L)]`` of the whole sum."""
+        """``log E[exp(lam L)]`` for the sum L of all losses."""
         return float(np.dot(self.counts, self.log_moments))
 
     @property
     def masses(self) -> list[Floats]:
-        """Probabilities of the grid points under the tilted laws."""
+        """Probabilities of the grid points under each tilted distribution."""
         masses = []
         for (law, _), used, losses, log_mass, log_moment in zip(
             self.rounds, self.used, self.losses, self.log_mass, self.log_moments, strict=True
         ):
             tilted = np.zeros_like(law.mass)
             tilted[used] = np.exp(log_mass + self.lam * losses - log_moment)
-            # Denormal numbers would invalidate the transform's error bound. The mass that is set
-            # to 0 is negligible relative to the tail.
+            # Subnormal numbers would invalidate the error bound of the FFT. The mass that is set
+            # to 0 is negligible compared with exp(LOG_TAIL).
             tilted[tilted < 1e-100] = 0.0
             masses.append(tilted)
         return masses
 
     @property
-    def units(self) -> float:
-        """Error of the log of the tilted divergence, from masses and exponents."""
+    def log_error(self) -> float:
+        """Upper bound on the error of the log divergence from errors of masses and exponents."""
         return float(
             sum(
                 count
                 * (
                     law.mass_error
-                    + 4.0 * UNIT * (_exponents(losses, log_mass, self.lam) + abs(moment) + 8.0)
+                    + 4.0 * UNIT * (_max_exponent(losses, log_mass, self.lam) + abs(moment) + 8.0)
                 )
                 for (law, count), losses, log_mass, moment in zip(
                     self.rounds, self.losses, self.log_mass, self.log_moments, strict=True
@@ -143,26 +144,27 @@ class _TiltedRounds:
         )
 
 
-def _exponents(losses: Floats, log_mass: Floats, lam: float) -> float:
+def _max_exponent(losses: Floats, log_mass: Floats, lam: float) -> float:
+    """Return an upper bound on ``|log_mass + lam losses|``."""
     return float(np.abs(log_mass).max()) + lam * float(np.abs(losses[[0, -1]]).max())
 
 
 def _log_infinite(rounds: Rounds) -> float:
-    """Return the log of the probability that a loss is infinite."""
+    """Return the log of the probability that the loss of any round is infinite."""
     with np.errstate(divide="ignore"):
         log_all_finite = sum(count * float(np.log1p(-law.infinite)) for law, count in rounds)
         return float(np.log(-np.expm1(log_all_finite)))
 
 
 def log_chernoff(rounds: Rounds, eps: float) -> float:
-    """Return Chernoff's bound on the log of the divergence without infinite losses.
+    """Return Chernoff's upper bound on the contribution of finite losses to the log divergence.
 
-    Parameters as for `log_hockey_stick`.
+    Parameters are those of `log_hockey_stick`.
     """
     if not all(law.mass.any() for law, _ in rounds):
         return -np.inf
     tilted = _TiltedRounds(rounds, eps)
-    if eps >= tilted.furthest:
+    if eps >= tilted.largest_sum:
         return -np.inf
     return min(tilted.log_moment - tilted.lam * eps, 0.0)
 
@@ -170,15 +172,14 @@ def log_chernoff(rounds: Rounds, eps: float) -> float:
 def log_hockey_stick(rounds: Rounds, eps: float) -> LogInterval:
     """Enclose the log of the hockey-stick divergence of independent rounds.
 
-    The interval accounts for the rounding of the transform, the mass outside its window, and the
-    stated errors of the loss distributions: an error of all losses changes eps by at most that much
-    per round, and a relative error of the masses of P and Q changes log delta by at most that much
-    per round. The probability of an infinite loss is added separately.
+    The interval accounts for the rounding error of the FFT, the mass outside its window, and the
+    ``loss_error`` and ``mass_error`` of the distributions: per round, they change eps and log delta
+    by at most as much. The probability of an infinite loss is added separately.
 
     Parameters
     ----------
     rounds
-        Laws on a common grid, and the number of rounds (>= 1) with each law.
+        Loss distributions on a common grid, and the number of rounds (>= 1) with each of them.
     eps
         Central budget of all rounds, at least 0.
     """
@@ -188,7 +189,7 @@ def log_hockey_stick(rounds: Rounds, eps: float) -> LogInterval:
     step = rounds[0][0].step
     loss_error = sum(count * law.loss_error for law, count in rounds) + 8.0 * UNIT * (1.0 + eps)
     tilted = _TiltedRounds(rounds, eps)
-    if eps - loss_error >= tilted.furthest:
+    if eps - loss_error >= tilted.largest_sum:
         return LogInterval(infinite, infinite)
     lam, log_moment, masses = tilted.lam, tilted.log_moment, tilted.masses
     offset, convolved = convolve(list(zip(masses, tilted.counts, strict=True)))
@@ -198,13 +199,13 @@ def log_hockey_stick(rounds: Rounds, eps: float) -> LogInterval:
     for mass, count in zip(masses, tilted.counts, strict=True):
         norm = float(np.linalg.norm(mass)) * np.sqrt(np.ceil(mass.size / convolved.size))
         transform += transform_error(convolved.size, count, norm)
-    # No sum, even outside the window, has more than the largest weight over all distances.
+    # Largest weight exp(-lam x) (1 - exp(-x)) over all distances x, also outside the window.
     max_weight = (lam / (1.0 + lam)) ** lam / (1.0 + lam)
     outside = 2.0 * float(np.exp(LOG_TAIL)) * max_weight * float(sum(tilted.counts) > 1)
-    relative = tilted.units + len(rounds) * UNIT * abs(log_moment)
+    relative = tilted.log_error + len(rounds) * UNIT * abs(log_moment)
 
-    def at(eps: float, sign: float) -> float:
-        """Return the log of the divergence at an eps with the errors added or subtracted."""
+    def end_at(eps: float, sign: float) -> float:
+        """Return the log divergence at eps, plus (sign 1) or minus (sign -1) its error."""
         distance = step * index - eps
         above = distance > 0.0
         weights = np.exp(-lam * distance[above]) * -np.expm1(-distance[above])
@@ -216,48 +217,51 @@ def log_hockey_stick(rounds: Rounds, eps: float) -> LogInterval:
         end += scale + sign * (relative + 8.0 * UNIT * (abs(scale) + 8.0))
         return float(np.logaddexp(end, infinite))
 
-    return LogInterval(at(eps + loss_error, -1.0), at(max(eps - loss_error, 0.0), 1.0))
+    return LogInterval(end_at(eps + loss_error, -1.0), end_at(max(eps - loss_error, 0.0), 1.0))
 
 
-def deep_enough(
-    rounds_at: Callable[[float], Rounds], eps: float, share: float = LOG_LEFT_OUT_SHARE
+def upper_log_hockey_stick(
+    rounds_at: Callable[[float], Rounds],
+    eps: float,
+    log_left_out_share: float = LOG_LEFT_OUT_SHARE,
 ) -> float:
-    """Return the upper end of the log of the hockey-stick divergence of independent rounds.
+    """Return an upper bound on the log hockey-stick divergence of independent rounds.
 
     Parameters
     ----------
     rounds_at
-        Function that returns dominating laws of the rounds for a depth of windows. The depth is
-        increased until the mass left out is a negligible share of the result, or stops falling.
+        Function that returns dominating loss distributions for a depth of windows. The depth is
+        increased until the mass left out contributes a negligible share of the result, or until
+        that mass stops falling.
     eps
-        See `log_hockey_stick`.
-    share
-        Log of the largest share of the result that windows may leave out.
+        Central budget of all rounds, at least 0.
+    log_left_out_share
+        Log of the largest share of the result that outcomes outside the windows may contribute.
     """
-    depth, guessed, before = DEPTH, False, np.inf
+    depth, predicted, previous = DEFAULT_DEPTH, False, np.inf
     while True:
         rounds = rounds_at(depth)
         infinite = _log_infinite(rounds)
         finite = [(replace(law, infinite=0.0), count) for law, count in rounds]
-        # Chernoff's bound estimates the necessary depth without a transform.
+        # Chernoff's bound predicts the necessary depth without a transform.
         inside = log_chernoff(finite, eps) - LOG_CHERNOFF_EXCESS
-        # Infinite losses may remain at any depth, so the search ends if their probability stops
-        # falling. A probability of 1 means that the windows are too shallow.
-        deepest = depth >= DEEPEST or before <= infinite < 0.0
-        if guessed or infinite <= inside + share or deepest:
+        # A pair may have infinite losses at every depth, so the search ends if their probability
+        # stops falling. A probability of 1 means that the windows are too shallow.
+        deepest = depth >= MAX_DEPTH or previous <= infinite < 0.0
+        if predicted or infinite <= inside + log_left_out_share or deepest:
             inside = log_hockey_stick(finite, eps).high
-        missing_depth = infinite - inside - share
+        missing_depth = infinite - inside - log_left_out_share
         if infinite == -np.inf or missing_depth <= 0.0 or deepest:
             return float(np.logaddexp(inside, infinite))
         needed = 2.0 * depth if inside == -np.inf else depth + missing_depth
-        depth, guessed = min(DEPTH_INCREMENT * np.ceil(needed / DEPTH_INCREMENT), DEEPEST), True
-        before = infinite
+        depth, predicted = min(DEPTH_INCREMENT * np.ceil(needed / DEPTH_INCREMENT), MAX_DEPTH), True
+        previous = infinite
 
 
-def coarse_enough(rounds: Rounds, eps: float) -> Rounds:
-    """Return the laws, rounded down to a coarser grid if their transform would be too large."""
+def coarsened_for_transform(rounds: Rounds, eps: float) -> Rounds:
+    """Return the rounds, rounded down to a coarser grid if their FFT would be too large."""
     tilted = _TiltedRounds(rounds, eps)
-    if eps >= tilted.furthest:
+    if eps >= tilted.largest_sum:
         return rounds
     low, high = sum_window(list(zip(tilted.masses, tilted.counts, strict=True)))
     factor = float(np.ceil((high - low) / MAX_TRANSFORM_POINTS))

@@ -1,16 +1,15 @@
-"""Composition of rounds of shuffled 2-RR with an adaptively chosen worst data set in each round.
+"""Composition of rounds of shuffled 2-RR with the worst data set in each round.
 
-With two cells a data set is the number m of other users who hold x0. Let ``h_r(alpha)`` be the
-largest delta at eps = ``log alpha`` of r rounds whose counts and neighbours may depend on the
-outcomes of earlier rounds. After a first round with loss L the adversary continues with
-``alpha exp(-L)``:
+For k = 2, a data set is the count m of other users who hold the target's cell x0. Let
+``h_r(alpha)`` be the largest delta at eps = ``log alpha`` of r rounds, whose counts and neighbours
+may depend on the outcomes of earlier rounds. With the privacy loss L_m of the first round at
+count m, drawn under P,
 
-    ``h_{r+1}(alpha) = max over m of E[h_r(alpha exp(-L_m))]``,    ``h_0(alpha) = (1 - alpha)_+``,
+    ``h_{r+1}(alpha) = max over m of E[h_r(alpha exp(-L_m))]``,    ``h_0(alpha) = (1 - alpha)_+``.
 
-where L_m has its law under P. The composition of the single pair whose profile is the maximum over
-all counts would be larger, because no data set is the worst one on both sides of a loss of 0.
-Counts are grouped into blocks, each with a pair that dominates all of its counts
-(`one_round.two_cells`).
+Composition of one pair that dominates all counts would give a larger delta, because no count is the
+worst one for both positive and negative losses. Counts are grouped into blocks, each with a pair
+that dominates all of its counts (`one_round.two_cells`).
 """
 
 from typing import Any
@@ -20,7 +19,7 @@ from scipy.special import ndtri
 
 from shuffledp.accounting.curve import LogDelta, UpperCurve
 from shuffledp.accounting.one_round.single_bin import forward_ends
-from shuffledp.accounting.rounds.outcome_bundles import DEPTH
+from shuffledp.accounting.rounds.outcome_bundles import DEFAULT_DEPTH
 from shuffledp.accounting.rounds.privacy_loss import UNDERFLOW, LossDistribution
 from shuffledp.accounting.rounds.profile import POINTS_PER_SPACING, law_of_points
 from shuffledp.accounting.setting import Setting
@@ -28,25 +27,26 @@ from shuffledp.numerics.arrays import UNIT, Floats, Integers
 
 # Largest number of rounds for which this recursion is used.
 MAX_ROUNDS = 200
-# Width of a block of counts near n - 1 as a share of n, and its growth with the distance from n -
-# 1. Blocks increase eps by about 0.3 % near n - 1, and by more for counts whose eps is that much
-# smaller.
+# Width of a block of counts: at n - 1 as a share of n, and its growth with the distance from n - 1.
+# Blocks increase eps by about 0.3 % near n - 1, and by more where eps is smaller anyway.
 BLOCK_WIDTH, BLOCK_WIDTH_GROWTH = 0.006, 0.02
-# Smaller deltas are not computed, because windows leave out about exp(-46) in each round.
+# Smaller log deltas than minus this are not computed, since each round leaves out about exp(-46).
 MAX_NEGATIVE_LOG_DELTA = 36.0
-# Grid points per standard deviation of a round's loss, or up to twice as many.
+# Grid points per standard deviation of a round's loss; rounding of the step may double the number.
 POINTS_PER_DEVIATION = 12.0
 
 
 def worst_rounds(setting: Setting, estimate: LogDelta) -> UpperCurve:
-    """Return an upper bound for rounds with two cells, down to `-MAX_NEGATIVE_LOG_DELTA`.
+    """Return an upper bound on the curve of all rounds, for k = 2.
+
+    It is useful for log deltas above ``-MAX_NEGATIVE_LOG_DELTA``.
 
     Parameters
     ----------
     setting
-        Setting with two cells and at most `MAX_ROUNDS` rounds.
+        Setting with k = 2 and at most `MAX_ROUNDS` rounds.
     estimate
-        Approximation of the log of delta of all rounds, which determines the range of the grid.
+        Approximate log delta of all rounds as a function of eps; it sets the range of the grid.
     """
     low, high = _blocks(setting.n)
     advantage = float(np.exp(forward_ends(0.0, setting, setting.n - (high - low), low)[1].max()))
@@ -54,7 +54,7 @@ def worst_rounds(setting: Setting, estimate: LogDelta) -> UpperCurve:
     deviation = 2.0 * float(ndtri(0.5 * (1.0 + min(advantage, 1.0 - 1e-9))))
     step = float(2.0 ** np.floor(np.log2(min(deviation, setting.eps0) / POINTS_PER_DEVIATION)))
     largest_eps = deviation
-    while largest_eps < setting.budget and estimate(largest_eps) > -DEPTH:
+    while largest_eps < setting.budget and estimate(largest_eps) > -DEFAULT_DEPTH:
         largest_eps *= 1.25
     size = int(np.ceil(min(largest_eps, setting.budget) / step)) + 2
     log_deltas = _recursion(_laws(setting, step), setting.rounds, step, size)
@@ -63,11 +63,10 @@ def worst_rounds(setting: Setting, estimate: LogDelta) -> UpperCurve:
         if eps >= setting.budget:
             return -np.inf
         index = min(int(eps / step), size - 2)
-        # Delta is convex in exp(eps) and therefore lies below the chord.
-        share = min(max(np.expm1(eps - step * index) / np.expm1(step), 0.0), 1.0)
-        low, high = np.exp(log_deltas[index]), np.exp(log_deltas[index + 1])
-        # The addend covers products of probabilities that underflow.
-        value = float((1.0 - share) * low + share * high) + UNDERFLOW
+        # Delta is convex in exp(eps), so it lies below the chord between two grid points.
+        weight = min(max(np.expm1(eps - step * index) / np.expm1(step), 0.0), 1.0)
+        left, right = np.exp(log_deltas[index]), np.exp(log_deltas[index + 1])
+        value = float((1.0 - weight) * left + weight * right) + UNDERFLOW
         log = float(np.log(value))
         return min(log + 32.0 * UNIT * (1.0 - log), 0.0)
 
@@ -87,11 +86,11 @@ def _blocks(n: int) -> tuple[Integers, Integers]:
 
 
 def _laws(setting: Setting, step: float) -> list[LossDistribution]:
-    """Return, for each block, the loss of a pair that dominates its counts."""
+    """Return, for each block of counts, the loss distribution of a pair that dominates them."""
     low, high = _blocks(setting.n)
     users = setting.n - (high - low)
     index, stride, points = 0, 1, list[tuple[int, Any, Any]]()
-    while not points or max(points[-1][1].max(), points[-1][2].max()) > -DEPTH:
+    while not points or max(points[-1][1].max(), points[-1][2].max()) > -DEFAULT_DEPTH:
         eps = step * index
         above = forward_ends(eps, setting, users, low)[1]
         below = forward_ends(eps, setting, users, users - 1 - low)[1]
@@ -110,17 +109,17 @@ def _laws(setting: Setting, step: float) -> list[LossDistribution]:
 
 
 def _until_negligible(indices: list[int], logs: Floats) -> list[tuple[int, float]]:
-    """Return the points up to the first whose log delta is at most `-DEPTH`."""
-    last = int(np.argmax(logs <= -DEPTH))
+    """Return the points up to the first one with log delta at most ``-DEFAULT_DEPTH``."""
+    last = int(np.argmax(logs <= -DEFAULT_DEPTH))
     return list(zip(indices[: last + 1], logs.tolist(), strict=False))
 
 
 def _recursion(laws: list[LossDistribution], rounds: int, step: float, size: int) -> Floats:
-    """Return logs of h after all rounds at non-negative multiples of the step, rounded up."""
+    """Return the log of h after all rounds at 0, 1, ... steps of log alpha, rounded up."""
     from tqdm import tqdm
 
-    # h is also stored at as many negative multiples. Below these it is replaced by a chord to
-    # h(0) = 1, and above the largest multiple by its last value.
+    # h is stored from -size to size - 1 steps. At smaller alpha it is replaced by the chord to
+    # h(0) = 1, at larger alpha by its last value.
     reach_above = max(law.start + law.mass.size for law in laws)
     reach_below = max(0, *(-law.start for law in laws))
     index = np.arange(-size, size, dtype=np.float64)
