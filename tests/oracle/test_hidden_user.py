@@ -32,9 +32,9 @@ def one_hidden_delta(hidden, n, E, e):
     return exact.hockey_stick(laws[0], laws[1], e)
 
 
-def log_loss(eps, setting, *, forward):
+def log_reduction(eps, setting, *, forward):
     shares = tilted_shares(pairs.weak_adversary(setting).weighted_sum(eps))
-    return hidden_user.log_loss(eps, setting, shares, forward=forward)
+    return hidden_user.log_reduction(eps, setting, shares, forward=forward)
 
 
 def weak_log_delta(eps, setting):
@@ -46,7 +46,7 @@ def weak_log_delta(eps, setting):
 @pytest.mark.parametrize("hidden", [0, 1])
 def test_loss_is_the_difference_of_the_two_views(n, E, e, hidden):
     difference = exact.upper_delta(n, 3, E, e) - one_hidden_delta(hidden, n, E, e)
-    loss = log_loss(log(e), Setting(n, 3, log(E)), forward=hidden == 0)
+    loss = log_reduction(log(e), Setting(n, 3, log(E)), forward=hidden == 0)
     if difference == 0:
         assert loss == -np.inf
     else:
@@ -103,7 +103,7 @@ def test_bound_is_never_below_the_hidden_view_nor_far_above(n, eps0, share, hidd
     truth = direct_delta(hidden, n, eps, eps0)
     setting = Setting(n, 3, eps0)
     weak = weak_log_delta(eps, setting)
-    loss = log_loss(eps, setting, forward=hidden == 0)
+    loss = log_reduction(eps, setting, forward=hidden == 0)
     claimed = exp(weak) * -expm1(loss - weak)
     # The direct sum in floats may be off by 1e-13.
     assert claimed >= truth * (1 - 1e-12) - 1e-15

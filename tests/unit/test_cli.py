@@ -706,7 +706,10 @@ def test_neighbours_and_unit_stand_beside_the_number(capsys, arguments):
         (["plan", "--n", "9", "--k", "3", "--eps", "-1", "--delta", "0.1"], "eps must be at"),
         (["calibrate", "--n", "9", "--k", "3", "--eps", "inf", "--delta", "0.1"], "eps must be at"),
         (["delta", *SETTING, "--eps", "0.1", "--colluding", "1e5"], "below n"),
-        (["delta", *SETTING, "--eps", "0.1", "--colluding", "-1"], "users >= 0, got -1"),
+        (
+            ["delta", *SETTING, "--eps", "0.1", "--colluding", "-1"],
+            "an integer >= 0, got colluding=-1",
+        ),
         (["delta", *SETTING, "--eps", "0.1", "--response-rate", "1.5"], "response rate must lie"),
         (
             ["delta", *SETTING, "--eps", "0.1", "--response-rate", "0.5", "--rounds", "2"],

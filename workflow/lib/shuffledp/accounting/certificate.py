@@ -17,7 +17,7 @@ from shuffledp.accounting import pairs
 from shuffledp.accounting.curve import UpperCurve
 from shuffledp.accounting.one_round import two_cells
 from shuffledp.accounting.one_round.certified import (
-    attained,
+    attaining_data_set,
     hides_one_user,
     upper_log_delta,
     weak_adversary_log_delta,
@@ -89,7 +89,7 @@ def certificate(eps: float, setting: Setting) -> dict[str, Any]:
     if setting.rounds > 1:
         return _rounds_certificate(eps, setting)
     head = _head(1, eps)
-    lowest = attained(eps, setting)
+    lowest = attaining_data_set(eps, setting)
     return {
         **head,
         "n": setting.n,

@@ -1,8 +1,9 @@
 """Certified lower and upper bounds on delta of one round of shuffled k-randomised response.
 
-Neighbours differ in one record (replacement), and the unit is one record. The upper bound holds for
-every data set, even against an adversary who learns which of the other users randomised. The lower
-bound is the exact divergence of the histogram for an explicit data set.
+Neighbouring data sets differ in the replacement of one record, the target's: it is in cell x0 or in
+cell x1. The upper bound holds for every data set, even against the weak adversary, who learns which
+of the other users randomised. The lower bound is the hockey-stick divergence of the histogram for
+an explicit data set.
 """
 
 from dataclasses import dataclass
@@ -16,8 +17,8 @@ from shuffledp.accounting.one_round import hidden_user, two_cells, two_groups
 from shuffledp.accounting.pairs import hockey_stick
 from shuffledp.accounting.setting import Setting
 
-# With three cells and up to this many users, the upper bound assumes that one other user is hidden
-# from the adversary. Its gain falls like 1/n, and its cost grows like n.
+# For k = 3 and up to this many users, one other user is hidden from the weak adversary. This lowers
+# delta by a share that falls like 1/n, at a cost that grows like n.
 MAX_HIDDEN_USER_N = 2_000
 
 
@@ -27,26 +28,26 @@ def hides_one_user(setting: Setting) -> bool:
 
 
 def _one_hidden_log_delta(eps: float, setting: Setting, weak: float) -> float:
-    """Return the upper bound for k = 3.
+    """Return the upper bound for k = 3; ``weak`` is log delta against the weak adversary.
 
-    It is the maximum over the cases that all others hold the third cell, or that at least one of
-    them holds x0, or x1.
+    It is the maximum over three cases: all other users hold the third cell, at least one of them
+    holds x0, or at least one of them holds x1.
     """
     shares = tilted_shares(pairs.weak_adversary(setting).weighted_sum(eps))
     candidates = [hockey_stick(pairs.third_cell(setting), eps, "upper").high]
     for forward in (True, False):
-        loss = hidden_user.log_loss(eps, setting, shares, forward=forward)
-        candidates.append(weak + np.log1p(-np.exp(loss - weak)) if loss < weak else weak)
+        reduction = hidden_user.log_reduction(eps, setting, shares, forward=forward)
+        candidates.append(weak + np.log1p(-np.exp(reduction - weak)) if reduction < weak else weak)
     return min(max(candidates), weak)
 
 
 @over_eps_of_one_round
 def weak_adversary_log_delta(eps: float, setting: Setting) -> float:
-    """Return log delta against an adversary who learns which of the other users randomised.
+    """Return log delta against the weak adversary, rounded up.
 
-    It holds for every data set of k-RR and, with k = 2, for every shuffled eps0-LDP randomiser
-    (`papers.literature.clones`). It is rounded up and includes the truncated mass. Parameters,
-    return value and errors are those of `upper_log_delta`.
+    It holds for every data set of k-RR and, for k = 2, for every shuffled eps0-LDP randomiser
+    (`papers.literature.clones`). Parameters, return value and errors are those of
+    `upper_log_delta`.
 
     Source: docs/accounting.md; paper C's Theorem 10, corrected.
     """
@@ -55,11 +56,11 @@ def weak_adversary_log_delta(eps: float, setting: Setting) -> float:
 
 @over_eps_of_one_round
 def upper_log_delta(eps: float, setting: Setting) -> float:
-    """Return an upper bound of log delta for every data set of n users (a guarantee).
+    """Return an upper bound on log delta that holds for every data set of n users.
 
-    Neighbours differ by the replacement of one record. The bound is `weak_adversary_log_delta`,
-    with two exceptions: for k = 2 all data sets are searched (`two_cells`), and for k = 3 and n up
-    to 2,000 the adversary does not learn whether one of the others randomised (`hidden_user`).
+    It is `weak_adversary_log_delta`, with two exceptions: for k = 2 all data sets are searched
+    (`two_cells`), and for k = 3 and n up to 2,000 the adversary does not learn whether one of the
+    other users randomised (`hidden_user`).
 
     Parameters
     ----------
@@ -88,8 +89,12 @@ def upper_log_delta(eps: float, setting: Setting) -> float:
 
 
 @dataclass(frozen=True)
-class Attained:
-    """A data set's log delta, and how many of the other users hold x0, x1 and x2."""
+class AttainingDataSet:
+    """A lower bound on log delta, and the data set for which it holds.
+
+    ``x0``, ``x1`` and ``x2`` are the numbers of other users who hold the target's two possible
+    cells and a third cell.
+    """
 
     log_delta: float
     x0: int
@@ -97,34 +102,35 @@ class Attained:
     x2: int
 
 
-def attained(eps: float, setting: Setting) -> Attained:
-    """Return the data set of `lower_log_delta` and its log delta, rounded down."""
+def attaining_data_set(eps: float, setting: Setting) -> AttainingDataSet:
+    """Return `lower_log_delta` together with a data set that attains it."""
     others = setting.n - 1
     if setting.k == 2:
         worst = two_cells.worst_count(eps, setting)
-        return Attained(worst.ends.low, worst.count, others - worst.count, 0)
+        return AttainingDataSet(worst.ends.low, worst.count, others - worst.count, 0)
     if eps >= setting.eps0:
-        return Attained(-np.inf, 0, 0, others)
-    candidates = [Attained(hockey_stick(pairs.third_cell(setting), eps, "lower").low, 0, 0, others)]
-    for make, where in ((pairs.same_cell, (others, 0, 0)), (pairs.other_cell, (0, others, 0))):
+        return AttainingDataSet(-np.inf, 0, 0, others)
+    candidates = [
+        AttainingDataSet(hockey_stick(pairs.third_cell(setting), eps, "lower").low, 0, 0, others)
+    ]
+    for make, counts in ((pairs.same_cell, (others, 0, 0)), (pairs.other_cell, (0, others, 0))):
         pair = make(setting)
-        # Mostly this data set leaks far less, which its Chernoff bound shows cheaply.
+        # Usually the delta of this data set is much smaller, which Chernoff's bound shows cheaply.
         if log_chernoff_bound(pair.weighted_sum(eps)) > candidates[0].log_delta:
-            candidates.append(Attained(hockey_stick(pair, eps, "lower").low, *where))
+            candidates.append(AttainingDataSet(hockey_stick(pair, eps, "lower").low, *counts))
     if two_groups.feasible(setting):
         value, x0, x1 = two_groups.best(eps, setting)
-        candidates.append(Attained(value, x0, x1, others - x0 - x1))
-    return max(candidates, key=lambda each: each.log_delta)
+        candidates.append(AttainingDataSet(value, x0, x1, others - x0 - x1))
+    return max(candidates, key=lambda candidate: candidate.log_delta)
 
 
 @over_eps_of_one_round
 def lower_log_delta(eps: float, setting: Setting) -> float:
-    """Return a log delta that some data set attains, rounded down; no guarantee can be smaller.
+    """Return a lower bound on log delta: that of an explicit data set, rounded down.
 
-    It is the largest exact divergence of the histogram among data sets in which all other users
-    hold one cell (docs/accounting.md) and, for few users, in which some hold the target's cell and
-    the rest one third cell (`two_groups`). For k = 2 it is the largest over the data sets that a
-    search visits. Truncated mass is left out. Parameters, return value and errors are those of
-    `upper_log_delta`.
+    It is the largest log delta of the histogram over the data sets in which all other users hold
+    the same cell (docs/accounting.md) and, for few users, those in which each of them holds the
+    target's cell or a third cell (`two_groups`). For k = 2 it is the largest one found by a search
+    over data sets. Parameters, return value and errors are those of `upper_log_delta`.
     """
-    return attained(eps, setting).log_delta
+    return attaining_data_set(eps, setting).log_delta

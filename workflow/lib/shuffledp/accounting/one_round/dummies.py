@@ -1,4 +1,8 @@
-"""Shuffled k-RR whose users also send uniform dummies (mixDUMP; docs/accounting.md)."""
+"""Certified upper bounds for shuffled k-RR whose users also send uniform dummy reports (mixDUMP).
+
+A user has a number of possible dummies, called chances, and sends each of them independently with
+the same probability. Derivation: docs/accounting.md.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -25,14 +29,16 @@ from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import UNIT
 
 # Numbers of uniform reports are grouped into ranges. The width of a range is the larger of this
-# share of the number, which changes eps by a quarter of the share, and this share of the deviation.
+# share of the number, which changes eps by a quarter of the share, and this share of the number's
+# standard deviation.
 RELATIVE_RANGE_WIDTH, RANGE_WIDTH_IN_DEVIATIONS = 1e-3, 0.125
-# Log of the share of delta that the law of that number may leave out, which costs 1e-6 of eps.
+# Log of the largest share of delta that rare numbers left out may contribute. It increases eps by
+# about 1e-6 of itself.
 LOG_LEFT_OUT_SHARE = -11.0
 
 
 def chance_of_dummy(dummies: float, chances: int) -> float:
-    """Return the probability of each of a user's possible dummies, from their mean number.
+    """Return the probability with which a user sends each possible dummy: ``dummies / chances``.
 
     Raises
     ------
@@ -41,8 +47,8 @@ def chance_of_dummy(dummies: float, chances: int) -> float:
     """
     if not (chances >= 1 and chances == int(chances) and 0.0 <= dummies <= chances):
         raise InputError(
-            "dummies, the mean number of a user, must lie in [0, chances], chances >= 1, "
-            f"got dummies={dummies}, chances={chances}"
+            "dummies, the mean number per user, must lie in [0, chances], and chances must be an "
+            f"integer >= 1, got dummies={dummies}, chances={chances}"
         )
     return dummies / chances
 
@@ -51,7 +57,7 @@ def chance_of_dummy(dummies: float, chances: int) -> float:
 def krr_among_dummies_log_delta(
     eps: float, setting: Setting, dummies: float, chances: int = 1
 ) -> float:
-    """Return an upper bound of log delta of shuffled k-RR with uniform dummies of the users.
+    """Return an upper bound on log delta of shuffled k-RR whose users also send uniform dummies.
 
     It holds for every data set and the replacement of one record, even against an analyst who
     learns which of the other users reported the truth.
@@ -59,12 +65,11 @@ def krr_among_dummies_log_delta(
     Parameters
     ----------
     eps
-        At least 0, any shape.
+        Central budget, at least 0, any shape.
     setting
-        One round.
+        Setting of one round.
     dummies, chances
-        Mean number of a user's dummies, in ``[0, chances]``, and largest number. Each of the
-        possible dummies is sent independently.
+        Mean number of a user's dummies, in ``[0, chances]``, and the largest possible number.
 
     Returns
     -------
@@ -78,8 +83,8 @@ def krr_among_dummies_log_delta(
     rate = chance_of_dummy(dummies, chances)
     if setting.n * chances > LARGEST_N:
         raise InputError(
-            f"n r, the largest number of dummies, must be at most {LARGEST_N:,} (got "
-            f"n={setting.n}, r={chances})"
+            f"n * chances, the largest number of dummies, must be at most {LARGEST_N:,}, got "
+            f"n={setting.n}, chances={chances}"
         )
     if dummies == 0.0:
         return min(pairs.hockey_stick(pairs.weak_adversary(setting), eps, "upper").high, 0.0)
@@ -90,10 +95,9 @@ def krr_among_dummies_log_delta(
 def loss_among_dummies(setting: Setting, loss_of_curve: Callable[[], Loss]) -> Loss:
     """Return the privacy loss of one round for an analyst who learns the number of uniform reports.
 
-    The law of that number does not depend on the target's record. Given the number, the pair is
-    that of a fixed number of trials. Numbers are grouped into ranges; each range is replaced by its
-    smallest number, because more uniform reports hide more. Mass that the law leaves out is counted
-    as infinite loss.
+    The law of that number does not depend on the target's record. Numbers are grouped into ranges;
+    each range is replaced by its smallest number, because delta falls with the number of uniform
+    reports. Rare numbers are left out and counted as infinite loss.
 
     Parameters
     ----------
@@ -101,13 +105,13 @@ def loss_among_dummies(setting: Setting, loss_of_curve: Callable[[], Loss]) -> L
         Setting of one round with dummies, in which all users are honest and report.
     loss_of_curve
         Function that returns the loss derived from the curve of one round. It is used for deltas
-        below the mass that is left out.
+        below the probability of the numbers that are left out.
     """
     chances = ceil(setting.dummies)
     mixed = pairs.among_dummies(setting, setting.n * chances, setting.dummies / chances)
     assert isinstance(mixed.trials, RandomTrials)
-    odds, counts = mixed.trials.log_odds, mixed.trials.counts
-    rates, co_rates = expit(odds), expit(-odds)
+    log_odds, counts = mixed.trials.log_odds, mixed.trials.counts
+    rates, co_rates = expit(log_odds), expit(-log_odds)
 
     def pair(reports: int) -> Pair:
         return replace(mixed, trials=reports)
@@ -132,7 +136,7 @@ def loss_among_dummies(setting: Setting, loss_of_curve: Callable[[], Loss]) -> L
         for law, share in zip(laws, shares.tolist(), strict=True):
             total[law.start - start :][: law.mass.size] += share * law.mass
             infinite += share * law.infinite
-        # The factor of each trial in the shares is accurate to 16 units of rounding.
+        # Each trial multiplies a share by a factor that is accurate to 16 units of rounding.
         units = 16.0 * float(counts.sum()) + len(laws) + window.mass.size + 16.0
         mass_error = max(law.mass_error for law in laws) + UNIT * units
         loss_error = max(law.loss_error for law in laws)

@@ -1,16 +1,17 @@
-"""The reduction of the upper bound at k = 3 if one other user is hidden from the weak adversary.
+"""Reduction of the upper bound for k = 3 by hiding one other user from the weak adversary.
 
-With three cells, either all others hold the third cell, and the divergence is known exactly, or at
-least one of them holds x0 or x1. In the second case the adversary learns about every other user but
-that one. This is still more than the analyst sees, so the divergence is an upper bound for the data
-set.
+For k = 3, either all other users hold the third cell, and delta is known, or at least one of them
+holds one of the target's cells x0 and x1. In the second case, hide one such user: the adversary
+learns which of the remaining n - 2 other users randomised, but not whether the hidden user did. The
+analyst sees less than that, so the divergence is still an upper bound for the data set.
 
-Let M of the n-2 revealed users randomise; with the target and the hidden user T = M + 2 reports are
-shuffled. The adversary of ``upper`` knows whether the hidden user randomised (T reports count, h)
-or reported x0 truthfully (T - 1 count, h - e_0). Merging the two cases reduces the divergence by
-sum min(|a|, |b|) over the outcomes where the differences a = P - e Q of the first case and b of the
-second have opposite signs, because (a)_+ + (b)_+ - (a+b)_+ = min(|a|, |b|) there. Leaving out terms
-makes the bound larger, which is safe. Derivation: docs/accounting.md.
+If M of these n - 2 users randomise, the adversary sees the histogram h of T = M + 2 reports, with
+those of the target and of the hidden user. The weak adversary also knows whether the hidden user
+randomised or truthfully reported, say, x0; in the latter case only T - 1 reports with histogram
+h - e_0 remain. Let a and b be P - e^eps Q in these two cases. Merging them reduces the divergence
+by min(|a|, |b|) at each outcome where a and b have opposite signs, because there
+(a)_+ + (b)_+ - (a + b)_+ = min(|a|, |b|). Omitting outcomes makes the upper bound larger. The
+derivation is in docs/accounting.md.
 """
 
 import numpy as np
@@ -20,22 +21,22 @@ from shuffledp.accounting.laws.binomial import log_pmf, log_pmf_error
 from shuffledp.accounting.setting import Setting, probabilities
 from shuffledp.numerics.arrays import UNIT, Floats
 
-# Half-width of the windows in tilted standard deviations, and a margin. Terms outside the windows
+# Half-width of the windows of counts: standard deviations, and a margin. Terms outside the windows
 # are left out of the reduction.
 WINDOW_DEVIATIONS, WINDOW_MARGIN = 5.0, 3.0
-# Largest number of evaluated counts of the other cell for each pair of counts.
+# Largest number of counts of the other cell that are evaluated for each pair of the two counts.
 MAX_STEPS = 8
 # Relative error of the probabilities, in units of rounding.
 INPUT_UNITS = 8.0
 
 
 def _window(trials: int, share: float) -> Floats:
-    half = WINDOW_DEVIATIONS * np.sqrt(trials * share * (1.0 - share)) + WINDOW_MARGIN
-    first, last = np.floor(trials * share - half), np.ceil(trials * share + half)
+    half_width = WINDOW_DEVIATIONS * np.sqrt(trials * share * (1.0 - share)) + WINDOW_MARGIN
+    first, last = np.floor(trials * share - half_width), np.ceil(trials * share + half_width)
     return np.arange(max(first, 0.0), min(last, float(trials)) + 1.0)
 
 
-def log_loss(eps: float, setting: Setting, tilted: Floats, *, forward: bool) -> float:
+def log_reduction(eps: float, setting: Setting, tilted: Floats, *, forward: bool) -> float:
     """Return the log of a lower bound on the reduction of delta by hiding one user, for k = 3.
 
     Parameters
@@ -43,56 +44,60 @@ def log_loss(eps: float, setting: Setting, tilted: Floats, *, forward: bool) -> 
     eps, setting
         ``0 <= eps < eps0``, ``k = 3`` and ``n >= 2``.
     tilted
-        Shares of the reports x0, x1, third cell and "truthful" where delta accumulates, shape (4,).
-        The windows are centred there.
+        Typical shares of random reports in x0, x1 and the third cell, and of truthful reports,
+        among the outcomes that contribute to delta (`tilted_shares`); shape (4,). The windows are
+        centred at these.
     forward
-        Whether the hidden user holds the target's cell x0 rather than the alternative x1.
+        Whether the hidden user holds x0 (True) or x1 (False).
 
     Returns
     -------
-    Natural logarithm; -inf if there is no term.
+    Natural logarithm; -inf if no outcome in the windows reduces delta.
     """
     n, eps0 = setting.n, setting.eps0
-    e, E_less, e_less = np.exp(eps), np.expm1(eps0), np.expm1(eps)
+    e, E_minus_1, e_minus_1 = np.exp(eps), np.expm1(eps0), np.expm1(eps)
     _, q = probabilities(eps0, 3)
     total = _window(n, 1.0 - float(tilted[3]))
     own = _window(n, float(tilted[0 if forward else 1]))
     total, own = total[total >= 2.0], own[own >= 1.0]
-    chances = (3.0 * q, E_less * q)
-    log_told = log_pmf(total - 2.0, n - 2, *chances)
-    log_told -= log_pmf_error(total - 2.0, n - 2, *chances, INPUT_UNITS)
+    chances = (3.0 * q, E_minus_1 * q)  # of randomising, and of reporting the truth
+    log_total_pmf = log_pmf(total - 2.0, n - 2, *chances)
+    log_total_pmf -= log_pmf_error(total - 2.0, n - 2, *chances, INPUT_UNITS)
     row, column = np.nonzero(own <= total[:, None])
-    total, own, log_told = total[row], own[column], log_told[row]
-    # `own` reports are in the hidden user's cell, `other` in the second one of x0 and x1. Up to a
-    # common factor a = constant + slope * other, and b = a - shift.
+    total, own, log_total_pmf = total[row], own[column], log_total_pmf[row]
+    # `own` reports are in the hidden user's cell, and `other` reports in the other one of x0 and
+    # x1. Up to a common factor, a = constant + slope * other and b = a - shift.
     if forward:
-        slope, shift = -e * E_less, e * np.expm1(eps0 - eps)
-        constant = E_less * own - e_less * total
+        slope, shift = -e * E_minus_1, e * np.expm1(eps0 - eps)
+        constant = E_minus_1 * own - e_minus_1 * total
     else:
-        slope, shift = E_less, -np.expm1(eps0 + eps)
-        constant = -e * E_less * own - e_less * total
+        slope, shift = E_minus_1, -np.expm1(eps0 + eps)
+        constant = -e * E_minus_1 * own - e_minus_1 * total
     start = np.floor(min(0.0, shift / slope) - constant / slope) + 1.0
     terms = []
     for step in range(min(int(abs(shift / slope)) + 1, MAX_STEPS)):
         other = start + step
         a = constant + slope * other
-        between = np.sign(a) * np.sign(a - shift) < 0.0
-        at = np.nonzero(between & (other >= 0.0) & (other <= total - own))[0]
+        opposite_signs = np.sign(a) * np.sign(a - shift) < 0.0
+        used = np.nonzero(opposite_signs & (other >= 0.0) & (other <= total - own))[0]
         terms.append(
-            log_told[at]
-            + _log_uniform(own[at], other[at], total[at])
-            + _log_merged(a[at], a[at] - shift, own[at], total[at], eps, eps0)
+            log_total_pmf[used]
+            + _log_uniform(own[used], other[used], total[used])
+            + _log_merged(a[used], a[used] - shift, own[used], total[used], eps, eps0)
         )
-    each = np.concatenate(terms)
-    if not each.size:
+    log_terms = np.concatenate(terms)
+    if not log_terms.size:
         return -np.inf
-    log_value = float(2.0 * np.log(3.0 * q) + logsumexp(each))
-    # Rounding of pairwise sums, and of logarithms no larger than the result and the weights'.
+    log_value = float(2.0 * np.log(3.0 * q) + logsumexp(log_terms))
+    # Rounding errors of the sum, and of logarithms up to those of the result and the weights.
     return log_value - UNIT * (200.0 + 8.0 * (abs(log_value) + 3.0 * eps0))
 
 
 def _log_uniform(own: Floats, other: Floats, total: Floats) -> Floats:
-    """Return the log probability of counts of reports uniform over three cells, rounded down."""
+    """Return the log probability of these counts of uniform reports in three cells, rounded down.
+
+    ``total`` reports are uniform over the cells; ``own`` and ``other`` are counts of two cells.
+    """
     rest = total - own
     value = log_pmf(own, total, 1.0 / 3.0, 2.0 / 3.0) + log_pmf(other, rest, 0.5, 0.5)
     error = log_pmf_error(own, total, 1.0 / 3.0, 2.0 / 3.0, 1.0)
@@ -102,13 +107,13 @@ def _log_uniform(own: Floats, other: Floats, total: Floats) -> Floats:
 def _log_merged(
     a: Floats, b: Floats, own: Floats, total: Floats, eps: float, eps0: float
 ) -> Floats:
-    """Return the log of the smaller of |a| and |b|, reduced by their possible rounding errors."""
-    E_less = np.expm1(eps0)
-    # Some 90 units of each term, and more because the weights are exponentials of up to 2 eps0.
-    noise = (1e-14 + 4.0 * UNIT * eps0) * (np.exp(eps) * E_less + np.expm1(eps)) * total
+    """Return ``log min(|a|, |b|)`` with the common factor restored, rounded down."""
+    E_minus_1 = np.expm1(eps0)
+    # About 90 units of rounding of each term, and 4 eps0 more for the exponentials in the weights.
+    error = (1e-14 + 4.0 * UNIT * eps0) * (np.exp(eps) * E_minus_1 + np.expm1(eps)) * total
     merged = np.minimum(
-        (total - 1.0) * np.maximum(abs(a) - noise, 0.0),
-        E_less * own * np.maximum(abs(b) - noise, 0.0),
+        (total - 1.0) * np.maximum(abs(a) - error, 0.0),
+        E_minus_1 * own * np.maximum(abs(b) - error, 0.0),
     )
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(merged / (total * (total - 1.0))))

@@ -1,8 +1,10 @@
-"""The divergence of the count of one bin, which paper A (Theorem IV.1, eqs. 6 and 10) bounds.
+"""Hockey-stick divergence of the count of a single bin (paper A, Theorem IV.1, eqs. 6 and 10).
 
-It is no privacy guarantee, because the analyst sees the whole histogram. It is a lower bound on the
-divergence of the histogram, and equal to it for k = 2. The divergence follows from how fast the law
-of the other users' count falls (`laws.binomial_sum`).
+The count of bin x0 is the number of users who report cell x0. Its divergence is a lower bound on
+that of the histogram, which the analyst sees, and equal to it for k = 2; for larger k it is no
+privacy guarantee. The count is the target's report plus a sum of two binomials, one of the other
+users in x0 and one of those in other cells, whose law f determines the divergence
+(`laws.binomial_sum`).
 """
 
 from typing import Literal
@@ -17,12 +19,12 @@ from shuffledp.numerics.arrays import UNIT, Floats, Integers
 
 Direction = Literal["forward", "backward", "both"]
 
-# Counts that are evaluated in each step of the search for the worst count.
+# Number of counts that each step of the search for the worst count evaluates.
 COUNTS_PER_STEP = 65
 
 
 def channel(setting: Setting) -> tuple[Chance, Chance]:
-    """Return the probabilities that a user who holds x0, or another cell, reports x0."""
+    """Return the probability of reporting x0 of a user in x0, and of a user in another cell."""
     p, q = probabilities(setting.eps0, setting.k)
     k = setting.k
     return Chance(p, (k - 1) * q), Chance(q, float((np.expm1(setting.eps0) + k - 1) * q))
@@ -31,31 +33,31 @@ def channel(setting: Setting) -> tuple[Chance, Chance]:
 def falling_ends(
     gain: float, excess: float, *parts: tuple[ArrayLike, Chance]
 ) -> tuple[Floats, Floats]:
-    """Enclose ``log sum_s (P - e Q)_+``, ``P - e Q = gain (f(s - 1) - (1 + excess) f(s))``.
+    """Enclose ``log sum_s (gain (f(s - 1) - f(s)) - excess f(s))_+``.
 
     Parameters
     ----------
     gain, excess
-        Coefficients of the formula, positive.
+        Coefficients of the formula; the sum is 0 if ``gain <= 0``.
     parts
-        Numbers of trials, any shape, and the probability of each binomial; f is the law of their
-        sum.
+        For each independent binomial: numbers of trials, any shape, and the probability of success;
+        f is the law of the sum of these binomials.
     """
     if gain <= 0.0:
-        nothing = np.full(np.broadcast_shapes(*(np.shape(n) for n, _ in parts)), -np.inf)
-        return nothing, nothing
+        zero = np.full(np.broadcast_shapes(*(np.shape(n) for n, _ in parts)), -np.inf)
+        return zero, zero
     value, error = log_falling_tail(excess / gain, *parts)
-    known = error < np.inf
-    value, error = value + np.log(gain), error + 8.0 * UNIT  # the gain has a few roundings
+    bounded = error < np.inf
+    value, error = value + np.log(gain), error + 8.0 * UNIT  # a few rounding errors of the gain
     with np.errstate(invalid="ignore"):
         low, high = value - error, value + error
-    return np.where(known, low, -np.inf), np.where(known, high, 0.0)
+    return np.where(bounded, low, -np.inf), np.where(bounded, high, 0.0)
 
 
 def forward_ends(
     eps: float, setting: Setting, users: ArrayLike, counts: ArrayLike
 ) -> tuple[Floats, Floats]:
-    """Enclose the log divergence of x0's count, for a target in x0 against one in another cell.
+    """Enclose the log divergence of x0's count if P has the target in x0 and Q in another cell.
 
     Parameters
     ----------
@@ -64,7 +66,7 @@ def forward_ends(
     setting
         Setting whose k and eps0 are used.
     users, counts
-        Numbers of users, and of others among them who hold x0; broadcast, any shape.
+        Numbers of all users, and of other users in x0; broadcast together, any shape.
 
     Returns
     -------
@@ -74,24 +76,24 @@ def forward_ends(
     others = np.asarray(users) - 1 - counts
     high, low = channel(setting)
     if eps >= setting.eps0:
-        nothing = np.full(np.broadcast_shapes(counts.shape, others.shape), -np.inf)
-        return nothing, nothing
+        zero = np.full(np.broadcast_shapes(counts.shape, others.shape), -np.inf)
+        return zero, zero
     gain = low.p * float(np.exp(eps) * np.expm1(setting.eps0 - eps))
     return falling_ends(gain, float(np.expm1(eps)), (counts, high), (others, low))
 
 
 def _backward_low(eps: float, setting: Setting, counts: Integers) -> Floats:
-    """Return the lower end with the two laws exchanged, for the n users of the setting."""
+    """Return the lower end of the log divergence with P and Q of `forward_ends` exchanged."""
     others = setting.n - 1 - counts
     if setting.k == 2:
-        # The mirror image has a form without cancellation.
+        # Exchanging the two cells instead avoids cancellation.
         return forward_ends(eps, setting, setting.n, others)[0]
     high, low = channel(setting)
     excess = float(np.expm1(eps))
     minuend, subtrahend = float(np.expm1(setting.eps0)), (setting.k - 1) * excess
-    # The divergence grows with the gain, so the rounding of the difference is subtracted from it.
+    # The divergence grows with the gain, so the gain is rounded down.
     gain = low.p * (minuend - subtrahend - 8.0 * UNIT * (minuend + subtrahend))
-    # Counting the reports of other cells exchanges the roles of the two laws.
+    # Counting the reports of other cells than x0 exchanges the roles of P and Q.
     return falling_ends(gain, excess, (others, low.complement), (counts, high.complement))[0]
 
 
@@ -100,19 +102,19 @@ def log_delta(
 ) -> Floats:
     """Return the log hockey-stick divergence of bin x0's count (paper A, eqs. 6, 10, corrected).
 
-    It is rounded down by a running error bound of about 1e-13 relative (docs/accounting.md).
+    It is rounded down by an error bound of about 1e-13 (relative; docs/accounting.md).
 
     Parameters
     ----------
     eps
-        Privacy parameter, at least 0.
+        Central budget, at least 0, any shape.
     setting
-        Setting of one round; its count is not used.
+        Setting of one round; ``setting.count`` is not used.
     counts
-        Numbers of the other ``n - 1`` users who hold x0; broadcast with eps, any shape.
+        Numbers of the other ``n - 1`` users who hold x0; broadcast with eps.
     direction
-        ``forward`` compares a target that holds x0 with one that holds another cell, ``backward``
-        is the reverse (which paper A omits), and ``both`` is the maximum.
+        ``"forward"``: P has the target in x0 and Q in another cell. ``"backward"``: the reverse,
+        which paper A omits. ``"both"``: the maximum.
 
     Returns
     -------
@@ -127,22 +129,22 @@ def log_delta(
     values, counts = np.broadcast_arrays(eps_values(eps), setting.checked_counts(counts))
     result = np.full(values.shape, -np.inf)
     for value in np.unique(values[values < setting.eps0]):
-        here = values == value
+        equal = values == value
         if direction != "backward":
-            result[here] = forward_ends(float(value), setting, setting.n, counts[here])[0]
+            result[equal] = forward_ends(float(value), setting, setting.n, counts[equal])[0]
         if direction != "forward":
-            backward = _backward_low(float(value), setting, counts[here])
-            result[here] = np.maximum(result[here], backward)
+            backward = _backward_low(float(value), setting, counts[equal])
+            result[equal] = np.maximum(result[equal], backward)
     return result
 
 
 @over_eps_of_one_round
 def worst_count_log_delta(eps: float, setting: Setting) -> float:
-    """Return the log divergence of one bin's count at the worst count found, rounded down.
+    """Return the largest log divergence of one bin's count found over data sets, rounded down.
 
-    It is paper A's eq. (10) in both directions, with the worst number of other users in the
-    target's cell instead of that of a data set. No guarantee for shuffled k-RR can be smaller. eps
-    has any shape, and ``setting.count`` is not used. Errors as for `log_delta`.
+    It is paper A's eq. (10), in both directions, at the number of other users in the target's cell
+    that a search finds to be worst: a lower bound on log delta of shuffled k-RR. Parameters and
+    errors are those of `log_delta`.
     """
     counts = np.unique(np.linspace(0, setting.n - 1, COUNTS_PER_STEP).astype(np.int64))
     while True:

@@ -1,8 +1,9 @@
-"""The exact delta of data sets with two groups: some others hold x0, the rest one third cell.
+"""Delta of data sets with two groups of other users: one in cell x0, one in a third cell.
 
-For eps near eps0, such data sets leak more than those in which all others hold one cell. Their
-likelihood ratio is not linear in the counts, so the law of the histogram is built user by user,
-which is feasible for few users. The k - 3 cells that nobody holds are merged into one.
+For eps near eps0, such data sets have a larger delta than those in which all other users hold the
+same cell. Their likelihood ratio is not linear in the counts, so the law of the histogram is
+computed by adding one user at a time, which is feasible for few users. The k - 3 cells that nobody
+holds are merged into one.
 """
 
 from functools import lru_cache
@@ -12,23 +13,24 @@ import numpy as np
 from shuffledp.accounting.setting import Setting, probabilities
 from shuffledp.numerics.arrays import UNIT, Floats
 
-# Largest number of additions of a user, times outcomes of the law, which take about a second.
-MAX_ADDITIONS = 30_000_000
+# Largest number of users added times histograms updated for each; this takes about a second.
+MAX_UPDATES = 30_000_000
 
 
-def _outcomes(setting: Setting) -> int:
+def _max_histograms(setting: Setting) -> int:
     return int(setting.n**2 if setting.k == 3 else setting.n**3)
 
 
 def feasible(setting: Setting) -> bool:
     """Return whether there are few enough users: at most 74 for three cells, 31 for more cells."""
-    return setting.k >= 3 and _outcomes(setting) * setting.n**2 <= MAX_ADDITIONS
+    return setting.k >= 3 and _max_histograms(setting) * setting.n**2 <= MAX_UPDATES
 
 
 def _with_user(law: Floats, chances: tuple[float, float, float, float]) -> Floats:
-    """Return the law of the counts of x0, x1 (and the third cell) after one more report.
+    """Return the law of the counts after one more report.
 
-    The last probability is that of a report outside the counted cells.
+    The counts are those of x0 and x1 for k = 3, and also of the third cell for k > 3. ``chances``
+    are the probabilities of reporting x0, x1, the third cell and any other cell.
     """
     added = np.pad(law, [(0, 1)] * law.ndim) * chances[-1 if law.ndim == 3 else 2]
     for axis in range(law.ndim):
@@ -42,15 +44,15 @@ def _with_user(law: Floats, chances: tuple[float, float, float, float]) -> Float
 
 @lru_cache(maxsize=4)
 def _laws(setting: Setting) -> tuple[tuple[Floats, Floats], ...]:
-    """Return the laws of the histogram for targets in x0 and x1, for 0, ..., n - 1 others in x0."""
+    """Return the histogram's laws with the target in x0 and in x1, for 0..n-1 others in x0."""
     p, q = probabilities(setting.eps0, setting.k)
     rest = (setting.k - 3) * q
     x0, x1, x2 = (p, q, q, rest), (q, p, q, rest), (q, q, p, rest)
     third = np.ones((1,) * (2 if setting.k == 3 else 3))
     laws = []
-    for held in range(setting.n - 1, -1, -1):
+    for others_in_x0 in range(setting.n - 1, -1, -1):
         law = third
-        for _ in range(held):
+        for _ in range(others_in_x0):
             law = _with_user(law, x0)
         laws.append((_with_user(law, x0), _with_user(law, x1)))
         third = _with_user(third, x2)
@@ -58,7 +60,7 @@ def _laws(setting: Setting) -> tuple[tuple[Floats, Floats], ...]:
 
 
 def best(eps: float, setting: Setting) -> tuple[float, int, int]:
-    """Return the largest log delta over these data sets, rounded down, and the data set.
+    """Return the largest log delta over these data sets, rounded down, and where it is attained.
 
     Parameters
     ----------
@@ -69,20 +71,20 @@ def best(eps: float, setting: Setting) -> tuple[float, int, int]:
 
     Returns
     -------
-    The log of delta (-inf if rounding leaves no digit), and the numbers of others who hold x0 and
-    x1. The reverse direction is the same with x0 and x1 exchanged.
+    The log of delta (-inf if it is below the rounding error), and the numbers of other users who
+    hold x0 and x1. One of these is 0: the reverse direction is the same as exchanging x0 and x1.
 
     Notes
     -----
     A probability is a sum of products of n + 1 factors. Its relative error is a few units of
-    rounding per factor, and the error of P - e Q is relative to P.
+    rounding per factor, and the error of ``P - e^eps Q`` is relative to P.
     """
     largest = (0.0, 0, 0)
-    for users, (first, second) in enumerate(_laws(setting)):
-        for law, other, where in ((first, second, (users, 0)), (second, first, (0, users))):
-            excess = law - np.exp(eps) * other
-            above = excess > 0.0
-            error = 16.0 * UNIT * (setting.n + 1.0) * float(law[above].sum())
-            largest = max(largest, (float(excess[above].sum()) - error, *where))
+    for users, (law_x0, law_x1) in enumerate(_laws(setting)):
+        for p, q, counts in ((law_x0, law_x1, (users, 0)), (law_x1, law_x0, (0, users))):
+            excess = p - np.exp(eps) * q
+            positive = excess > 0.0
+            error = 16.0 * UNIT * (setting.n + 1.0) * float(p[positive].sum())
+            largest = max(largest, (float(excess[positive].sum()) - error, *counts))
     value, x0, x1 = largest
     return float(np.log(value)) if value > 0.0 else -np.inf, x0, x1
