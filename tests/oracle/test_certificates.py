@@ -234,7 +234,7 @@ def test_commands_of_a_view(tmp_path, capsys, monkeypatch):
         ([*chosen, "--rounds", "2"], "certified for one round"),
         ([*chosen, "--eps0", "1"], "one of --eps0, --dummies and --mechanism"),
         (setting, "give --parameters with --mechanism"),
-        ([*setting[:-1], "krr", "--parameters", "eps0=.5"], "the mechanism must be one of"),
+        ([*setting[:-1], "krr", "--parameters", "eps0=.5"], "mechanism must be one of"),
     ]:
         assert cli.main(["certify", *wrong]) == 2
         assert words in capsys.readouterr().err

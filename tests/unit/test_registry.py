@@ -187,7 +187,7 @@ def test_sampling_is_for_guarantees():
     for name, bound in BOUNDS.items():
         half = replace(setting, sampling_rate=0.5, count=3 if bound.uses_count else None)
         if not bound.guarantee:
-            with pytest.raises(InputError, match=f"{name} is no guarantee: with sampling only"):
+            with pytest.raises(InputError, match=f"{name} is no guarantee: with sampling, use"):
                 bound.curve(half)
     drawn = BOUNDS["upper"].curve(replace(setting, sampling_rate=0.5)).log_delta(0.3)
     assert drawn.lower is None
@@ -270,7 +270,7 @@ FEW_USERS = {"n": 60, "k": 4, "eps0": 1.0, "eps": 0.9, "log_delta": float(np.log
     ],
 )
 def test_the_planner_finds_the_missing_parameter(missing, parameters, others):
-    plan = complete(Plan(**(parameters | {missing: None}), others=others))
+    plan = complete(Plan(**(parameters | {missing: None}), other_fields=others))
 
     def log_delta(**changed):
         values = vars(plan) | changed

@@ -1,4 +1,4 @@
-"""Bounds on the privacy of shuffled k-RR, which return a curve for each setting they apply to."""
+"""Bounds on the privacy of shuffled k-RR: each returns a curve for the settings it applies to."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -22,13 +22,13 @@ from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import Floats, Integers
 
 Kind = Literal["upper", "lower", "exact", "approximate", "as printed"]
-# Maps eps and a setting to the natural log of delta, or the natural log of delta and a setting to
-# eps.
+# Function (eps, setting) that returns the natural log of delta, or (log delta, setting) that
+# returns eps.
 Formula = Callable[[float, Setting], float]
 
 
-def _always(setting: Setting, log_delta: float | None) -> str | None:
-    """Accept every setting."""
+def _every_setting(setting: Setting, log_delta: float | None) -> str | None:
+    """Return None: the bound applies to every setting (`Scope.domain`)."""
     del setting, log_delta
     return None
 
@@ -39,18 +39,20 @@ def _at_setting(setting: Setting, formula: Formula, added: float = 0.0) -> LogDe
 
 @dataclass(frozen=True)
 class Formulas:
-    """The functions that a bound provides.
+    """The functions that a bound provides; at least one of ``log_delta`` and ``epsilon``.
 
     Attributes
     ----------
     log_delta
-        Natural log of delta at an eps.
+        Natural log of delta as a function of eps and a setting.
     epsilon
-        Eps at a natural log of delta. At least one of these two is given.
+        Eps as a function of the natural log of delta and a setting.
     over_counts
-        Log deltas at several counts at once, for a bound that depends on ``setting.count``.
+        Function ``(eps, setting, counts)`` that returns the log deltas for several values of
+        ``setting.count``, for a bound that depends on it.
     rdp
-        Renyi DP of all rounds together at each order, for a bound that is derived from it.
+        Function ``(orders, setting)`` that returns the Renyi DP of all rounds together, for a bound
+        that is derived from it.
     """
 
     log_delta: Formula | None = None
@@ -66,33 +68,34 @@ class Scope:
     Attributes
     ----------
     domain
-        The reason why the bound does not apply at a setting and log delta (None if not known yet),
-        or None if it applies.
+        Function ``(setting, log_delta)`` that returns the reason why the bound does not apply, or
+        None if it applies. Its log_delta is None if the target is not known.
     composes
-        Whether it accepts more than one round.
+        Whether the bound covers more than one round.
     covers_dummies
-        Whether it accepts ``setting.dummies``.
+        Whether the bound covers ``setting.dummies > 0``.
     """
 
-    domain: Callable[[Setting, float | None], str | None] = _always
+    domain: Callable[[Setting, float | None], str | None] = _every_setting
     composes: bool = False
     covers_dummies: bool = False
 
 
 @dataclass(frozen=True)
 class Structure:
-    """Dominating pair of a bound, and estimates for searches.
+    """Dominating pair of a bound, and estimates that speed up searches.
 
     Attributes
     ----------
     pair
-        Dominating pair of one round, for composition, also with sampling.
+        Dominating pair of one round, for composition and sampling; None for a setting without one.
     ceiling
-        Cheap upper bound of log delta, up to rounding and, over several rounds, up to the mass that
-        windows leave out. A search for eps starts there; for one round it may decide the search.
+        Cheap upper bound on log delta, except for rounding errors and, over several rounds, for the
+        mass that windows leave out. A search for eps starts there; for one round it may also end
+        the search.
     estimate
-        Cheap approximation of log delta. Searches over settings start there, and so do searches
-        without a ceiling.
+        Cheap approximation of log delta, where searches over settings start, as do searches for
+        eps if there is no ceiling.
     """
 
     pair: Callable[[Setting], Pair | None] | None = None
@@ -109,14 +112,14 @@ class Bound:
     name
         Stable name for tables and the command line.
     kind
-        ``upper``: never below the true delta; ``lower``: never above it; ``exact``;
-        ``approximate``: neither is proven; ``as printed``: a wrong formula.
+        ``upper``: never below the true delta; ``lower``: never above it; ``exact``: both;
+        ``approximate``: neither is proven; ``as printed``: a formula of a paper that is wrong.
     source
         Authors and theorem of a paper, or docs/accounting.md.
     about
-        One line for ``shuffledp list``.
+        Description in one line, for ``shuffledp list``.
     formulas, scope, structure
-        Functions of the bound, where it applies, and estimates for searches.
+        Functions of the bound; the settings it applies to; a dominating pair and estimates.
     """
 
     name: str
@@ -134,20 +137,20 @@ class Bound:
 
     @property
     def guarantee(self) -> bool:
-        """Whether (eps, delta)-DP follows for every data set."""
+        """Whether the bound implies (eps, delta)-DP, that is, holds for every data set."""
         return self.kind in ("upper", "exact")
 
     def why_not(self, setting: Setting, log_delta: float | None = None) -> str | None:
-        """Return the reason why the bound does not apply here, or None if it applies.
+        """Return the reason why the bound does not apply, or None if it applies.
 
-        Without a log delta, conditions that depend on it are not checked.
+        Conditions on the target log delta are checked only if it is not None.
         """
         if setting.eps0 == np.inf:
             return "it is a bound on k-RR, which needs eps0"
         if setting.rounds > 1 and not self.scope.composes:
-            return f"{self.name} covers one round only (got rounds={setting.rounds})"
+            return f"{self.name} covers one round only, got rounds={setting.rounds}"
         if setting.dummies and not self.scope.covers_dummies:
-            return f"{self.name} does not cover dummies: only upper, the certified end, does"
+            return f"{self.name} does not cover dummies; the bound upper does"
         return self.scope.domain(setting, log_delta)
 
     def _require(self, setting: Setting, log_delta: float | None = None) -> None:
@@ -156,22 +159,22 @@ class Bound:
             raise NotApplicableError(f"{self.name} does not apply: {reason}")
 
     def curve(self, setting: Setting) -> Curve:
-        """Return the curve of a setting.
+        """Return the curve of a setting, which has only the end that the bound provides.
 
-        It has the end that the bound provides. A bound that is neither an upper nor a lower one
-        (``approximate``, ``as printed``) provides its value as the upper end; see `kind`.
+        The upper end of an ``approximate`` or ``as printed`` bound is its value, which is not a
+        guarantee.
 
         Raises
         ------
         NotApplicableError
-            If the bound does not apply there.
+            If the bound does not apply to the setting.
         InputError
-            If users are sampled or drop out, and the bound is no guarantee.
+            If users are sampled or drop out, and the bound is not a guarantee.
         """
         if setting.participation_rate < 1.0 and not self.guarantee:
             what = "sampling" if setting.sampling_rate < 1.0 else "dropouts"
             raise InputError(
-                f"{self.name} is no guarantee: with {what} only an upper end is certified"
+                f"{self.name} is no guarantee: with {what}, use a bound of kind upper or exact"
             )
         return with_participation(self._full_curve, setting)
 
@@ -201,14 +204,14 @@ class Bound:
 
     def _log_delta(self, eps: float, setting: Setting) -> float:
         if self.formulas.log_delta is None:
-            raise NotApplicableError(f"{self.name} gives eps for a delta, not delta for an eps")
+            raise NotApplicableError(f"{self.name} provides eps for a delta, not delta for an eps")
         return self.formulas.log_delta(eps, setting)
 
     def _hints(self, setting: Setting) -> SearchHints:
         epsilon, ceiling, estimate = self.formulas.epsilon, None, None
         # The estimates do not cover dummies.
         if self.structure.ceiling is not None and not setting.dummies:
-            # The effect of rounding on a sum over all users is below 1.
+            # The rounding error of the ceiling, a sum over all users, is below 1.
             ceiling = _at_setting(setting, self.structure.ceiling, added=1.0)
         if self.structure.estimate is not None and not setting.dummies:
             estimate = _at_setting(setting, self.structure.estimate)
@@ -226,21 +229,21 @@ class Bound:
         )
 
     def log_deltas_over_counts(self, eps: float, setting: Setting, counts: Integers) -> Floats:
-        """Return the log delta at each number of other users in the target's cell.
+        """Return log delta for each number of other users in the target's cell.
 
         Parameters
         ----------
         eps
             At least 0.
         setting
-            One round; its own count is not used.
+            Setting of one round; ``setting.count`` is not used.
         counts
-            Any shape, each from 0 to n - 1.
+            Numbers from 0 to n - 1, any shape.
 
         Raises
         ------
         NotApplicableError
-            If the bound does not depend on that number.
+            If the bound does not depend on the count.
         """
         if self.formulas.over_counts is None:
             raise NotApplicableError(f"{self.name} does not depend on a count")
@@ -252,14 +255,14 @@ class Bound:
         Raises
         ------
         NotApplicableError
-            If the bound does not apply there, or is not derived from Renyi DP.
+            If the bound does not apply to the setting, or is not derived from Renyi DP.
         InputError
             If an order is out of range.
         """
         self._require(setting)
         if self.formulas.rdp is None:
             raise NotApplicableError(
-                f"{self.name} is no bound on Renyi DP (those are renyi, renyi-simple and "
-                "renyi-special-pair)"
+                f"{self.name} is not a bound on Renyi DP: use renyi, renyi-simple or "
+                "renyi-special-pair"
             )
         return self.formulas.rdp(np.asarray(order, np.float64), setting)[()]

@@ -1,8 +1,10 @@
 """Inverse problems: the eps, eps0 or noise at which a bound on delta meets a target.
 
-Log delta falls with eps and grows with eps0, so each answer is the root of a monotone function. It
-is bracketed and rounded in the safe direction. If an evaluation is expensive, a cheap estimate
-determines where the search begins; results never rely on it.
+Log delta falls with eps and noise and grows with eps0, so each answer is the root of a monotone
+function. It is bracketed and rounded in the safe direction. The ``guided_`` functions start from a
+cheap estimate if evaluations of log delta are expensive; the estimate affects only their number.
+
+A value meets the target if its log delta is at most the target.
 """
 
 from collections.abc import Callable
@@ -20,51 +22,52 @@ from shuffledp.numerics.roots import brentq
 XTOL = 1e-12
 # Relative tolerance over several rounds, where grids limit the accuracy of eps to about 1e-5.
 COARSE_XTOL = 1e-6
-# Relative tolerance of the least noise; that of its variance is about the same.
+# Relative tolerance of the smallest noise.
 NOISE_XTOL = 1e-9
 # Tolerances of `round_epsilon`: relative in eps, absolute in log delta.
 ROUND_EPS_XTOL, ROUND_LOG_DELTA_TOLERANCE = 1e-3, 1e-2
-# Relative size of the first step away from the root of an estimate.
-FIRST_RELATIVE_STEP = 1e-3
-# Replaces the log of 0, which is -inf, where differences must be finite.
+# Size of the first step away from the root of an estimate, in the log of the unknown.
+FIRST_LOG_STEP = 1e-3
+# Replaces log 0 = -inf where differences must be finite.
 LOG_OF_ZERO = -1e300
-# Searches go no lower than this share of the budget.
+# Smallest value that searches try, relative to the largest.
 SMALLEST_RELATIVE_VALUE = 1e-15
 
-Curve = Callable[[float], float]
+Function = Callable[[float], float]
 
 
-def _root(excess: Curve, low: float, high: float) -> float:
-    """Return the root between two positive numbers at which the signs differ, to 1e-12 relative."""
-    # exp(log(end)) may differ from the end by rounding, and lie beyond a jump there.
+def _root(excess: Function, low: float, high: float) -> float:
+    """Return the root between two positive numbers with different signs, to 1e-12 relative."""
+    # exp(log(end)) may differ from the end by rounding, and lie beyond a jump at the end.
     ends = {float(np.log(low)): low, float(np.log(high)): high}
 
-    def at(log_x: float) -> float:
+    def excess_at(log_x: float) -> float:
         return excess(ends.get(log_x, float(np.exp(log_x))))
 
-    return float(np.exp(brentq(at, *ends, xtol=XTOL)))
+    return float(np.exp(brentq(excess_at, *ends, xtol=XTOL)))
 
 
-def _excess(log_delta: Curve, target: float) -> Curve:
+def _excess(log_delta: Function, target: float) -> Function:
+    """Return the finite function ``log_delta - target``."""
     return lambda x: max(log_delta(x), LOG_OF_ZERO) - target
 
 
 @dataclass(frozen=True)
 class _Crossing:
-    """The largest evaluated point that meets a target, and the smallest that fails it."""
+    """The largest evaluated point that meets the target, and the smallest that does not."""
 
     meets: float | None
     fails: float | None
 
 
 def _crossing(
-    log_delta: Curve, target: float, estimate: Curve, low: float, high: float, xtol: float
+    log_delta: Function, target: float, estimate: Function, low: float, high: float, xtol: float
 ) -> _Crossing:
-    """Locate where an expensive, growing log delta crosses a target, in few evaluations.
+    """Locate where a non-decreasing, expensive log delta crosses the target, in few evaluations.
 
-    The two points are at most ``xtol`` apart, unless one of them does not exist or the target is
-    met exactly. ``estimate`` is cheap and growing, and its distance from ``log_delta`` varies
-    slowly.
+    ``estimate`` is cheap and non-decreasing, and its distance from ``log_delta`` varies slowly. The
+    two points of the result differ by at most ``xtol``, unless one is None or a point meets the
+    target exactly.
     """
     tried: dict[float, float] = {}
 
@@ -73,17 +76,19 @@ def _crossing(
             tried[point] = max(log_delta(point), LOG_OF_ZERO) - target
         return tried[point]
 
-    def estimated_root(log_delta: float) -> float:
-        above = _excess(estimate, log_delta)
-        if above(high) <= 0.0:
+    def estimated_root(level: float) -> float:
+        estimated_excess = _excess(estimate, level)
+        if estimated_excess(high) <= 0.0:
             return high
-        return low if above(low) >= 0.0 else brentq(above, low, high, xtol=XTOL)
+        if estimated_excess(low) >= 0.0:
+            return low
+        return brentq(estimated_excess, low, high, xtol=XTOL)
 
     point = estimated_root(target)
     meets = excess(point) <= 0.0
-    following, step = point, FIRST_RELATIVE_STEP
+    following, step = point, FIRST_LOG_STEP
     if excess(point) > LOG_OF_ZERO:
-        # The estimate, shifted such that it is exact at the point, has a root near the true one.
+        # Shift the estimate such that it is exact at the point; its root is near the true one.
         following = estimated_root(estimate(point) - excess(point))
         step = max(abs(following - point), step)
     while (excess(following) <= 0.0) == meets and following != (high if meets else low):
@@ -97,8 +102,8 @@ def _crossing(
     )
 
 
-def epsilon(log_delta: Curve, target: float, budget: float, side: Side) -> float:
-    """Return the smallest eps whose delta is at most ``exp(target)``.
+def epsilon(log_delta: Function, target: float, budget: float, side: Side) -> float:
+    """Return the smallest eps at which delta is at most ``exp(target)``, rounded up or down.
 
     Parameters
     ----------
@@ -107,14 +112,13 @@ def epsilon(log_delta: Curve, target: float, budget: float, side: Side) -> float
     target
         Natural log of the target delta.
     budget
-        Eps never exceeds it.
+        Upper bound on the result.
     side
-        Whether the answer is an upper or a lower bound on eps.
+        ``"upper"`` to round the result up, ``"lower"`` to round it down.
 
     Returns
     -------
-    A number in ``[0, budget]``; 0 if delta meets the target at eps = 0, the budget if the
-    target is 0.
+    A number in ``[0, budget]``; 0 if eps = 0 meets the target, the budget if the target is -inf.
     """
     if target >= 0.0 or log_delta(0.0) <= target:
         return 0.0
@@ -141,14 +145,14 @@ def epsilon(log_delta: Curve, target: float, budget: float, side: Side) -> float
 
 
 def guided_epsilon(
-    log_delta: Curve,
+    log_delta: Function,
     target: float,
     budget: float,
     side: Side,
-    estimate: Curve,
+    estimate: Function,
     xtol: float = XTOL,
 ) -> float:
-    """Return the smallest eps that meets a target, in few evaluations of an expensive log delta.
+    """Return the smallest eps that meets the target, in few evaluations of log delta.
 
     Parameters
     ----------
@@ -157,11 +161,11 @@ def guided_epsilon(
     estimate
         Cheap, non-increasing estimate whose distance from ``log_delta`` varies slowly with eps.
     xtol
-        Relative distance of the answer from the root.
+        Relative tolerance of the result.
 
     Returns
     -------
-    A number as from `epsilon`, at which ``log_delta`` was evaluated.
+    A number in ``[0, budget]``, rounded up or down by evaluating ``log_delta`` there.
     """
     if target >= 0.0:
         return 0.0
@@ -180,13 +184,13 @@ def guided_epsilon(
     if side == "upper":
         return budget if crossing.meets is None else at(crossing.meets)
     assert crossing.fails is not None
-    if crossing.meets is not None and crossing.fails - crossing.meets > 2.0 * xtol:  # hit exactly
-        return at(crossing.meets) * (1.0 - 4.0 * XTOL)
+    if crossing.meets is not None and crossing.fails - crossing.meets > 2.0 * xtol:
+        return at(crossing.meets) * (1.0 - 4.0 * XTOL)  # log_delta is equal to the target there
     return at(crossing.fails)
 
 
-def eps0(log_delta: Curve, target: float, eps: float) -> float:
-    """Return the largest eps0 whose delta at ``eps`` is at most ``exp(target)``, rounded down.
+def eps0(log_delta: Function, target: float, eps: float) -> float:
+    """Return the largest eps0 for which delta at ``eps`` is at most ``exp(target)``, rounded down.
 
     Parameters
     ----------
@@ -195,11 +199,11 @@ def eps0(log_delta: Curve, target: float, eps: float) -> float:
     target
         Natural log of the target delta.
     eps
-        Central budget; delta is 0 for every eps0 up to it.
+        Central budget, for which delta is 0 if ``eps0 <= eps``.
 
     Returns
     -------
-    A number in ``[eps, 350]``; 350 is the largest supported budget.
+    A number in ``[eps, 350]``; 350 is the largest supported eps0.
     """
     excess = _excess(log_delta, target)
     largest = max(LARGEST_EPS0, eps)
@@ -214,17 +218,17 @@ def eps0(log_delta: Curve, target: float, eps: float) -> float:
             return largest
         low, high = high, min(2.0 * high, largest)
     root = _root(excess, low, high)
-    # The root is accurate to the tolerance only, but the target must hold at the answer.
-    back = 4.0 * XTOL
-    while excess(root * (1.0 - back)) > 0.0:
-        back *= 2.0
-    return max(root * (1.0 - back), eps)
+    # The result must meet the target, while the root may exceed it by the tolerance.
+    reduction = 4.0 * XTOL
+    while excess(root * (1.0 - reduction)) > 0.0:
+        reduction *= 2.0
+    return max(root * (1.0 - reduction), eps)
 
 
 def guided_eps0(
-    log_delta: Curve, target: float, eps: float, estimate: Curve, xtol: float = COARSE_XTOL
+    log_delta: Function, target: float, eps: float, estimate: Function, xtol: float = COARSE_XTOL
 ) -> float:
-    """Return the largest eps0 that meets a target, in few evaluations of an expensive log delta.
+    """Return the largest eps0 that meets the target, in few evaluations of log delta.
 
     Parameters
     ----------
@@ -233,11 +237,11 @@ def guided_eps0(
     estimate
         Cheap, non-decreasing estimate whose distance from ``log_delta`` varies slowly with eps0.
     xtol
-        Relative distance by which the answer may lie below the root.
+        Relative tolerance of the result.
 
     Returns
     -------
-    A number in ``[eps, 350]`` that meets the target: ``log_delta`` was evaluated there, or it is
+    A number in ``[eps, 350]`` that meets the target: one at which ``log_delta`` was evaluated, or
     eps, where delta is 0.
     """
     largest = max(LARGEST_EPS0, eps)
@@ -256,16 +260,16 @@ def guided_eps0(
 
 
 def largest_feasible_budget(meets: Callable[[float], bool], budget: float) -> float:
-    """Return the budget, or one slightly smaller, that meets a target despite rounding.
+    """Return the largest of a few budgets, slightly below a given one, that meets the target.
 
-    A mechanism may round its own budget up, so that it exceeds the eps that it was made for.
+    A mechanism that is constructed for this budget may exceed it by rounding errors.
 
     Parameters
     ----------
     meets
-        Whether a budget meets the target.
+        Function that returns whether a budget meets the target.
     budget
-        The largest candidate; the others are smaller by up to one half.
+        The largest candidate. The others are smaller by factors from ``1 - 1e-14`` to 1/2.
 
     Raises
     ------
@@ -276,29 +280,30 @@ def largest_feasible_budget(meets: Callable[[float], bool], budget: float) -> fl
         if meets(budget * (1.0 - reduction)):
             return budget * (1.0 - reduction)
     raise InputError(
-        f"no noise was found that keeps this target: a budget of eps={budget:g} in each round "
-        "exceeds it; ask for a larger eps or delta"
+        f"no noise was found that meets the target: eps={budget:g} in each round already exceeds "
+        "it; use a larger eps or delta"
     )
 
 
 def smallest_integer(
     meets: Callable[[int], bool], low: int, high: int, start: int | None = None
 ) -> int | None:
-    """Return the smallest integer from ``low`` to ``high`` that meets a target.
+    """Return the smallest integer from ``low`` to ``high`` that meets the target.
 
     Parameters
     ----------
     meets
-        Whether a number meets the target; if one does, all larger ones do.
+        Function that returns whether an integer meets the target; it must be monotone: if it is
+        true for an integer, it is true for all larger ones.
     low, high
-        Range of the search.
+        Range of the search, inclusive.
     start
-        First number tried, by default ``low``. The search widens from there, because far beyond
-        the answer deltas are smallest and most expensive.
+        First integer tried, by default ``low``. The steps from there grow, because evaluations far
+        above the result are the most expensive ones.
 
     Returns
     -------
-    A number that was tried; None if the largest fails.
+    An integer for which ``meets`` was evaluated; None if ``high`` does not meet the target.
     """
     number = low if start is None else start
     step = max(number // 1000, 1)
@@ -318,23 +323,23 @@ def smallest_integer(
     return number
 
 
-def smallest_noise(log_delta: Curve, target: float, high: float) -> float:
-    """Return the smallest number in ``(0, high]`` whose delta is at most ``exp(target)``.
+def smallest_noise(log_delta: Function, target: float, high: float) -> float:
+    """Return the smallest noise in ``(0, high]`` with delta at most ``exp(target)``, rounded up.
 
-    Its relative tolerance is 1e-9.
+    The relative tolerance is 1e-9.
 
     Parameters
     ----------
     log_delta
-        Natural log of delta, non-increasing, and above the target at small numbers.
+        Natural log of delta as a function of the noise, non-increasing, above the target near 0.
     target
         Natural log of the target delta.
     high
-        A number that meets the target.
+        A noise that meets the target.
 
     Returns
     -------
-    A number that meets the target: one at which ``log_delta`` was evaluated, or ``high``.
+    A noise that meets the target: one at which ``log_delta`` was evaluated, or ``high``.
     """
     best = high
 
@@ -358,9 +363,9 @@ def smallest_noise(log_delta: Curve, target: float, high: float) -> float:
 
 
 def guided_noise(
-    log_delta: Curve, target: float, high: float, estimate: Curve, xtol: float = NOISE_XTOL
+    log_delta: Function, target: float, high: float, estimate: Function, xtol: float = NOISE_XTOL
 ) -> float | None:
-    """Return the smallest number in ``(0, high]`` that meets a target, in few evaluations.
+    """Return the smallest noise in ``(0, high]`` that meets the target, in few evaluations.
 
     Parameters
     ----------
@@ -369,11 +374,11 @@ def guided_noise(
     estimate
         Cheap, non-increasing estimate whose distance from ``log_delta`` varies slowly.
     xtol
-        Relative distance by which the answer may lie above the smallest number.
+        Relative tolerance of the result.
 
     Returns
     -------
-    A number at which ``log_delta`` was evaluated and meets the target; None if none was found.
+    A noise at which ``log_delta`` was evaluated and meets the target; None if none was found.
     """
 
     def at(log_inverse: float) -> float:
@@ -391,32 +396,32 @@ def guided_noise(
     return None if crossing.meets is None else at(crossing.meets)
 
 
-def round_epsilon(log_delta: Curve, target: float, eps: float, guess: float) -> float:
-    """Return nearly the largest eps per round at which all rounds together meet a target.
+def round_epsilon(log_delta: Function, target: float, eps: float, guess: float) -> float:
+    """Return an eps per round, close to the largest, at which all rounds together meet the target.
 
-    The search uses secants of log delta over log eps and needs few evaluations, since each may take
+    It is found by the secant method for log delta over log eps, since each evaluation may take
     seconds.
 
     Parameters
     ----------
     log_delta
-        Log of the delta of all rounds as a function of the eps to which each is calibrated;
-        non-decreasing, possibly in steps.
+        Natural log of delta of all rounds as a function of the eps to which each round is
+        calibrated; non-decreasing, possibly in steps.
     target
         Natural log of the target delta, at most 0.
     eps
-        An eps per round that is known to meet the target.
+        An eps per round that meets the target.
     guess
         Start of the search, at least ``eps``.
 
     Returns
     -------
-    ``eps``, or a larger number at which delta was evaluated.
+    ``eps``, or a larger number at which ``log_delta`` was evaluated and meets the target.
     """
     low, high, point = eps, np.inf, max(guess, eps)
-    # For Gaussian noise, log delta is about proportional to eps^-2, so that its slope over log eps
-    # is -2 log delta.
-    before, slope = None, max(-2.0 * target, 1.0)
+    # For Gaussian noise, log delta is about proportional to eps^-2, which has this slope over log
+    # eps.
+    previous, slope = None, max(-2.0 * target, 1.0)
     while high > low * (1.0 + ROUND_EPS_XTOL):
         excess = log_delta(point) - target
         if excess <= 0.0:
@@ -426,10 +431,10 @@ def round_epsilon(log_delta: Curve, target: float, eps: float, guess: float) -> 
         else:
             high = point
         current = (float(np.log(point)), excess)
-        if before is not None and current[0] != before[0] and excess > -np.inf:
-            secant = (current[1] - before[1]) / (current[0] - before[0])
+        if previous is not None and current[0] != previous[0] and excess > -np.inf:
+            secant = (current[1] - previous[1]) / (current[0] - previous[0])
             slope = secant if 0.0 < secant < np.inf else slope
-        before = current if excess > -np.inf else None
+        previous = current if excess > -np.inf else None
         following = point * float(np.exp(-(excess + 0.5 * ROUND_LOG_DELTA_TOLERANCE) / slope))
         if not low < following < high:
             following = float(np.sqrt(low * high)) if high < np.inf else 2.0 * point

@@ -1,10 +1,10 @@
-"""Certificates, from which `shuffledp.verification` recomputes certified ends independently.
+"""Certificates of upper and lower ends, which `shuffledp.verification` checks independently.
 
-For one round of k-RR a certificate names the data set that attains the lower end and the argument
-by which the upper end holds (docs/accounting.md). Dummies and noise added by servers need no
-argument, because all data sets have the same law. For several rounds the certificate has a pair of
-laws on a grid that dominates one round. The checker recomputes everything in ball arithmetic, with
-its own windows and tails.
+For one round of k-RR a certificate holds a data set that attains the lower end and the argument by
+which the upper end holds (docs/accounting.md). Dummies and noise added by servers need neither,
+because their law is the same for all data sets. For several rounds it holds a loss distribution on
+a grid that dominates one round. The checker recomputes everything in ball arithmetic, with its own
+windows and tail bounds.
 """
 
 from collections.abc import Mapping
@@ -34,13 +34,14 @@ from shuffledp.version import find_version
 
 # Points per standard deviation of a round's loss; the checker needs a few milliseconds for each.
 POINTS_PER_DEVIATION = 2.0
-# Relative increase of the probabilities over the necessary ones. It exceeds the error of a round's
-# deltas, so the check does not depend on their last digits.
+# Relative increase of the probabilities in the grid of a round. It exceeds the error of the round's
+# deltas, so that the check does not depend on their last digits.
 RELATIVE_RESERVE = 1e-8
-# Log of the share of delta that the grid may leave out.
+# Log of the largest share of delta that losses beyond the grid may contribute.
 LOG_LEFT_OUT_SHARE = -9.0
+# The grid ends where delta of a round is below exp(-depth); smallest depth that is tried.
 MIN_DEPTH = 10.0
-# Mechanisms whose views can be certified.
+# Mechanisms for which the checker recomputes delta of a view.
 CERTIFIED_MECHANISMS = ("shuffler-dummies", "two-servers", "signed-dummies")
 
 
@@ -49,6 +50,7 @@ def _finite(log_delta: float) -> float | None:
 
 
 def _argument(eps: float, setting: Setting) -> dict[str, Any]:
+    """Return the name of the argument for the upper end, and the blocks of counts it uses."""
     if eps >= setting.eps0 or not (setting.k == 2 or hides_one_user(setting)):
         return {"argument": "blanket"}
     if setting.k == 3:
@@ -58,8 +60,9 @@ def _argument(eps: float, setting: Setting) -> dict[str, Any]:
 
 
 def _head(kind: int, eps: float) -> dict[str, Any]:
+    """Return the entries that all certificates have."""
     if not 0.0 <= eps < np.inf:
-        raise InputError(f"eps must be at least 0 and finite (got eps={eps})")
+        raise InputError(f"eps must be at least 0 and finite, got eps={eps}")
     return {
         "certificate": kind,
         "shuffledp": find_version(),
@@ -68,11 +71,12 @@ def _head(kind: int, eps: float) -> dict[str, Any]:
 
 
 def certificate(eps: float, setting: Setting) -> dict[str, Any]:
-    """Return a certificate of k-RR at ``eps`` as JSON data; logs are natural, None for delta 0.
+    """Return a certificate for k-RR at ``eps`` as JSON data.
 
-    For one round it has both ends. For several rounds it has only the upper end, whose eps is a few
-    per cent larger than that of `shuffledp.epsilon`. With k = 2 it is that of the weak adversary,
-    which is much larger.
+    Logs of delta are natural, and None for a delta of 0. For one round the certificate has both
+    ends. For several rounds it has only the upper end, and the eps at a given delta is a few per
+    cent larger than that of `shuffledp.epsilon`, or much larger for k = 2, where the certificate
+    uses the weak adversary.
 
     Raises
     ------
@@ -89,7 +93,7 @@ def certificate(eps: float, setting: Setting) -> dict[str, Any]:
     if setting.rounds > 1:
         return _rounds_certificate(eps, setting)
     head = _head(1, eps)
-    lowest = attaining_data_set(eps, setting)
+    data_set = attaining_data_set(eps, setting)
     return {
         **head,
         "n": setting.n,
@@ -97,8 +101,8 @@ def certificate(eps: float, setting: Setting) -> dict[str, Any]:
         "eps0": float(setting.eps0),
         "eps": float(eps),
         "lower": {
-            "log_delta": _finite(lowest.log_delta),
-            "others": {"x0": lowest.x0, "x1": lowest.x1, "x2": lowest.x2},
+            "log_delta": _finite(data_set.log_delta),
+            "others": {"x0": data_set.x0, "x1": data_set.x1, "x2": data_set.x2},
         },
         "upper": {
             "log_delta": _finite(float(upper_log_delta(eps, setting))),
@@ -108,29 +112,31 @@ def certificate(eps: float, setting: Setting) -> dict[str, Any]:
 
 
 def dummies_certificate(eps: float, n: int, k: int, dummies: float, chances: int) -> dict[str, Any]:
-    """Return a certificate of true reports among users' dummies: both ends, for every data set.
+    """Return a certificate for truthful reports among users' dummies, with both ends.
+
+    Both ends hold for every data set, since delta is the same for all.
 
     Parameters
     ----------
     eps
-        At least 0 and at most 350.
+        Central budget, from 0 to 350.
     n, k
-        Users and cells.
+        Numbers of users and cells.
     dummies, chances
-        Mean number of a user's uniform dummies, and largest number.
+        Mean number of a user's uniform dummies, and the largest possible number.
 
     Raises
     ------
     InputError
-        If one is out of range.
+        If an argument is out of range.
     """
     head = _head(2, eps)
     Setting(n, k)
     rate = chance_of_dummy(dummies, chances)
     if eps > LARGEST_EPS0 or n * chances >= LARGEST_N:
         raise InputError(
-            f"eps must be at most {LARGEST_EPS0:g} and n r below {LARGEST_N:,} (got eps={eps}, "
-            f"n={n}, r={chances})"
+            f"eps must be at most {LARGEST_EPS0:g} and n * chances below {LARGEST_N:,}, got "
+            f"eps={eps}, n={n}, chances={chances}"
         )
     ends = pairs.hockey_stick(
         pairs.dummies(n * chances, k, rate, (chances - dummies) / chances), eps
@@ -159,13 +165,13 @@ def view_certificate(
     Parameters
     ----------
     eps
-        At least 0 and at most 350.
+        Central budget, from 0 to 350.
     sizes
-        Users and cells.
+        Numbers of users and cells.
     mechanism, parameters
-        Name of the mechanism, and its parameters; infinite ones are None in the certificate.
+        Name of the mechanism, and its parameters; infinite ones become None in the certificate.
     view
-        Name of the view, and the natural log of its upper bound on delta.
+        Name of the view, and the upper bound on the natural log of its delta.
 
     Raises
     ------
@@ -175,8 +181,8 @@ def view_certificate(
     head = _head(4, eps)
     if mechanism not in CERTIFIED_MECHANISMS or eps > LARGEST_EPS0:
         raise InputError(
-            f"the mechanism must be one of {', '.join(CERTIFIED_MECHANISMS)}, and eps at most "
-            f"{LARGEST_EPS0:g} (got {mechanism}, eps={eps})"
+            f"mechanism must be one of {', '.join(CERTIFIED_MECHANISMS)}, and eps at most "
+            f"{LARGEST_EPS0:g}, got mechanism={mechanism}, eps={eps}"
         )
     return {
         **head,
@@ -197,8 +203,7 @@ def _rounds_certificate(eps: float, setting: Setting) -> dict[str, Any]:
     head, rounds, once = _head(3, eps), setting.rounds, replace(setting, rounds=1)
     if eps >= setting.budget:
         raise InputError(
-            f"eps must be below rounds * eps0 = {setting.budget:g}, where delta is 0 (got "
-            f"eps={eps})"
+            f"eps must be below rounds * eps0 = {setting.budget:g}, where delta is 0, got eps={eps}"
         )
 
     def upper(eps: float) -> float:
@@ -231,9 +236,9 @@ def _rounds_certificate(eps: float, setting: Setting) -> dict[str, Any]:
 
 
 def _reserved(law: LossDistribution) -> LossDistribution:
-    """Return a law whose divergence at each loss >= 0 is larger by the factor of the reserve.
+    """Return a distribution whose divergence at each eps >= 0 is larger by `RELATIVE_RESERVE`.
 
-    The law for losses below 0 is the mirror image; the remaining mass has loss 0.
+    Losses below 0 are the mirror image of those above 0; the remaining mass has loss 0.
     """
     above = law.mass[1 - law.start :] * (1.0 + RELATIVE_RESERVE)
     infinite = law.infinite * (1.0 + RELATIVE_RESERVE)
@@ -243,7 +248,7 @@ def _reserved(law: LossDistribution) -> LossDistribution:
     rest = 1.0 - infinite - float(above.sum()) - float(below.sum())
     error = UNIT * (last + 8.0) * 4.0
     if rest < error:
-        raise InputError("no law on a grid can be certified: eps0 is too large for so few users")
+        raise InputError("no certificate for several rounds exists: eps0 is too large for this n")
     mass = np.concatenate([below[::-1], [rest], above])
     exponent = law.step * last
     return LossDistribution(

@@ -1,6 +1,6 @@
 """Composition of privacy profiles: the joint guarantee of several rounds (docs/rounds.md).
 
-Rounds use fresh randomness. They may differ, and may depend on the results of earlier rounds.
+Each round uses fresh randomness. Rounds may differ and may be chosen adaptively.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,22 +35,27 @@ from shuffledp.accounting.setting import LARGEST_EPS0, Setting
 from shuffledp.numerics.arrays import UNIT, quotient_down, sum_up
 
 # Curves of single rounds, and the number of rounds with each curve.
-History = Sequence[tuple[UpperCurve, int]]
-# Grid steps per root mean square standard deviation of a round's loss.
+CountedCurves = Sequence[tuple[UpperCurve, int]]
+# Grid steps per standard deviation of a round's loss (root mean square over the rounds).
 STEPS_PER_DEVIATION = 64.0
 # The grid of the lower end is finer by this factor, because the error of rounding down can be of
 # first order in the step.
 LOWER_GRID_REFINEMENT = 8.0
-# For a smaller log delta, windows may be too shallow, so the sum of the rounds' deltas may be the
-# smaller bound.
+# For a smaller log delta, windows may not be deep enough, and the sum of the rounds' deltas may be
+# the smaller bound.
 LOG_DELTA_OF_WINDOW_ENDS = -300.0
 
 
 def compose(curve: UpperCurve, rounds: int) -> UpperCurve:
-    """Return the curve of a number of rounds that all have the same curve.
+    """Return the joint curve of identical rounds.
 
-    It uses what is known about a round beyond its curve (`Composable`). Otherwise a dominating pair
-    is derived from points of the curve and composed.
+    Parameters
+    ----------
+    curve
+        Curve of one round. Its `Composable` is used if present; otherwise a dominating pair is
+        derived from the curve.
+    rounds
+        Number of rounds, at least 1.
     """
     if rounds == 1:
         return curve
@@ -59,13 +64,13 @@ def compose(curve: UpperCurve, rounds: int) -> UpperCurve:
     return compose_rounds([(curve, rounds)])
 
 
-def compose_rounds(rounds: History) -> UpperCurve:
-    """Return the curve of a sequence of different rounds.
+def compose_rounds(rounds: CountedCurves) -> UpperCurve:
+    """Return the joint curve of rounds that may differ.
 
-    The upper end is the minimum of the composition of the rounds' losses and the sum of the rounds'
-    deltas. It is exact if all noise is Gaussian. The lower end is the maximum of the composition of
-    the rounds with known data sets and the lower ends of single rounds, since the view of all
-    rounds includes each of them.
+    The upper end is the minimum of the composed privacy losses and of the sum of the rounds'
+    deltas; it is exact if all rounds are mu-GDP. The lower end is the maximum of the composed
+    losses of explicit data sets, over the rounds that have them, and of the lower ends of single
+    rounds: who sees all rounds also sees each of them.
 
     Parameters
     ----------
@@ -85,12 +90,12 @@ def compose_rounds(rounds: History) -> UpperCurve:
 
 
 def _is_trivial(curve: UpperCurve) -> bool:
-    """Return whether delta is 1 up to the budget."""
+    """Return whether delta is 1 for all eps below the budget."""
     return curve.upper(0.0) >= 0.0 and curve.upper(min(0.999 * curve.budget, LARGEST_EPS0)) >= 0.0
 
 
-def _gaussian_rounds_merged(rounds: History) -> History:
-    """Replace all mu-GDP rounds by one, whose squared mu is the sum of their squares."""
+def _gaussian_rounds_merged(rounds: CountedCurves) -> CountedCurves:
+    """Return the rounds with all mu-GDP rounds replaced by one, since squares of mu add up."""
     squares = [
         count * curve.composable.mu**2 for curve, count in rounds if curve.composable.mu is not None
     ]
@@ -101,17 +106,17 @@ def _gaussian_rounds_merged(rounds: History) -> History:
 
 
 class _Composition:
-    """Losses of all rounds on a common grid.
+    """Composition of the rounds' privacy losses on a common grid.
 
     Parameters
     ----------
     rounds
         See `compose_rounds`.
     budget
-        Delta is 0 for each eps >= this.
+        Delta is 0 at this eps and above.
     """
 
-    def __init__(self, rounds: History, budget: float) -> None:
+    def __init__(self, rounds: CountedCurves, budget: float) -> None:
         self._rounds, self._budget = rounds, budget
         self._counts = [count for _, count in rounds]
         self._losses = [
@@ -134,7 +139,7 @@ class _Composition:
 
     @property
     def _step(self) -> float:
-        """Distance between grid points, a power of 2, so that its multiples are floats."""
+        """Distance between grid points; a power of 2, so that its multiples are floats."""
         counts = np.array(self._counts, np.float64)
         squares = np.array([loss.deviation for loss in self._losses]) ** 2
         width = float(np.sqrt(counts @ squares / counts.sum())) / STEPS_PER_DEVIATION
@@ -160,9 +165,9 @@ class _Composition:
         ]
 
     def _compute_lower_laws(self, variant: int) -> Rounds:
-        """Return laws that data sets attain, for rounds with known data sets.
+        """Return the loss distributions of explicit data sets, for the rounds that have them.
 
-        If a round has several such data sets, the variant selects one of them.
+        If a round has several such data sets, ``variant`` selects one of them.
         """
         step = self._step / LOWER_GRID_REFINEMENT
         return [
@@ -181,12 +186,12 @@ class _Composition:
         return min(high, 0.0)
 
     def _sum_of_deltas(self, eps: float) -> float:
-        """Return the log of the sum of the rounds' deltas, each at its own part of eps."""
+        """Return the log of the sum of the rounds' deltas, where the rounds share out eps."""
         parts = [
             curve.budget if self._budget < np.inf else loss.deviation
             for (curve, _), loss in zip(self._rounds, self._losses, strict=True)
         ]
-        # With this factor the sum of the parts, as floats, is at most eps.
+        # The factor ensures that the sum of the parts, as floats, is at most eps.
         share = eps / fsum(np.multiply(parts, self._counts)) * (1.0 - 8.0 * UNIT)
         if len(parts) == 1:
             parts, share = [1.0], quotient_down(eps, self._counts[0])
@@ -222,7 +227,7 @@ class _Composition:
         has_lower_end = any(loss.down for loss in self._losses) or any(
             curve.lower is not None for curve, _ in self._rounds
         )
-        # The last point of a curve may lie beyond its horizon by up to an eighth of it.
+        # The last point derived from a curve may exceed its horizon by up to an eighth.
         horizon = 1.125 * fsum(
             count * min(curve.budget, curve.horizon) for curve, count in self._rounds
         )
@@ -240,18 +245,18 @@ def central_limit(
 ) -> float:
     """Return the central-limit approximation of log delta of all rounds.
 
-    It is cheap, and expensive searches start there. It may be too small, so it is not a bound.
+    It is a cheap starting point for expensive searches, and neither an upper nor a lower bound.
 
     Parameters
     ----------
     pair
-        Dominating pair of one round, whose two laws mirror each other.
+        Function that returns the dominating pair of one round, which has a symmetric form.
     eps
         Central budget of all rounds together, at least 0.
     setting
-        Setting with all users, before sampling with the rate.
+        Setting in which all users take part in every round.
     rate
-        Probability in ``(0, 1]`` with which each user takes part in a round.
+        Probability in ``(0, 1]`` with which each user takes part in a round instead.
     """
     if eps >= setting.budget:
         return -np.inf
@@ -260,7 +265,8 @@ def central_limit(
     if rate == 1.0:
         return float(gdp_to_log_delta(eps, deviation * np.sqrt(setting.rounds)))
     # The number of rounds in which the target takes part is binomial; its far tails are left out.
-    mean, reach = rate * setting.rounds, 12.0 * np.sqrt(rate * setting.rounds) + 60.0
-    taken = np.arange(max(np.floor(mean - reach), 1.0), min(mean + reach, setting.rounds) + 1.0)
-    log_mass = log_pmf(taken, setting.rounds, rate)
-    return float(logsumexp(log_mass + gdp_to_log_delta(eps, deviation * np.sqrt(taken))))
+    mean, half_width = rate * setting.rounds, 12.0 * np.sqrt(rate * setting.rounds) + 60.0
+    first, last = max(np.floor(mean - half_width), 1.0), min(mean + half_width, setting.rounds)
+    rounds = np.arange(first, last + 1.0)
+    log_mass = log_pmf(rounds, setting.rounds, rate)
+    return float(logsumexp(log_mass + gdp_to_log_delta(eps, deviation * np.sqrt(rounds))))

@@ -1,7 +1,7 @@
-"""Conventions of the accounting: the direction of rounding, and broadcasting over eps.
+"""Conventions of the accounting: the direction of rounding, and evaluation at arrays of eps.
 
-Public functions take eps (or a log of delta) of any shape and one `Setting`, and return an array of
-that shape.
+The decorators extend functions of one eps (or one log delta) and a `Setting` to arrays of any
+shape; the result has the same shape.
 """
 
 from collections.abc import Callable
@@ -15,39 +15,39 @@ from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import Floats, floats
 
-# The direction of rounding: never above the true number, or never below it.
+# Direction of rounding: "lower" is never above the true value, "upper" never below it.
 Side = Literal["lower", "upper"]
 
 _Rest = ParamSpec("_Rest")
 
 
 def eps_values(eps: ArrayLike) -> Floats:
-    """Return central budgets as an array.
+    """Return central budgets eps as a float array.
 
     Raises
     ------
     InputError
-        If one is negative or NaN.
+        If an eps is negative or NaN.
     """
     values = floats("eps", eps)
-    wrong = values[~(values >= 0.0)]
-    if wrong.size:
-        raise InputError(f"eps must be at least 0, got eps={wrong[0]}")
+    invalid = values[~(values >= 0.0)]
+    if invalid.size:
+        raise InputError(f"eps must be at least 0, got eps={invalid[0]}")
     return values
 
 
 def log_delta_values(log_delta: ArrayLike) -> Floats:
-    """Return natural logs of delta as an array.
+    """Return natural logs of delta as a float array.
 
     Raises
     ------
     InputError
-        If one is above 0 or NaN.
+        If a log of delta is above 0 or NaN.
     """
     values = np.asarray(log_delta, np.float64)
-    wrong = values[~(values <= 0.0)]
-    if wrong.size:
-        raise InputError(f"delta must lie in [0, 1], got log delta={wrong[0]}")
+    invalid = values[~(values <= 0.0)]
+    if invalid.size:
+        raise InputError(f"delta must lie in [0, 1], got log delta={invalid[0]}")
     return values
 
 
@@ -57,7 +57,7 @@ def _elementwise(
     @wraps(function)
     def of_any_shape(first: ArrayLike, /, *args: _Rest.args, **kwargs: _Rest.kwargs) -> Floats:
         values = values_of(first)
-        results = [float(function(float(one), *args, **kwargs)) for one in values.ravel()]
+        results = [float(function(float(value), *args, **kwargs)) for value in values.ravel()]
         return np.array(results, np.float64).reshape(values.shape)
 
     return of_any_shape
@@ -66,14 +66,14 @@ def _elementwise(
 def over_eps(
     function: Callable[Concatenate[float, _Rest], float],
 ) -> Callable[Concatenate[ArrayLike, _Rest], Floats]:
-    """Extend a function of one eps to eps of any shape, checked by `eps_values`."""
+    """Extend a function of one eps to arrays of eps, which `eps_values` checks."""
     return _elementwise(eps_values, function)
 
 
 def over_eps_of_one_round(
     function: Callable[Concatenate[float, Setting, _Rest], float],
 ) -> Callable[Concatenate[ArrayLike, Setting, _Rest], Floats]:
-    """Extend a function of one eps and a setting of one round to eps of any shape."""
+    """Like `over_eps`, for a function that also takes a setting and requires one round."""
 
     @wraps(function)
     def checked(
@@ -88,5 +88,5 @@ def over_eps_of_one_round(
 def over_log_delta(
     function: Callable[Concatenate[float, _Rest], float],
 ) -> Callable[Concatenate[ArrayLike, _Rest], Floats]:
-    """Extend a function of one log of delta to any shape, checked by `log_delta_values`."""
+    """Extend a function of one log delta to arrays, which `log_delta_values` checks."""
     return _elementwise(log_delta_values, function)

@@ -1,7 +1,8 @@
-"""Privacy profiles: delta as a function of eps, with certified lower and upper ends.
+"""Privacy profiles: delta as a function of eps, with certified lower and upper bounds.
 
 A `Curve` encloses the privacy profile of a bound, a randomiser, a mechanism or several rounds, for
-the replacement of one record. An `UpperCurve` has an upper end, which alone may be promised.
+the replacement of one record; the two bounds are called ends. An `UpperCurve` has an upper end.
+Only upper ends are guarantees, which may be promised to users.
 """
 
 from __future__ import annotations  # so that help() shows ArrayLike, not its definition
@@ -25,15 +26,15 @@ from shuffledp.numerics.arrays import UNIT, Floats, plain, quotient_down
 
 LogDelta = Callable[[float], float]
 End = TypeVar("End", bound=float | Floats)
-# A search for eps ends here; a larger eps counts as infinite.
+# Searches treat a larger eps as infinite.
 MAX_EPS = 1e6
 # Absolute tolerance in eps of the search for the minimum in `add_total_variation`.
 MINIMUM_XTOL = 1e-6
-# A term whose log is smaller by this much adds less than 1.3e-4 of the other to a sum.
+# A term whose log is smaller than another's by this much increases their sum by under 1.3e-4.
 NEGLIGIBLE_LOG_RATIO = 9.0
-# exp(x) is 0 as a float for any smaller x.
+# exp(x) underflows to 0 for any smaller x.
 LOG_SMALLEST_FLOAT = -746.0
-# A search that takes longer than this shows a progress bar.
+# Searches show a progress bar after this time.
 PROGRESS_AFTER_SECONDS = 2.0
 
 
@@ -43,12 +44,12 @@ class NotApplicableError(InputError):
 
 @dataclass(frozen=True)
 class Interval(Generic[End]):
-    """Certified ends that enclose a true delta or eps.
+    """Certified lower and upper bounds (ends) on delta, log delta or eps.
 
     Attributes
     ----------
     lower, upper
-        Floats, or arrays of the shape of the argument; None for an end that is not known.
+        Floats, or arrays of the shape of the argument; None if there is no such bound.
     """
 
     lower: End | None
@@ -63,13 +64,13 @@ class Interval(Generic[End]):
 
     @property
     def promised(self) -> End:
-        """The upper end, the only one that may be promised; raises `InputError` if missing."""
+        """The upper end, which may be promised to users; raises `InputError` if there is none."""
         if self.upper is None:
-            raise InputError("nothing may be promised from a lower bound: an upper end is needed")
+            raise InputError("an upper bound is needed, got a lower bound, which is no guarantee")
         return self.upper
 
     def exp(self) -> Interval[End]:
-        """Return the deltas of natural logs of delta, rounded outwards."""
+        """Return the interval of delta for an interval of log delta, rounded outwards."""
         return Interval(
             None if self.lower is None else exp_down(self.lower),
             None if self.upper is None else exp_up(self.upper),
@@ -77,7 +78,7 @@ class Interval(Generic[End]):
 
 
 class _NanReplaced:
-    """A function of eps whose NaNs are replaced by a value that always holds."""
+    """A function of eps in which a trivially valid bound replaces NaN."""
 
     def __init__(self, log_delta: LogDelta, replacement: float) -> None:
         self._log_delta, self._replacement = log_delta, replacement
@@ -89,22 +90,23 @@ class _NanReplaced:
 
 @dataclass(frozen=True)
 class SearchHints:
-    """Approximations and tolerances that make searches on a curve fast; no result relies on them.
+    """Cheap approximations of a curve that speed up searches.
 
     Attributes
     ----------
     ceiling
-        Cheap log of delta that is never below the upper end.
+        Log delta as a function of eps, never below the upper end.
     estimate
-        Cheap estimate of the log of delta, on either side of it: where a search for eps begins. By
-        default the ceiling.
+        Approximate log delta, above or below the true one; starting point of a search for eps. The
+        default is the ceiling.
     setting_estimate
-        Like ``estimate``, but cheap even for a setting that was not evaluated before. A search over
-        settings begins there; the default is ``estimate``.
+        Like ``estimate``, but cheap even at the first evaluation for a setting; starting point of a
+        search over settings. The default is ``estimate``.
     xtol
         Relative tolerance of a search for eps.
     inverse
-        Eps at a natural log of delta, for a bound that has a formula for it.
+        Eps as a function of log delta, for a bound with an explicit formula. It replaces the
+        search.
     """
 
     ceiling: LogDelta | None = None
@@ -115,24 +117,25 @@ class SearchHints:
 
     @property
     def for_settings(self) -> LogDelta | None:
-        """The cheapest estimate for a search over settings, or None."""
+        """The estimate with which a search over settings begins, or None."""
         return self.ceiling or self.setting_estimate or self.estimate
 
 
 @dataclass(frozen=True)
 class Composable:
-    """Whatever is known about a round beyond its curve, for composition with other rounds.
+    """Properties of one round that its composition with other rounds uses, besides the curve.
 
     Attributes
     ----------
     repeated
-        The curve of that many rounds of the same collection.
+        Function of a number of rounds that returns the curve of that many identical rounds.
     pair
-        Dominating pair of a round; it also composes where users are sampled.
+        Dominating pair of the round; composition with sampled users requires it.
     loss
-        Privacy loss of a round on a grid. By default it is derived from the curve.
+        Function that returns the privacy loss of the round. By default it is derived from the
+        curve.
     mu
-        Parameter of a curve that is exactly mu-GDP; the squares of several rounds add up.
+        Parameter of a curve that is exactly mu-GDP; in composition the squares of mu add up.
     """
 
     repeated: Callable[[int], UpperCurve] | None = None
@@ -150,15 +153,16 @@ class Curve:
     budget
         Delta is 0 at this eps and above; inf if there is no such eps.
     upper
-        Natural log of delta at an eps >= 0, never below the true one; only an `UpperCurve` has it.
+        Upper bound on the natural log of delta as a function of eps >= 0; None unless the curve is
+        an `UpperCurve`.
     lower
-        Natural log of delta at an eps >= 0, never above the true one; None if it is not known.
+        Lower bound on the natural log of delta as a function of eps >= 0; None if there is none.
     horizon
-        Delta is constant from this eps on; inf if the budget is the only such eps.
+        Delta is constant from this eps on; inf if this is known only from the budget on.
     hints
-        Approximations for searches.
+        Approximations that speed up searches.
     composable
-        Additional knowledge for composition.
+        Properties that composition uses.
     """
 
     budget: float
@@ -169,7 +173,7 @@ class Curve:
     composable: Composable = Composable()
 
     def __post_init__(self) -> None:
-        # A NaN must not pass for an answer: it is replaced by a bound that always holds.
+        # NaN would compare as False with any target, so a trivial bound replaces it.
         for name, trivial in (("upper", 0.0), ("lower", -np.inf)):
             end = getattr(self, name)
             if end is not None and not isinstance(end, _NanReplaced):
@@ -204,8 +208,8 @@ class Curve:
     def delta(self, eps: ArrayLike) -> Interval[Any]:
         """Enclose delta.
 
-        Where delta is below the smallest float its exact size is not computed: delta does not grow
-        with eps, so the upper end at a smaller eps holds there as well.
+        Where delta is below the smallest positive float, its logarithm is not computed: delta does
+        not grow with eps, so the upper end at a smaller eps is used instead.
 
         Parameters
         ----------
@@ -222,7 +226,7 @@ class Curve:
             If an eps is negative or NaN.
         """
         values = eps_values(eps)
-        distinct, place = np.unique(values, return_inverse=True)
+        distinct, index = np.unique(values, return_inverse=True)
         intervals = list[Interval[float]]()
         for value in distinct.tolist():
             last = intervals[-1].upper if intervals else None
@@ -231,10 +235,10 @@ class Curve:
             else:
                 intervals.append(self.log_delta(value))
 
-        def end(known: LogDelta | None, logs: list[float | None]) -> Any:
-            if known is None:
+        def end(log_delta: LogDelta | None, logs: list[float | None]) -> Any:
+            if log_delta is None:
                 return None
-            return plain(np.array(logs, np.float64)[place].reshape(values.shape))
+            return plain(np.array(logs, np.float64)[index].reshape(values.shape))
 
         return Interval(
             end(self.lower, [interval.lower for interval in intervals]),
@@ -248,17 +252,17 @@ class Curve:
     def epsilon(self, log_delta: ArrayLike) -> Interval[Any]: ...
 
     def epsilon(self, log_delta: ArrayLike) -> Interval[Any]:
-        """Enclose the smallest eps with a given natural log of delta.
+        """Enclose the smallest eps at which delta is at most a target.
 
         Parameters
         ----------
         log_delta
-            At most 0, any shape.
+            Natural log of the target, at most 0, any shape.
 
         Returns
         -------
-        Numbers in ``[0, budget]`` of that shape, each end rounded to its side; inf where no eps
-        suffices.
+        Numbers in ``[0, budget]`` of that shape, rounded outwards; inf where no eps meets the
+        target.
 
         Raises
         ------
@@ -266,10 +270,10 @@ class Curve:
             If a log of delta is above 0 or NaN.
         """
 
-        def end(side: Side, known: LogDelta | None) -> Any:
-            if known is None:
+        def end(side: Side, bound: LogDelta | None) -> Any:
+            if bound is None:
                 return None
-            search = over_log_delta(lambda target: self._epsilon(target, known, side))
+            search = over_log_delta(lambda target: self._epsilon(target, bound, side))
             return plain(search(log_delta))
 
         return Interval(end("lower", self.lower), end("upper", self.upper))
@@ -292,7 +296,7 @@ class Curve:
             )
 
     def _sufficient_eps(self, target: float, log_delta: LogDelta) -> float:
-        """Return an eps whose delta meets the target, or inf."""
+        """Return an eps at which delta meets the target, or inf if there is none."""
         if self.budget < np.inf:
             return self.budget
         if self.horizon < np.inf:
@@ -303,14 +307,14 @@ class Curve:
         return eps if eps < MAX_EPS else np.inf
 
     def surely_below(self, eps: float, log_delta: float) -> bool:
-        """Return whether the ceiling alone shows that delta is below; False if undecided."""
+        """Return True if the ceiling shows that log delta at eps is at most ``log_delta``."""
         ceiling = self.hints.ceiling
         return ceiling is not None and ceiling(eps) <= log_delta
 
 
 @dataclass(frozen=True)
 class UpperCurve(Curve):
-    """A privacy profile with an upper end: a guarantee, which may be promised and composed."""
+    """A curve with an upper end, which may be promised to users and composed."""
 
     upper: LogDelta
 
@@ -321,24 +325,24 @@ def require_upper(curve: Curve) -> UpperCurve:
     Raises
     ------
     InputError
-        If it is only a lower bound.
+        If it has only a lower end.
     """
     if not isinstance(curve, UpperCurve):
         raise InputError(
-            "an upper bound is needed, got a lower one: it promises nothing and does not compose"
+            "an upper bound is needed, got a lower bound, which is no guarantee and cannot compose"
         )
     return curve
 
 
 @contextmanager
 def _counted(log_delta: LogDelta) -> Iterator[LogDelta]:
-    """Return the same function; on a terminal a bar counts the calls of a long search."""
+    """Yield the same function; during a long search on a terminal, a bar counts its calls."""
     start, bars = monotonic(), list[Any]()
 
     def counted(eps: float) -> float:
         value = log_delta(eps)
         if not bars and monotonic() - start > PROGRESS_AFTER_SECONDS:
-            from tqdm import tqdm  # quick answers do not pay for this import
+            from tqdm import tqdm  # fast searches avoid this import
 
             bars.append(tqdm(desc="deltas", unit="", leave=False, disable=None))
         for bar in bars:
@@ -355,22 +359,23 @@ def _counted(log_delta: LogDelta) -> Iterator[LogDelta]:
 def largest_eps0(
     eps: float, log_delta: float, curve_of: Callable[[float], UpperCurve], rounds: int = 1
 ) -> float:
-    """Return the largest local budget whose delta at ``eps`` meets a target, rounded down.
+    """Return the largest local budget eps0 for which delta at ``eps`` meets a target, rounded down.
 
     Parameters
     ----------
     eps
         Central budget of all rounds together.
     log_delta
-        Natural log of the target.
+        Natural log of the target delta.
     curve_of
-        The curve of a collection as a function of its local budget; delta grows with the budget.
+        Function that returns the curve of all rounds for an eps0; delta must grow with eps0.
     rounds
-        Number of reports of each user.
+        Number of rounds.
 
     Returns
     -------
-    A number >= ``eps / rounds``; the upper end of delta was evaluated there and meets the target.
+    A number whose upper end of delta was evaluated and meets the target; about ``eps / rounds`` or
+    larger.
     """
 
     def upper(eps0: float) -> float:
@@ -394,7 +399,7 @@ def largest_eps0(
 
 
 def no_guarantee(budget: float = np.inf) -> UpperCurve:
-    """Return the curve of a view for which delta is 1 below the budget."""
+    """Return the curve with delta 1 for eps below the budget, and 0 from there on."""
     return UpperCurve(budget, upper=lambda eps: -np.inf if eps >= budget else 0.0)
 
 
@@ -408,32 +413,32 @@ def pointwise_minimum(first: UpperCurve, second: UpperCurve) -> UpperCurve:
 
 
 def add_total_variation(log_delta: LogDelta, log_distance: float) -> LogDelta:
-    """Return an upper bound on log delta for two laws near those of a known upper bound.
+    """Return an upper bound on log delta of a pair of laws that approximates another pair.
 
     Parameters
     ----------
     log_delta
-        Log of delta for the known laws, rounded up.
+        Upper bound on log delta of the other pair.
     log_distance
-        Log of the total variation distance of each law from its known counterpart.
+        Log of an upper bound on the total variation distance between corresponding laws.
 
     Returns
     -------
-    The sum of delta and ``distance (1 + exp(eps))``, rounded up. Since delta does not grow with
-    eps, the smallest sum holds at every larger eps too.
+    Log of ``delta + distance (1 + exp(eps))``, rounded up, or of the minimum of this sum over all
+    smaller eps, since delta does not grow with eps.
     """
     if log_distance == -np.inf:
         return log_delta
 
     def total(eps: float) -> float:
         value = float(np.logaddexp(log_delta(eps), log_distance + np.logaddexp(0.0, eps)))
-        # The rounding of the logarithms that enter, with an allowance of 8 units.
+        # Rounding errors of the logarithms, 8 units each.
         return min(value + 8.0 * UNIT * (1.0 + abs(value) + abs(log_distance) + eps), 0.0)
 
     @cache
     def minimum() -> tuple[float, float]:
-        """Find the smallest sum by golden sections; both terms are convex in exp(eps)."""
-        low, high = 0.0, max(-log_distance, 0.0)  # there the distance alone makes the sum 1
+        """Return the smallest sum and its eps, by golden sections: it is convex in exp(eps)."""
+        low, high = 0.0, max(-log_distance, 0.0)  # at this eps, distance * exp(eps) is 1
         ratio = 0.5 * (5.0**0.5 - 1.0)
         points = [high - ratio * (high - low), low + ratio * (high - low)]
         values = [total(eps) for eps in points]
@@ -458,7 +463,7 @@ def add_total_variation(log_delta: LogDelta, log_distance: float) -> LogDelta:
 
 
 def exp_up(log_delta: ArrayLike) -> Any:
-    """Return delta from its natural log, rounded up; 0 only for pure differential privacy."""
+    """Return delta from its natural log, rounded up; 0 only if the log is -inf."""
     logs = np.asarray(log_delta, np.float64)
     return plain(np.where(logs == -np.inf, 0.0, np.minimum(_exp_towards(logs, np.inf), 1.0)))
 
@@ -469,5 +474,5 @@ def exp_down(log_delta: ArrayLike) -> Any:
 
 
 def _exp_towards(log_delta: Floats, direction: float) -> Floats:
-    """Return the exponential moved by its possible error: one float, also among denormals."""
+    """Return the exponential moved by one float, its largest error, also if it is subnormal."""
     return np.nextafter(np.exp(log_delta), direction)

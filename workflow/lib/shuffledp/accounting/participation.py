@@ -1,9 +1,9 @@
 """Privacy of settings in which some users do not take part, or collude with the analyst.
 
-Users may be sampled in each round, or drop out. The bounds here hold even against an adversary who
-sees who took part. The published amplification of paper B (Zhu and Wang's theorem) is about adding
-or removing a user, and is no guarantee for replacement
-(`shuffledp.papers.literature.renyi.subsampled_rdp`).
+Users may be sampled in each round, or drop out. The bounds hold even against an adversary who sees
+who took part. Neighbours differ in the replacement of one record. (The amplification by sampling
+that paper B cites, from Zhu and Wang, is for adding or removing a user; see
+`shuffledp.papers.literature.renyi.subsampled_rdp`.)
 """
 
 from collections.abc import Callable
@@ -36,13 +36,12 @@ from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import UNIT, quotient_down
 
-# Ranges of participants are refined until they increase delta by at most this share (a log), or
-# until there are this many ranges.
-LOG_LOSS_TOLERANCE, MAX_RANGES = -4.6, 100
-# For smaller log delta, the tolerance is the same share of the log instead. Delta may then be too
-# large by a factor of at most two.
+# Numbers of participants are grouped into ranges, which increases delta. Ranges are divided until
+# the log of the relative increase is at most this, or until there are this many ranges.
+LOG_INCREASE_TOLERANCE, MAX_RANGES = -4.6, 100
+# Below this log delta, the tolerated increase grows in proportion to it, up to doubling delta.
 LOG_DELTA_OF_RELATIVE_TOLERANCE = -100.0
-# Relative width of the ranges of participants in a sampled round that composes.
+# Relative width of these ranges where sampled rounds are composed.
 RELATIVE_RANGE_WIDTH = 0.02
 
 C = TypeVar("C", Curve, UpperCurve)
@@ -51,21 +50,22 @@ C = TypeVar("C", Curve, UpperCurve)
 def with_participation(curve_of: Callable[[Setting], C], setting: Setting) -> C:
     """Return the curve of a setting in which users may collude, be sampled or drop out.
 
-    Colluding users hide nobody, so the honest users form a setting of their own. If users take part
-    at random, the target's record matters only if the target takes part:
-    ``delta = rate * E[delta(eps; 1 + Bin(n - 1, rate))]``, by convexity of the hockey-stick
-    divergence in what is revealed. The expectation is bounded above by dividing the number of
-    participants into ranges, each with the delta of its smallest number. For several rounds the
-    bound is the composition of that mixture, or the sum of the rounds' deltas. With dropouts, delta
-    is that of a user who responds.
+    The analyst can remove the reports of colluding users, so only honest users count. If each user
+    takes part with probability ``rate``, an adversary who sees who took part has
+    ``delta(eps) = rate * E[delta(eps; 1 + Bin(n - 1, rate))]``, where ``delta(eps; m)`` is for m
+    users who all take part: the target's record matters only if the target takes part. For an upper
+    bound on the expectation, numbers of participants are grouped into ranges, each with the delta
+    of its smallest number. For several rounds the bound is the minimum of the composition of this
+    mixture and of the sum of the rounds' deltas. With dropouts, delta is that of a user who
+    responds, so the factor ``rate`` is absent.
 
     Parameters
     ----------
     curve_of
         Function that returns the curve of a setting in which all users are honest and take part;
-        delta falls with n.
+        its delta must fall with n.
     setting
-        The setting with colluding, sampled or dropping users.
+        The setting with colluding or sampled users, or with dropouts.
 
     Returns
     -------
@@ -97,7 +97,7 @@ def with_participation(curve_of: Callable[[Setting], C], setting: Setting) -> C:
 
     def responding(eps: float) -> float:
         value, log_response = sampled(eps), float(np.log(rate))
-        # `sampled` is for a user who may have dropped out; this is for one who responds.
+        # `sampled` has the factor `rate`, which does not apply to a user who responds.
         slack = 64.0 * UNIT * (1.0 + abs(value) + abs(log_response)) if value > -np.inf else 0.0
         return min(value - log_response + slack, 0.0)
 
@@ -111,7 +111,7 @@ def with_participation(curve_of: Callable[[Setting], C], setting: Setting) -> C:
         upper=sampled if setting.response_rate == 1.0 else responding,
         horizon=full.horizon,
         hints=SearchHints(
-            # One number of participants instead of about fifty.
+            # This evaluates one number of participants instead of about fifty.
             estimate=participants.log_delta_of_mean if pair is None else estimate,
             setting_estimate=None if pair is None else estimate,
         ),
@@ -119,7 +119,7 @@ def with_participation(curve_of: Callable[[Setting], C], setting: Setting) -> C:
 
 
 def _log_range(start: int, stop: int, others: int, rate: float) -> float:
-    """Return log of ``Pr[start <= Bin(others, rate) < stop]``, rounded up, from the nearer tail."""
+    """Return ``log Pr[start <= Bin(others, rate) < stop]``, rounded up."""
     if start >= others * rate:
         near, far = log_sf_ends(start, others, rate).high, log_sf_ends(stop, others, rate).low
     else:
@@ -132,18 +132,19 @@ def _log_range(start: int, stop: int, others: int, rate: float) -> float:
 
 
 def _log_one_minus_exp(difference: float) -> float:
-    """Return ``log(1 - exp(difference))``, -inf if that is not positive."""
+    """Return ``log(1 - exp(difference))``, or -inf if ``difference >= 0``."""
     return float(np.log(-np.expm1(difference))) if difference < 0.0 else -np.inf
 
 
 def _range_starts(others: int, rate: float, depth: float) -> list[int]:
-    """Return the smallest numbers of ranges of participants.
+    """Return the smallest number of other participants in each range.
 
-    The probability of a number below the first range is at most exp(-depth), by Bernstein's
+    The probability of a number below the first range is at most ``exp(-depth)``, by Bernstein's
     inequality.
     """
-    reach = depth / 3.0 + np.sqrt(depth**2 / 9.0 + 2.0 * others * rate * (1.0 - rate) * depth)
-    first, last = max(int(others * rate - reach), 0), min(int(others * rate + reach) + 1, others)
+    mean = others * rate
+    half_width = depth / 3.0 + np.sqrt(depth**2 / 9.0 + 2.0 * mean * (1.0 - rate) * depth)
+    first, last = max(int(mean - half_width), 0), min(int(mean + half_width) + 1, others)
     starts = [first]
     while (following := starts[-1] + max(1, int(RELATIVE_RANGE_WIDTH * starts[-1]))) <= last:
         starts.append(following)
@@ -151,16 +152,16 @@ def _range_starts(others: int, rate: float, depth: float) -> list[int]:
 
 
 class _RandomParticipants:
-    """A setting in which users take part independently with the same probability.
+    """A setting in which each user takes part in each round independently, with probability rate.
 
     Parameters
     ----------
     curve_of
         Function that returns the curve of a setting in which all users take part.
     setting
-        The setting with all users.
+        The setting before sampling.
     rate
-        Probability in ``(0, 1)``; users are sampled again in each round.
+        Probability in ``(0, 1)``.
     """
 
     def __init__(self, curve_of: Callable[[Setting], Curve], setting: Setting, rate: float) -> None:
@@ -170,20 +171,20 @@ class _RandomParticipants:
 
     @property
     def mean_round(self) -> Setting:
-        """One round of the mean number of participants, given that the target takes part."""
+        """One round with the mean number of participants, given that the target takes part."""
         return self._round_with(round((self._setting.n - 1) * self._rate))
 
     def _round_with(self, others: int) -> Setting:
         return replace(self._once, n=1 + others, count=None)
 
     def pair(self, setting: Setting) -> Pair:
-        """Return the dominating pair of a setting; `with_participation` checks that it exists."""
+        """Return the dominating pair of a setting, which must have one."""
         pair = self._curve_of(setting).composable.pair
         assert pair is not None
         return pair
 
     def _upper(self, eps: float, others: int) -> float:
-        """Return log delta with this many others, 0 if the bound does not apply to so few."""
+        """Return log delta with this many other users; 0 if the bound does not apply to it."""
         try:
             upper = require_upper(self._curve_of(self._round_with(others))).upper
         except NotApplicableError:
@@ -198,7 +199,7 @@ class _RandomParticipants:
         """Return the natural log of delta of one round, rounded up."""
         from tqdm import tqdm
 
-        # Up to about a hundred numbers of participants are evaluated, which may take seconds.
+        # Evaluating up to about 100 numbers of participants may take seconds.
         with tqdm(desc="numbers of participants", delay=2.0, leave=False, disable=None) as bar:
             return self._mixed_log_delta(eps, bar.update)
 
@@ -221,9 +222,11 @@ class _RandomParticipants:
             terms = [m + log_delta(start) for m, (start, _) in zip(masses, ranges, strict=True)]
             total = float(logsumexp(terms))
             tolerated = total + min(
-                LOG_LOSS_TOLERANCE + np.log(max(total / LOG_DELTA_OF_RELATIVE_TOLERANCE, 1.0)), 0.0
+                LOG_INCREASE_TOLERANCE + np.log(max(total / LOG_DELTA_OF_RELATIVE_TOLERANCE, 1.0)),
+                0.0,
             )
-            losses = [
+            # Upper bounds on how much each range increases delta.
+            increases = [
                 term
                 if log_delta(stop) == -np.inf
                 else term + _log_one_minus_exp(log_delta(stop) - log_delta(start))
@@ -231,13 +234,13 @@ class _RandomParticipants:
             ]
             midpoints = [
                 (start + stop) // 2
-                for loss, (start, stop) in zip(losses, ranges, strict=True)
-                if stop - start > 1 and loss > tolerated - np.log(len(ranges))
+                for increase, (start, stop) in zip(increases, ranges, strict=True)
+                if stop - start > 1 and increase > tolerated - np.log(len(ranges))
             ]
             if not midpoints or len(starts) >= MAX_RANGES:
                 if total == -np.inf:
                     return total
-                # Rounding of the sum: a unit per term, and a few units of the logarithms' sizes.
+                # Rounding errors: a few units per term of the sum, and of the size of the logs.
                 slack = UNIT * (8.0 * len(starts) + 16.0 + 8.0 * abs(total))
                 return min(float(np.log(rate)) + total + slack, 0.0)
             starts = sorted({*starts, *midpoints})
@@ -246,8 +249,8 @@ class _RandomParticipants:
         """Return the loss of one sampled round against an adversary who sees who took part.
 
         With probability ``1 - rate`` the target does not take part, and the loss is zero. Otherwise
-        ``1 + Bin(n - 1, rate)`` users report. Their numbers are grouped into ranges, each of which
-        is replaced by its smallest number, because more reports hide more.
+        ``1 + Bin(n - 1, rate)`` users report. The numbers are grouped into ranges, each of which is
+        replaced by its smallest number, because delta falls with the number of reports.
         """
         others, rate = self._setting.n - 1, self._rate
 
@@ -259,8 +262,7 @@ class _RandomParticipants:
         laws = [rounded_up(pair(start), step, depth) for start in starts]
         start = min(law.start for law in laws)
         total = np.zeros(max(law.start + law.mass.size for law in laws) - start)
-        # Numbers below the first range are so rare that they are counted as infinite loss, like
-        # outcomes outside the windows.
+        # Numbers below the first range are rare and counted as infinite loss.
         infinite = rate * float(np.exp(_log_range(0, starts[0], others, rate))) + UNDERFLOW
         mass_error = max(law.mass_error for law in laws) + UNIT * (len(laws) + 2000.0)
         for law, (low, high) in zip(laws, pairwise([*starts, others + 1]), strict=True):
@@ -272,15 +274,15 @@ class _RandomParticipants:
         return LossDistribution(step, start, total, infinite, mass_error, loss_error)
 
     def composed_log_delta(self, eps: float) -> float:
-        """Return log delta of all rounds: by composition, or as the sum of the rounds' deltas."""
+        """Return log delta of all rounds: the smaller of composition and the sum of deltas."""
         if eps >= self._setting.budget:
             return -np.inf
         rounds = self._setting.rounds
         high = min(upper_log_hockey_stick(lambda depth: [(self._round(depth), rounds)], eps), 0.0)
-        # A cheap estimate of the sum of deltas decides whether it is worth computing.
+        # The sum of deltas is computed only if a cheap estimate of it is smaller.
         others = self.mean_round.n - 1
-        share = quotient_down(eps, rounds)
-        estimate = np.log(rounds) + np.log(self._rate) + self._upper(share, others)
+        eps_per_round = quotient_down(eps, rounds)
+        estimate = np.log(rounds) + np.log(self._rate) + self._upper(eps_per_round, others)
         if estimate > high:
             return high
-        return min(high, float(np.log(rounds)) + self.log_delta(share))
+        return min(high, float(np.log(rounds)) + self.log_delta(eps_per_round))

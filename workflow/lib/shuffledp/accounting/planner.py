@@ -1,4 +1,4 @@
-"""Planning a collection: find the missing one of n, k, eps0, eps and delta."""
+"""Planning of a k-RR collection: four of n, k, eps0, eps and delta determine the fifth."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -16,17 +16,17 @@ from shuffledp.numerics.arrays import scalar
 
 @dataclass(frozen=True)
 class Plan:
-    """A collection by k-RR and its certified (eps, delta); the value to be found is None.
+    """A k-RR collection and its certified (eps, delta); the value to be determined is None.
 
     Attributes
     ----------
     n, k
-        Users and cells.
+        Numbers of users and cells.
     eps0, eps
-        Local budget, and the central budget of all rounds.
+        Local budget, and central budget of all rounds.
     log_delta
         Natural log of delta.
-    others
+    other_fields
         Other fields of the `Setting`: rounds, sampling_rate, colluding, response_rate.
     """
 
@@ -35,19 +35,18 @@ class Plan:
     eps0: float | None
     eps: float | None
     log_delta: float | None
-    others: Mapping[str, Any] = field(default_factory=dict)
+    other_fields: Mapping[str, Any] = field(default_factory=dict)
 
     def setting(self, **missing: Any) -> Setting:
-        """Return the setting, with the missing value filled in."""
-        known = {name: getattr(self, name) for name in ("n", "k", "eps0")}
-        return Setting(**{**known, **missing}, **self.others)
+        """Return the setting, with ``missing`` in place of values that are None."""
+        values = {name: getattr(self, name) for name in ("n", "k", "eps0")}
+        return Setting(**{**values, **missing}, **self.other_fields)
 
 
 def complete(plan: Plan) -> Plan:
-    """Fill in the missing value, so that the certified upper end meets (eps, delta).
+    """Return the plan with its missing value, at which the certified upper end meets (eps, delta).
 
-    The value is the smallest n, k, eps or delta, or the largest eps0, rounded in the safe
-    direction.
+    It is the smallest n, k, eps or delta, or the largest eps0, rounded in the safe direction.
 
     Raises
     ------
@@ -63,10 +62,10 @@ def complete(plan: Plan) -> Plan:
     if plan.eps is not None and not 0.0 <= scalar("eps", plan.eps) < np.inf:
         raise InputError(f"eps must be at least 0 and finite, got eps={plan.eps}")
 
-    min_users = plan.others.get("colluding", 0) + 1
-    # The setting checks the known values; a missing one is replaced by any valid value.
-    valid = {"n": min_users, "k": 2, "eps0": 1.0}
-    setting = plan.setting(**({name: valid[name]} if name in valid else {}))
+    min_users = plan.other_fields.get("colluding", 0) + 1
+    # The setting checks the values; any valid value serves in place of the missing one.
+    placeholders = {"n": min_users, "k": 2, "eps0": 1.0}
+    setting = plan.setting(**({name: placeholders[name]} if name in placeholders else {}))
     if name == "eps":
         return replace(plan, eps=upper_curve(setting).epsilon(plan.log_delta or 0.0).promised)
     assert plan.eps is not None
@@ -90,7 +89,10 @@ def complete(plan: Plan) -> Plan:
         start = smallest_integer(seems_to_meet, low, high) or high
         value = smallest_integer(meets, low, high, start)
         if value is None:
-            raise InputError(f"no {name} up to {high:,} meets the target; relax eps, delta or eps0")
+            raise InputError(
+                f"no {name} up to {high:,} meets the target: use a larger eps or delta, or a "
+                "smaller eps0"
+            )
         return value
 
     if name == "n":

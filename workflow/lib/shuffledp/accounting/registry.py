@@ -1,7 +1,7 @@
-"""The registry of bounds on shuffled k-RR by name: the certified ones, and those of papers.
+"""The registry of bounds on shuffled k-RR by name: the certified ones, and those from papers.
 
-`shuffledp.accounting.bound.Bound` defines what a bound provides. Sources name papers by their
-authors, as CITATION.cff does. `upper_curve` is the certified upper bound.
+`shuffledp.accounting.bound.Bound` defines what a bound provides. `upper_curve` and `krr_curve`
+return the certified curves. Sources cite papers by their authors, as CITATION.cff does.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -30,11 +30,11 @@ from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError, did_you_mean, shortened
 from shuffledp.numerics.arrays import Floats
 
-# Tolerance of the log of delta at points of the k = 2 curve that composes. Eps grows by about 3e-4
-# of itself, less than what the distance of the points costs.
+# Tolerance of log delta at points of the k = 2 curve before composition. It increases eps by about
+# 3e-4 of itself, less than the spacing of the points does.
 COMPOSED_LOG_TOLERANCE = 2e-4
-# With k = 2, this many rounds or more are also bounded by `rounds.two_cells`, which takes seconds
-# for each eps0. For fewer rounds it would hardly improve the upper end.
+# For k = 2, the recursion `rounds.two_cells` also bounds this many rounds or more. It takes seconds
+# for each eps0, and would hardly improve the upper end for fewer rounds.
 MIN_ROUNDS_FOR_RECURSION = 8
 
 
@@ -44,10 +44,14 @@ def upper_curve(setting: Setting) -> UpperCurve:
 
 
 def krr_curve(setting: Setting) -> UpperCurve:
-    """Return the curve of k-RR with both certified ends.
+    """Return the certified curve of k-RR, with both ends.
 
-    With sampling, dropouts or dummies it has the upper end only. Raises `InputError` if the setting
-    has no eps0.
+    With sampling, dropouts or dummies it has only an upper end.
+
+    Raises
+    ------
+    InputError
+        If the setting has no eps0.
     """
     upper = upper_curve(setting)
     if setting.participation_rate < 1.0:
@@ -64,7 +68,7 @@ def krr_curve(setting: Setting) -> UpperCurve:
 
 
 def _scalar(function: Callable[[float, Setting], Floats]) -> Callable[[float, Setting], float]:
-    """Restrict a function of eps or log delta of any shape to one number."""
+    """Convert a function of an array of eps into a function of one number."""
     return lambda x, setting: float(function(x, setting))
 
 
@@ -76,12 +80,12 @@ def _upper(eps: float, s: Setting) -> float:
     if s.dummies:
         return _composed_from_curve(s)(eps)
     high = float(shuffled_krr.composed_log_delta(eps, s, "upper"))
-    # With two cells, all data sets can be searched, which improves on the weak adversary's pair.
+    # For k = 2, a search over all data sets improves on the weak adversary's pair.
     return min(high, _composed_from_curve(s)(eps)) if s.k == 2 else high
 
 
 def _composing_curve(once: Setting) -> UpperCurve:
-    """Return the upper curve of one round in a form that is suitable for composition."""
+    """Return the upper curve of one round, with the loss or the tolerance for composition."""
     curve = upper_curve(once)
     if once.dummies:
         loss = partial(loss_among_dummies, once, partial(loss_of_curve, curve))
@@ -95,10 +99,10 @@ def _composing_curve(once: Setting) -> UpperCurve:
 
 
 def krr_loss(setting: Setting) -> Loss:
-    """Return the loss of a round of k-RR for composition with different rounds.
+    """Return the privacy loss of one round of k-RR, for composition with other rounds.
 
-    With two cells or dummies it is derived from the curve of the round. In the setting all users
-    are honest and report.
+    For k = 2 or with dummies it is derived from the curve of the round, otherwise from the weak
+    adversary's pair. All users of the setting must be honest and report.
     """
     once = setting.once
     if once.dummies:
@@ -109,24 +113,24 @@ def krr_loss(setting: Setting) -> Loss:
 
 @lru_cache(maxsize=4)
 def _composed_from_curve(setting: Setting) -> LogDelta:
-    """Return the upper bound over rounds from the curve of one round.
+    """Return the upper bound for all rounds by composition of the curve of one round.
 
-    With two cells it is the minimum of that and `rounds.two_cells`.
+    For k = 2 it is the minimum of this bound and that of `rounds.two_cells`.
     """
     composed = compose_rounds([(_composing_curve(setting.once), setting.rounds)])
-    one_by_one = MIN_ROUNDS_FOR_RECURSION <= setting.rounds <= rounds_of_two_cells.MAX_ROUNDS
-    if setting.k > 2 or setting.dummies or not one_by_one:
+    recursion = MIN_ROUNDS_FOR_RECURSION <= setting.rounds <= rounds_of_two_cells.MAX_ROUNDS
+    if setting.k > 2 or setting.dummies or not recursion:
         return composed.upper
 
     @cache
-    def worst() -> UpperCurve:
+    def recursive() -> UpperCurve:
         return rounds_of_two_cells.worst_rounds(setting, composed.hints.estimate or composed.upper)
 
     def minimum(eps: float) -> float:
         high = composed.upper(eps)
         if high < -rounds_of_two_cells.MAX_NEGATIVE_LOG_DELTA:
             return high
-        return min(high, worst().upper(eps))
+        return min(high, recursive().upper(eps))
 
     return minimum
 
@@ -138,7 +142,7 @@ def _lower(eps: float, s: Setting) -> float:
 
 
 def _ceiling(eps: float, s: Setting) -> float:
-    """Return Chernoff's bound on the weak adversary's log delta, a few units above it."""
+    """Return Chernoff's upper bound on log delta against the weak adversary."""
     if s.rounds > 1:
         return shuffled_krr.ceiling(eps, s)
     if eps >= s.eps0:
@@ -158,7 +162,7 @@ _BOUNDS = (
         "upper",
         "Koskela et al. 2021, Theorem 10, corrected (docs/accounting.md); the privacy blanket: "
         "Balle, Bell, Gascón and Nissim 2019",
-        "certified: exact against an adversary who also learns which others randomised",
+        "certified: exact against an adversary who also learns which other users randomised",
         Formulas(log_delta=_upper),
         scope=Scope(composes=True, covers_dummies=True),
         structure=Structure(
@@ -171,7 +175,7 @@ _BOUNDS = (
         "lower",
         "lower",
         "docs/accounting.md",
-        "certified: what the histogram leaks on an explicit data set",
+        "certified: delta of the histogram for an explicit data set",
         Formulas(log_delta=_lower),
         scope=Scope(composes=True),
         structure=Structure(ceiling=_ceiling),
@@ -188,19 +192,19 @@ _BOUNDS = (
         "single-bin",
         "lower",
         "Biswas et al. 2023, eqs. (6) and (10), corrected",
-        "the count of one bin alone; at the worst count unless --count is given",
+        "the count of one bin alone, for the worst data set unless --count is given",
         Formulas(log_delta=_single_bin, over_counts=single_bin.log_delta),
     ),
 )
 
 _CERTIFIED: Final[Mapping[str, Bound]] = {bound.name: bound for bound in _BOUNDS}
-# The bounds that papers propose. This package does not depend on that module: it is imported by
-# name, when one of them is asked for.
+# Module with the bounds from papers. It is imported by name at the first use of such a bound,
+# because this package must not depend on it.
 _LITERATURE: Final = "shuffledp.papers.literature.bounds"
 
 
 class _Bounds(Mapping[str, Bound]):
-    """Every bound by its name: the certified ones, then those of the literature."""
+    """All bounds by name: the certified ones, then those from the literature."""
 
     @cached_property
     def _all(self) -> dict[str, Bound]:
@@ -220,7 +224,7 @@ BOUNDS: Final[Mapping[str, Bound]] = _Bounds()
 
 
 def get_bound(name: str) -> Bound:
-    """Return the bound with a name.
+    """Return the bound with the given name.
 
     Raises
     ------
@@ -232,5 +236,5 @@ def get_bound(name: str) -> Bound:
     try:
         return BOUNDS[name]
     except KeyError:
-        meant = did_you_mean(name, BOUNDS) or f" (bounds: {', '.join(BOUNDS)})"
-        raise InputError(f"unknown bound {name!r}{meant}") from None
+        suggestion = did_you_mean(name, BOUNDS) or f" (bounds: {', '.join(BOUNDS)})"
+        raise InputError(f"unknown bound {name!r}{suggestion}") from None
