@@ -14,7 +14,6 @@ from shapely.geometry import shape
 from shuffledp.errors import InputError
 
 _WGS84: Final = re.compile(r"(.*:)?(CRS84|EPSG:{1,2}4326)")
-_COLLECTIONS: Final = {"FeatureCollection": "features", "GeometryCollection": "geometries"}
 _AREAS: Final = ("Polygon", "MultiPolygon")
 _LINES: Final = ("LineString", "MultiLineString")
 _TEXT_PROPERTIES: Final = ("name", "attribution")
@@ -27,7 +26,7 @@ class Shape:
     Parameters
     ----------
     geometry
-        A two-dimensional shapely geometry, not a collection.
+        A two-dimensional shapely geometry, not a collection unless a function says so.
     properties
         Properties of the GeoJSON feature.
     """
@@ -37,10 +36,7 @@ class Shape:
 
 
 def read_shapes(path: Path, key: str) -> list[Shape]:
-    """Read all shapes of a file, in their order.
-
-    No library for geographic formats parses the file, because some formats refer to other files and
-    addresses, which the library would open.
+    """Read all shapes of a file, in their order; those of a collection are separate shapes.
 
     Parameters
     ----------
@@ -55,6 +51,43 @@ def read_shapes(path: Path, key: str) -> list[Shape]:
         If the file is missing, not GeoJSON, or not in WGS84.
     """
     where = f"{key}: {path}"
+    features, crs = read_features(path, where)
+    # RFC 7946 allows only WGS84; files of the older standard may name another system or link to it.
+    if not _WGS84.fullmatch(crs):
+        raise InputError(f"{where} is in {crs:.200}: convert it to longitude and latitude in WGS84")
+    return [
+        Shape(geometry, feature.properties)
+        for feature in features
+        for geometry in _parts(feature.geometry)
+    ]
+
+
+def read_features(path: Path, where: str) -> tuple[list[Shape], str]:
+    """Read all features of a file, in their order, and the name of its reference system.
+
+    No library for geographic formats parses the file, because some formats refer to other files and
+    addresses, which the library would open.
+
+    Parameters
+    ----------
+    path
+        GeoJSON: a geometry, a feature or a collection of features.
+    where
+        Beginning of error messages, which names the file.
+
+    Returns
+    -------
+    features
+        The geometry is None if the feature has none, and may be a collection. Its coordinates are
+        as in the file.
+    crs
+        The name as in the file, on one line; ``OGC:CRS84`` if the file names none.
+
+    Raises
+    ------
+    InputError
+        If the file is missing or not GeoJSON.
+    """
     try:
         document = json.loads(path.read_text(encoding="utf-8-sig"), parse_constant=_refuse)
     except OSError as error:
@@ -64,10 +97,7 @@ def read_shapes(path: Path, key: str) -> list[Shape]:
     if not isinstance(document, dict) or "type" not in document:
         raise InputError(f"{where} is not GeoJSON: it has no type")
     try:
-        _check_crs(document, where)
-        return list(_shapes(document, {}))
-    except InputError:
-        raise
+        return list(_features(document)), _crs(document)
     except (
         *(LookupError, TypeError, AttributeError, ValueError, ShapelyError),
         *(OverflowError, RecursionError),
@@ -116,27 +146,34 @@ def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is not a JSON number")
 
 
-def _check_crs(document: Mapping[str, Any], where: str) -> None:
-    # RFC 7946 allows only WGS84; files of the older standard may name another system or link to it.
+def _crs(document: Mapping[str, Any]) -> str:
     crs = document.get("crs")
-    name = "CRS84" if crs is None else str(crs.get("properties", {}).get("name", crs))
-    if not _WGS84.fullmatch(name):
-        name = " ".join(name.split())
-        raise InputError(
-            f"{where} is in {name:.200}: convert it to longitude and latitude in WGS84"
-        )
+    name = "OGC:CRS84" if crs is None else str(crs.get("properties", {}).get("name", crs))
+    return " ".join(name.split())
 
 
-def _shapes(node: Mapping[str, Any], properties: Mapping[str, Any]) -> Iterator[Shape]:
+def _features(node: Mapping[str, Any]) -> Iterator[Shape]:
     kind = node["type"]
-    if kind in _COLLECTIONS:
-        for child in node[_COLLECTIONS[kind]]:
-            yield from _shapes(child, properties)
+    if kind == "FeatureCollection":
+        for child in node["features"]:
+            yield from _features(child)
     elif kind == "Feature":
-        if node["geometry"] is not None:
-            yield from _shapes(node["geometry"], dict(node.get("properties") or {}))
+        geometry = node["geometry"]
+        yield Shape(
+            None if geometry is None else shapely.force_2d(shape(geometry)),
+            dict(node.get("properties") or {}),
+        )
     else:
-        yield Shape(shapely.force_2d(shape(node)), properties)
+        yield Shape(shapely.force_2d(shape(node)), {})
+
+
+def _parts(geometry: Any) -> list[Any]:
+    """Return the geometries of a collection, or of one in it; a missing geometry has none."""
+    if geometry is None:
+        return []
+    if geometry.geom_type != "GeometryCollection":
+        return [geometry]
+    return [part for child in geometry.geoms for part in _parts(child)]
 
 
 def _kind(shape: Shape) -> str:
