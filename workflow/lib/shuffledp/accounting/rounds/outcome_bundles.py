@@ -253,7 +253,7 @@ def _rows(form: SymmetricForm, side: Side, depth: float) -> _Rows:
     coins = np.append(s[starts[1:] - 1], s[-1]) if side == "upper" else s[starts]
     third = _third_counts(form, s, depth)
     excess_s = s - np.repeat(coins, np.diff(np.append(starts, s.size)))
-    base = (form.weight_less * s + form.gain * excess_s + form.constant)[:, None]
+    base = (form.weight_difference * s + form.gain * excess_s + form.constant)[:, None]
     mass = np.exp(log_pmf(s, form.n, share, rest))[:, None]
     error = float(log_pmf_error(s, form.n, share, rest, INPUT_UNITS).max())
     outside = np.exp(log_cdf_ends(first - 1.0, form.n, share, rest, INPUT_UNITS).high) + np.exp(

@@ -49,9 +49,9 @@ def default_step(pair: Pair) -> float:
         If the pair has no symmetric form (`symmetric_form`).
     """
     form = symmetric_form(pair)
-    smallest = max(form.weight_less, 1e-3)
+    smallest = max(form.weight_difference, 1e-3)
     # log((weight_s + gain) / smallest), written without cancellation for a ratio near 1
-    largest = np.log1p((form.weight_less - smallest + 2.0 * form.gain) / smallest)
+    largest = np.log1p((form.weight_difference - smallest + 2.0 * form.gain) / smallest)
     target_step = min(form.deviation, largest / 8.0) / STEPS_PER_DEVIATION
     spacing = form.gain / form.n
     return float(spacing / np.ceil(spacing / target_step) if spacing > target_step else target_step)
