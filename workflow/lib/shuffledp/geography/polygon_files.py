@@ -386,7 +386,7 @@ def _zip_members(path: Path, infos: Iterable[zipfile.ZipInfo]) -> dict[str, zipf
     """Return the members of the only shapefile in a zip by their lower-case suffixes."""
     named = [(PurePosixPath(info.filename.replace("\\", "/")), info) for info in infos]
     for name, _ in named:
-        if name.is_absolute() or ".." in name.parts or ":" in name.parts[:1]:
+        if name.is_absolute() or ".." in name.parts or ":" in name.parts[0]:
             raise InputError(
                 f"{path} has a member outside its own folder, {shortened(repr(str(name)))}: "
                 "pack it again"

@@ -178,10 +178,10 @@ def _check_overlaps(path: Path, geometries: NDArray[np.object_], names: Sequence
     share = shapely.area(shapely.intersection(first, second)) / smaller
     for index in np.flatnonzero(share > MAX_OVERLAP_SHARE).tolist():
         one, other = (_shown(names[polygon]) for polygon in pairs[index])
-        percent = math.floor(1000 * share[index]) / 10
         raise InputError(
-            f"{path}: polygons {one} and {other} overlap by {percent:g} % of the smaller one, more "
-            f"than {100 * MAX_OVERLAP_SHARE:g} %, so a point would be in two cells: cut one of them"
+            f"{path}: polygons {one} and {other} overlap by {100 * share[index]:.3g} % of the "
+            f"smaller one, more than {100 * MAX_OVERLAP_SHARE:g} %, so a point would be in two "
+            "cells: cut one of them"
         )
 
 

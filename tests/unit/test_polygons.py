@@ -1,0 +1,829 @@
+"""Polygons are read alike from four formats, and hostile or useless files end in one clear line."""
+
+import json
+import os
+import shutil
+import sqlite3
+import struct
+import subprocess
+import sys
+import tempfile
+import zipfile
+from contextlib import closing
+from fractions import Fraction
+from itertools import combinations
+from pathlib import Path
+
+import geopandas as gpd
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import shapely
+import shuffledp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from shuffledp.errors import InputError
+from shuffledp.geography.polygon_files import MAX_BYTES, MAX_POLYGONS
+from shuffledp.geography.polygons import read_polygons
+
+BASEMAPS = Path(__file__).parents[2] / "resources" / "basemaps"
+FORMATS = ("geojson", "parquet", "gpkg", "shp", "zip")
+SQUARE = shapely.box(2, 48, 3, 49)
+BOW_TIE = shapely.Polygon([(2, 48), (3, 49), (3, 48), (2, 49)])
+
+
+def table(*geometries, crs=4326, **columns):
+    return gpd.GeoDataFrame(columns, geometry=list(geometries), crs=crs)
+
+
+def written(folder: Path, cells: gpd.GeoDataFrame, suffix: str, **options) -> Path:
+    """Write cells with the libraries that others write with."""
+    path = folder / f"cells.{suffix}"
+    if suffix == "geojson":
+        text = cells.to_json(to_wgs84=False, **options)  # all digits, unlike GDAL
+        path.write_text(text, encoding="utf-8")
+    elif suffix == "parquet":
+        cells.to_parquet(path, index=False, **options)
+    elif suffix == "zip":
+        written(folder, cells, "shp", **options)
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            for part in sorted(folder.glob("cells.*")):
+                if part != path:
+                    archive.write(part, f"data/{part.name}")
+    else:
+        cells.to_file(path, **options)
+    return path
+
+
+def refusal(path: Path, **options) -> str:
+    """Return the rest of the one-line error that begins with the path."""
+    with pytest.raises(InputError) as refused:
+        read_polygons(path, **options)
+    message = str(refused.value)
+    assert message.startswith(str(path))
+    assert message.isprintable()
+    return message.removeprefix(str(path))
+
+
+def same_shapes(left, right) -> bool:
+    """Return whether all vertices agree, whatever the order and direction of rings."""
+    left, right = (
+        shapely.normalize([shapely.multipolygons(shapely.get_parts(shape)) for shape in shapes])
+        for shapes in (left, right)
+    )
+    return bool(shapely.equals_exact(left, right).all())
+
+
+def read_by_geopandas(path: Path) -> gpd.GeoDataFrame:
+    """Read a file that `written` made; a zip is read from the shapefile that it was packed from."""
+    if path.suffix == ".parquet":
+        return gpd.read_parquet(path)
+    return gpd.read_file(path.with_suffix(".shp") if path.suffix == ".zip" else path)
+
+
+def districts(name: str) -> gpd.GeoDataFrame:
+    shapes = gpd.read_file(BASEMAPS / f"{name}.geojson")
+    areas = shapes[shapes.geom_type.isin(["Polygon", "MultiPolygon"])]
+    areas = areas[~areas.kind.isin(["water", "park"])]
+    return areas[["name", "geometry"]].reset_index(drop=True)
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+@pytest.mark.parametrize("city", ["paris", "san_francisco"])
+def test_districts_are_those_that_geopandas_reads(tmp_path, city, suffix):
+    cells = districts(city)
+    path = written(tmp_path, cells, suffix)
+    read = read_polygons(path)
+    oracle = read_by_geopandas(path)
+    assert read.columns.tolist() == ["id", "name", "geometry"]
+    assert read.crs == "EPSG:4326"
+    assert read.id.tolist() == [str(number) for number in range(1, len(cells) + 1)]
+    assert read.name.tolist() == oracle.name.tolist()
+    assert shapely.equals_exact(read.geometry.values, oracle.geometry.values).all()
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_holes_islands_and_shared_borders_are_kept(tmp_path, suffix):
+    ring = SQUARE.difference(shapely.box(2.4, 48.4, 2.6, 48.6))
+    islands = shapely.multipolygons([shapely.box(3, 48, 4, 49), shapely.box(5, 48, 6, 49)])
+    cells = table(ring, shapely.box(2.4, 48.4, 2.6, 48.6), islands, name=["ring", "pond", "isles"])
+    read = read_polygons(written(tmp_path, cells, suffix))
+    assert same_shapes(read.geometry.values, cells.geometry.values)
+    assert read.name.tolist() == ["ring", "pond", "isles"]
+
+
+@st.composite
+def tessellations(draw):
+    random = np.random.default_rng(draw(st.integers(0, 2**32)))
+    sites = random.uniform(0, 1, (draw(st.integers(1, 12)), 2))
+    frame = shapely.box(0, 0, 1, 1)
+    parts = shapely.voronoi_polygons(shapely.multipoints(sites), extend_to=frame)
+    parts = shapely.intersection(shapely.get_parts(parts), frame) if len(sites) > 1 else [frame]
+    cells = []
+    for part in parts:
+        if draw(st.booleans()):
+            # A disc in the middle is a cell of its own.
+            middle = shapely.centroid(part)
+            disc = middle.buffer(0.3 * part.exterior.distance(middle), quad_segs=3)
+            cells += [disc, part.difference(disc)]
+        else:
+            cells.append(part)
+    if len(cells) > 2 and draw(st.booleans()):
+        cells[:2] = [shapely.multipolygons(shapely.get_parts(shapely.union_all(cells[:2])))]
+    count = len(cells)
+    ids = draw(st.permutations(range(count)))
+    letters = st.text(st.characters(codec="utf-8", categories=("L", "N", "P", "S")), max_size=9)
+    names = draw(st.lists(letters, min_size=count, max_size=count))
+    moved = shapely.transform(cells, lambda place: place * [8, 5] + [2, 44])
+    return table(*moved, code=[f"c{own}" for own in ids], label=names)
+
+
+@settings(max_examples=8)
+@given(cells=tessellations())
+def test_a_tessellation_is_the_same_in_every_format(cells):
+    assert shapely.is_valid(cells.geometry.values).all()
+    for suffix in FORMATS:
+        with tempfile.TemporaryDirectory() as folder:
+            path = written(Path(folder), cells, suffix)
+            read = read_polygons(path, name="label", identifier="code")
+        assert read.id.tolist() == cells.code.tolist()
+        named = zip(cells.label, cells.code, strict=True)
+        assert read.name.tolist() == [label or code for label, code in named]
+        assert same_shapes(read.geometry.values, cells.geometry.values)
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+@pytest.mark.parametrize(
+    ("code", "west", "south"), [(2154, 2, 48), (3857, -122, 37), (27700, -1, 51), (4269, -75, 40)]
+)
+def test_other_reference_systems_are_converted_as_geopandas_does(
+    tmp_path, code, west, south, suffix
+):
+    x, y = np.meshgrid(west + 0.01 * np.arange(5), south + 0.01 * np.arange(4))
+    cells = table(*shapely.box(x, y, x + 0.01, y + 0.01).ravel())
+    path = written(tmp_path, cells.to_crs(code), suffix)
+    read = read_polygons(path)
+    file = read_by_geopandas(path)
+    assert file.crs.to_epsg() == code
+    assert shapely.equals_exact(read.geometry.values, file.to_crs(4326).geometry.values).all()
+    assert shapely.hausdorff_distance(read.geometry, cells.geometry).max() < 1e-7
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("EPSG:2154", "urn:ogc:def:crs:EPSG::2154", "urn:ogc:def:crs:EPSG:9.8.6:2154"),
+        "http://www.opengis.net/def/crs/EPSG/0/2154",
+    ],
+)
+def test_the_system_of_geojson_is_accepted_in_every_spelling(tmp_path, name):
+    document = json.loads(table(SQUARE).to_crs(2154).to_json(to_wgs84=False))
+    document["crs"] = {"type": "name", "properties": {"name": name}}
+    path = tmp_path / "cells.geojson"
+    path.write_text(json.dumps(document))
+    assert shapely.equals_exact(read_polygons(path).geometry[0], SQUARE, tolerance=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("+proj=longlat +nadgrids=/etc/passwd", "must declare a reference system by an EPSG code"),
+        ("+init=/tmp/file:1", "must declare a reference system by an EPSG code"),
+        ("EPSG:999999", "declares EPSG:999999, which cannot be converted to WGS 84"),
+        ("EPSG:4978", "which is neither geographic nor projected"),
+        ("EPSG:5773", "which is neither geographic nor projected"),
+        ("\x1b[2J", "must declare a reference system by an EPSG code"),
+    ],
+)
+def test_other_names_of_systems_are_refused(tmp_path, name, message):
+    document = json.loads(table(SQUARE).to_json())
+    document["crs"] = {"type": "name", "properties": {"name": name}}
+    path = tmp_path / "cells.geojson"
+    path.write_text(json.dumps(document))
+    assert message in refusal(path)
+
+
+def test_geojson_without_a_system_is_in_wgs84_by_its_standard(tmp_path):
+    document = json.loads(table(SQUARE).to_json())
+    document.pop("crs", None)
+    path = tmp_path / "cells.geojson"
+    path.write_text("\ufeff" + json.dumps(document))
+    assert read_polygons(path).geometry[0].equals(SQUARE)
+
+
+def test_coordinates_out_of_range_are_refused(tmp_path):
+    metres = table(SQUARE, name=["Paris"]).to_crs(2154).set_crs(4326, allow_override=True)
+    message = refusal(written(tmp_path, metres, "geojson"))
+    assert message.startswith(": polygon 'Paris' must be within longitude -180 to 180")
+    assert "declare the reference system" in message
+
+
+# Shapefiles and zips
+
+
+def test_a_shapefile_without_its_other_files_is_refused(tmp_path):
+    for suffix in (".shx", ".dbf", ".prj"):
+        path = written(tmp_path, table(SQUARE, name=["a"]), "shp")
+        path.with_suffix(suffix).unlink()
+        assert refusal(path).startswith(f" has no {suffix}")
+
+
+def test_suffixes_of_a_shapefile_may_be_in_capitals(tmp_path):
+    path = written(tmp_path, table(SQUARE, name=["é"]), "shp")
+    for part in list(tmp_path.iterdir()):
+        part.rename(part.with_suffix(part.suffix.upper()))
+    assert read_polygons(path.with_suffix(".SHP")).name.tolist() == ["é"]
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "UTF-8", "ISO-8859-15", "cp437"])
+def test_texts_in_other_encodings_are_read(tmp_path, encoding):
+    path = written(tmp_path, table(SQUARE, name=["Forêt Noël"]), "shp", encoding=encoding)
+    assert "Forêt Noël".encode(encoding) in path.with_suffix(".dbf").read_bytes()
+    assert read_polygons(path).name.tolist() == ["Forêt Noël"]
+
+
+def test_texts_in_another_encoding_than_declared_are_refused(tmp_path):
+    path = written(tmp_path, table(SQUARE, name=["Forêt"]), "shp", encoding="cp1252")
+    path.with_suffix(".cpg").write_text("UTF-8")
+    assert "its texts are not in the encoding that its .cpg names" in refusal(path)
+
+
+def test_a_system_that_a_shapefile_defines_itself_is_refused(tmp_path):
+    path = written(tmp_path, table(SQUARE, name=["a"]), "shp")
+    path.with_suffix(".prj").write_text(
+        'PROJCS["mine",GEOGCS["mine",DATUM["mine",SPHEROID["mine",6378000,299]],PRIMEM["x",0],'
+        'UNIT["degree",0.0174532925199433]],PROJECTION["Transverse_Mercator"],UNIT["m",1],'
+        'EXTENSION["PROJ4","+proj=tmerc +ellps=intl +nadgrids=/etc/passwd +units=m"]]'
+    )
+    assert "must declare a reference system by an EPSG code" in refusal(path)
+
+
+def test_a_shapefile_of_lines_or_points_is_refused(tmp_path):
+    lines = written(tmp_path, table(shapely.LineString([(2, 48), (3, 49)]), name=["a"]), "shp")
+    assert refusal(lines).startswith(" contains lines, not polygons")
+    points = written(tmp_path, table(SQUARE.centroid, name=["a"]), "shp")
+    assert refusal(points).startswith(" contains points, not polygons")
+
+
+def test_a_damaged_shapefile_is_refused(tmp_path):
+    path = written(tmp_path, districts("paris"), "shp")
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+    assert refusal(path).startswith(" has a damaged index")
+    path.write_bytes(content[:40])
+    assert refusal(path).startswith(" is not a shapefile: its .shp has no valid header")
+
+
+def test_an_index_that_repeats_shapes_is_refused(tmp_path):
+    path = written(tmp_path, table(SQUARE, name=["a"]), "shp")
+    index = path.with_suffix(".shx")
+    content = index.read_bytes()
+    index.write_bytes(content[:100] + content[100:] * 1000)
+    assert refusal(path).startswith(" has a damaged index")
+    index.write_bytes(content[:100] + content[100:] * (MAX_POLYGONS + 1))
+    assert refusal(path).startswith(f" has {MAX_POLYGONS + 1:,} polygons or more")
+
+
+def test_gdal_reads_nothing_with_another_driver_than_that_of_shapefiles(tmp_path):
+    path = written(tmp_path, table(SQUARE, name=["a"]), "shp")
+    script = Path(shuffledp.__file__).parent / "geography" / "shapefile_process.py"
+    process = subprocess.run(
+        [sys.executable, "-P", script, path, tmp_path / "layer.arrow"],
+        env={name: value for name, value in os.environ.items() if "GDAL" not in name},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert process.returncode != 0
+    assert "must have only the driver of shapefiles, got " in process.stderr
+    assert "OGR_VRT" in process.stderr
+    assert not (tmp_path / "layer.arrow").exists()
+
+
+def vrt(path: Path) -> bytes:
+    """Return a virtual layer with the polygons of another file, which GDAL would open."""
+    return (
+        f'<OGRVRTDataSource><OGRVRTLayer name="cells"><SrcDataSource>{path}</SrcDataSource>'
+        "</OGRVRTLayer></OGRVRTDataSource>"
+    ).encode()
+
+
+@pytest.mark.parametrize("suffix", ["gpkg", "shp", "geojson", "parquet", "zip", "vrt"])
+def test_a_virtual_layer_is_refused_under_any_name(tmp_path, suffix):
+    secret = written(tmp_path, table(SQUARE, name=["secret"]), "geojson")
+    path = tmp_path / f"virtual.{suffix}"
+    path.write_bytes(vrt(secret))
+    assert gpd.read_file(path.rename(tmp_path / "followed.vrt")).name.tolist() == ["secret"]
+    path.write_bytes(vrt(secret))
+    assert refusal(path).startswith(" is not GeoJSON, GeoParquet, a GeoPackage, a shapefile")
+
+
+def zipped(folder: Path, members) -> Path:
+    path = folder / "packed.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members:
+            archive.writestr(name, content)
+    return path
+
+
+def parts_of_a_shapefile(folder: Path) -> dict[str, bytes]:
+    path = written(folder, table(SQUARE, name=["a"]), "shp")
+    suffixes = (".shp", ".shx", ".dbf", ".prj", ".cpg")
+    return {suffix: path.with_suffix(suffix).read_bytes() for suffix in suffixes}
+
+
+def test_a_virtual_layer_in_a_zip_is_refused(tmp_path):
+    secret = written(tmp_path, table(SQUARE, name=["secret"]), "geojson")
+    path = zipped(tmp_path, [("cells.vrt", vrt(secret))])
+    assert refusal(path).startswith(" must contain exactly one shapefile (.shp), got none")
+    parts = parts_of_a_shapefile(tmp_path) | {".shp": vrt(secret)}
+    path = zipped(tmp_path, [(f"cells{suffix}", content) for suffix, content in parts.items()])
+    assert refusal(path).startswith(" is not a shapefile: its .shp has no valid header")
+    # A virtual layer behind the first bytes of a shapefile is a shapefile without shapes.
+    parts[".shp"] = struct.pack(">I24xI", 9994, 50) + struct.pack("<II", 1000, 5) + vrt(secret)
+    path = zipped(tmp_path, [(f"cells{suffix}", content) for suffix, content in parts.items()])
+    refusal(path)
+
+
+def test_only_the_files_of_the_shapefile_leave_a_zip(tmp_path):
+    parts = [(f"a/cells{end}", content) for end, content in parts_of_a_shapefile(tmp_path).items()]
+    mac = [("__MACOSX/a/._cells.shp", b"x"), ("a/._cells.shp", b"x"), ("a/README.txt", b"y")]
+    assert read_polygons(zipped(tmp_path, [*mac, *parts])).name.tolist() == ["a"]
+
+
+def test_a_zip_with_two_shapefiles_is_refused(tmp_path):
+    parts = parts_of_a_shapefile(tmp_path)
+    members = [(name + end, parts[end]) for name in ("one", "two") for end in parts]
+    message = refusal(zipped(tmp_path, members))
+    assert message.startswith(
+        " must contain exactly one shapefile (.shp), got 'one.shp', 'two.shp'"
+    )
+
+
+@pytest.mark.parametrize("folder", ["/tmp/", "../../", "a/../../", "C:\\", "..\\"])
+def test_a_zip_with_names_outside_its_folder_is_refused(tmp_path, folder):
+    parts = parts_of_a_shapefile(tmp_path)
+    members = [(f"{folder}cells{suffix}", content) for suffix, content in parts.items()]
+    assert refusal(zipped(tmp_path, members)).startswith(" has a member outside its own folder")
+
+
+@pytest.mark.parametrize("suffix", [".shp", ".dbf"])
+def test_a_zip_bomb_is_refused_before_it_is_unpacked(tmp_path, suffix):
+    parts = parts_of_a_shapefile(tmp_path)
+    del parts[suffix]
+    path = zipped(tmp_path, [(f"cells{end}", content) for end, content in parts.items()])
+    with (
+        zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+        archive.open(f"cells{suffix}", "w") as member,
+    ):
+        for _ in range(1 + MAX_BYTES // (1 << 24)):
+            member.write(bytes(1 << 24))
+    assert path.stat().st_size < MAX_BYTES / 100
+    assert f"more than the {MAX_BYTES:,} that are read" in refusal(path)
+
+
+def test_a_zip_that_hides_its_size_is_refused(tmp_path):
+    parts = parts_of_a_shapefile(tmp_path) | {".dbf": bytes(100_000_000)}
+    path = zipped(tmp_path, [(f"cells{suffix}", content) for suffix, content in parts.items()])
+    content = path.read_bytes()
+    size = struct.pack("<I", 100_000_000)
+    assert content.count(size) == 2
+    path.write_bytes(content.replace(size, struct.pack("<I", 1000)))
+    assert "cannot be read as a zip" in refusal(path)
+
+
+@pytest.mark.parametrize("keep", [0.3, 0.9])
+def test_a_truncated_zip_is_refused(tmp_path, keep):
+    path = written(tmp_path, districts("paris"), "zip")
+    content = path.read_bytes()
+    path.write_bytes(content[: int(keep * len(content))])
+    assert "cannot be read as a zip" in refusal(path)
+
+
+# GeoPackage
+
+
+def changed(path: Path, *statements: str) -> Path:
+    with closing(sqlite3.connect(path)) as database:
+        for name in ("ST_IsEmpty", "ST_MinX", "ST_MaxX", "ST_MinY", "ST_MaxY"):
+            database.create_function(name, 1, lambda _: 0)  # triggers of the file call them
+        for statement in statements:
+            database.execute(statement)
+        database.commit()
+    return path
+
+
+def test_a_layer_that_is_a_view_is_refused(tmp_path):
+    path = written(tmp_path, table(SQUARE, name=["a"]), "gpkg")
+    changed(path, "ALTER TABLE cells RENAME TO hidden", "CREATE VIEW cells AS SELECT * FROM hidden")
+    changed(path, "UPDATE gpkg_contents SET table_name = 'cells'")
+    changed(path, "UPDATE gpkg_geometry_columns SET table_name = 'cells'")
+    assert refusal(path).startswith(" has the layer 'cells', which is a view or is missing")
+
+
+def test_a_layer_that_is_a_virtual_table_is_refused(tmp_path):
+    path = written(tmp_path, table(SQUARE, name=["a"]), "gpkg")
+    name = "UPDATE {} SET table_name = 'rtree_cells_geom'"
+    changed(path, *map(name.format, ("gpkg_contents", "gpkg_geometry_columns")))
+    assert "which is a view or is missing" in refusal(path)
+
+
+def test_computed_columns_are_not_read(tmp_path):
+    path = written(tmp_path, table(SQUARE, code=["a"]), "gpkg")
+    changed(path, "ALTER TABLE cells ADD COLUMN name TEXT AS (hex(zeroblob(100000000)))")
+    assert read_polygons(path).name.tolist() == ["1"]
+    assert refusal(path, name="name").startswith(" has no property 'name'")
+
+
+def test_triggers_and_other_tables_are_ignored(tmp_path):
+    path = written(tmp_path, table(SQUARE, name=["a"]), "gpkg")
+    table(SQUARE.centroid, name=["p"]).to_file(path, layer="points")
+    changed(
+        path,
+        "CREATE TABLE styles (id INTEGER PRIMARY KEY, style TEXT)",
+        "CREATE TRIGGER t AFTER INSERT ON cells BEGIN DELETE FROM cells; END",
+        "CREATE VIEW v AS SELECT load_extension('x') FROM cells",
+    )
+    before = path.read_bytes()
+    assert read_polygons(path).name.tolist() == ["a"]
+    assert path.read_bytes() == before
+    assert not list(tmp_path.glob("cells.gpkg-*"))
+
+
+def test_a_geopackage_with_two_layers_of_polygons_is_refused(tmp_path):
+    path = written(tmp_path, table(SQUARE, name=["a"]), "gpkg")
+    table(SQUARE, name=["b"]).to_file(path, layer="wards")
+    assert "must have exactly one layer of polygons, got 'cells', 'wards'" in refusal(path)
+
+
+def test_a_layer_that_mixes_polygons_and_points_is_refused(tmp_path):
+    path = written(tmp_path, table(SQUARE, SQUARE.centroid, name=["a", "b"]), "gpkg")
+    assert refusal(path).startswith(": feature 2 is a Point, not a Polygon or MultiPolygon")
+
+
+def test_a_geopackage_without_a_system_is_refused(tmp_path):
+    with pytest.warns(UserWarning, match="'crs' was not provided"):
+        path = written(tmp_path, table(SQUARE, name=["a"], crs=None), "gpkg")
+    assert "must declare a reference system by an EPSG code" in refusal(path)
+
+
+def test_a_geopackage_that_is_being_written_is_refused(tmp_path):
+    path = written(tmp_path, table(SQUARE, name=["a"]), "gpkg")
+    with closing(sqlite3.connect(path)) as writer:
+        writer.execute("PRAGMA journal_mode=WAL")
+        writer.execute("CREATE TABLE later (x)")
+        writer.commit()
+        assert refusal(path).startswith(" is being written (cells.gpkg-wal is not empty)")
+    assert len(read_polygons(path)) == 1
+
+
+def test_a_database_that_is_no_geopackage_is_refused(tmp_path):
+    path = changed(tmp_path / "cells.gpkg", "CREATE TABLE cells (geom BLOB)")
+    assert refusal(path).startswith(" is SQLite, but not a GeoPackage: it has no table gpkg_cont")
+
+
+def test_a_damaged_geopackage_is_refused(tmp_path):
+    path = written(tmp_path, districts("paris"), "gpkg")
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+    assert "cannot be read as a GeoPackage" in refusal(path)
+    path.write_bytes(content[:16] + bytes(5000))
+    assert "cannot be read as a GeoPackage" in refusal(path)
+
+
+def nested(kind: int, depth: int = 1_000_000) -> bytes:
+    """Return WKB of geometries inside each other, which exhausts the stack of GEOS."""
+    return struct.pack("<BII", 1, kind, 1) * depth + SQUARE.wkb
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"GP\0\1" + bytes(4) + nested(6), "the geometry of feature 1 is damaged"),
+        (b"GP\0\1" + bytes(4) + nested(7), "feature 1 is a GeometryCollection"),
+        (b"GP\0\1" + bytes(4) + SQUARE.wkb[:-1], "the geometry of feature 1 is damaged"),
+        (b"GP\0\1" + bytes(4) + b"\7" + SQUARE.wkb[1:], "the geometry of feature 1 is damaged"),
+        (b"GP\0\x0f" + bytes(4) + SQUARE.wkb, "the geometry of feature 1 is damaged"),
+        (b"GP\0\1", "the geometry of feature 1 is damaged"),
+        (SQUARE.wkb, "the geometry of feature 1 is damaged"),
+        (b"", "the geometry of feature 1 is damaged"),
+        ("text", "the geometry of feature 1 is damaged"),
+        (5, "the geometry of feature 1 is damaged"),
+        (None, "polygon 'a' is empty"),
+    ],
+)
+def test_malformed_geometries_in_a_geopackage_are_refused(tmp_path, content, message):
+    path = written(tmp_path, table(SQUARE, name=["a"]), "gpkg")
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("DROP TRIGGER IF EXISTS trigger_delete_feature_count_cells")
+        triggers = database.execute("SELECT name FROM sqlite_schema WHERE type = 'trigger'")
+        for (trigger,) in triggers.fetchall():
+            database.execute(f'DROP TRIGGER "{trigger}"')
+        database.execute("UPDATE cells SET geom = ?", (content,))
+        database.commit()
+    assert message in refusal(path)
+
+
+# GeoParquet
+
+
+def rewritten(path: Path, **changes) -> Path:
+    """Change the metadata of the geometry column; None removes an entry."""
+    rows = pq.read_table(path)
+    geo = json.loads(rows.schema.metadata[b"geo"])
+    geo["columns"]["geometry"] |= changes
+    pq.write_table(rows.replace_schema_metadata({"geo": json.dumps(geo)}), path)
+    return path
+
+
+GRID_IN_PROJJSON = {
+    "type": "BoundCRS",
+    "source_crs": {"type": "GeographicCRS", "name": "x", "id": {"authority": "EPSG", "code": 4326}},
+    "transformation": {"parameters": [{"name": "grid", "value": "/etc/passwd"}]},
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"crs": None}, "does not declare its system, but must declare"),
+        ({"crs": "+proj=longlat +nadgrids=/etc/passwd"}, "must declare a reference system"),
+        ({"crs": GRID_IN_PROJJSON}, "does not declare its system, but must declare"),
+        ({"crs": {"id": {"authority": "EPSG", "code": "../x"}}}, "must declare a reference system"),
+        ({"crs": {"id": {"authority": "/tmp/x", "code": 4326}}}, "must declare a reference system"),
+        ({"crs": {"id": 5}}, "has malformed GeoParquet metadata"),
+        ({"encoding": "polygon"}, "encodes geometries as 'polygon'"),
+        ({"edges": "spherical"}, "has 'spherical' edges"),
+    ],
+)
+def test_geoparquet_with_other_metadata_is_refused(tmp_path, changes, message):
+    path = rewritten(written(tmp_path, table(SQUARE, name=["a"]), "parquet"), **changes)
+    assert message in refusal(path)
+
+
+def test_only_the_code_of_a_definition_in_geoparquet_is_used(tmp_path):
+    metres = written(tmp_path, table(SQUARE, name=["a"]).to_crs(2154), "parquet")
+    crs = GRID_IN_PROJJSON | {"id": {"authority": "EPSG", "code": 2154}}
+    read = read_polygons(rewritten(metres, crs=crs))
+    assert shapely.equals_exact(read.geometry[0], SQUARE, tolerance=1e-9)
+
+
+def test_parquet_without_geometries_is_refused(tmp_path):
+    path = tmp_path / "cells.parquet"
+    pd.DataFrame({"name": ["a"]}).to_parquet(path)
+    assert refusal(path).startswith(" is Parquet, but not GeoParquet: it has no metadata 'geo'")
+    geo = json.dumps({"primary_column": "g", "columns": {"g": {"encoding": "WKB"}}})
+    pq.write_table(pa.table({"name": ["a"]}).replace_schema_metadata({"geo": geo}), path)
+    assert refusal(path).startswith(" has no column 'g', which its GeoParquet metadata names")
+    pq.write_table(pa.table({"g": [5]}).replace_schema_metadata({"geo": geo}), path)
+    assert "the geometry of feature 1 is damaged" in refusal(path)
+
+
+@pytest.mark.parametrize("keep", [0.2, 0.9])
+def test_truncated_parquet_is_refused(tmp_path, keep):
+    path = written(tmp_path, districts("paris"), "parquet")
+    content = path.read_bytes()
+    path.write_bytes(content[: int(keep * len(content))])
+    assert "cannot be read as GeoParquet" in refusal(path)
+
+
+@pytest.mark.parametrize("kind", [6, 7])
+def test_nested_geometries_in_geoparquet_are_refused(tmp_path, kind):
+    path = written(tmp_path, table(SQUARE, name=["a"]), "parquet")
+    rows = pq.read_table(path).set_column(1, "geometry", pa.array([nested(kind)], pa.binary()))
+    pq.write_table(rows, path)
+    assert ": feature 1 is a" in refusal(path) or "feature 1 is damaged" in refusal(path)
+
+
+def test_a_small_parquet_file_of_large_values_is_refused(tmp_path):
+    path = written(tmp_path, table(SQUARE, name=["a"]), "parquet")
+    rows = pq.read_table(path)
+    long = pa.DictionaryArray.from_arrays(pa.array(np.zeros(1000, np.int32)), ["x" * 1_000_000])
+    geometry = pa.array([SQUARE.wkb] * 1000, pa.binary())
+    rows = pa.table({"name": long, "geometry": geometry}).replace_schema_metadata(
+        {b"geo": rows.schema.metadata[b"geo"]}
+    )
+    pq.write_table(rows, path, dictionary_pagesize_limit=1 << 24)
+    assert path.stat().st_size < 2_000_000
+    assert f"more than the {MAX_BYTES:,} that are read" in refusal(path)
+
+
+def test_more_than_a_million_polygons_are_refused(tmp_path):
+    path = written(tmp_path, table(SQUARE), "parquet")
+    geo = {b"geo": pq.read_table(path).schema.metadata[b"geo"]}
+    geometry = pa.nulls(MAX_POLYGONS + 1, pa.binary())
+    pq.write_table(pa.table({"geometry": geometry}).replace_schema_metadata(geo), path)
+    assert refusal(path).startswith(f" has {MAX_POLYGONS + 1:,} polygons or more")
+
+
+# All formats
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_a_self_intersection_is_refused_with_name_and_place(tmp_path, suffix):
+    cells = table(shapely.box(5, 48, 6, 49), BOW_TIE, name=["fine", "Bow"])
+    message = refusal(written(tmp_path, cells, suffix))
+    assert ": polygon 'Bow' is invalid (Self-intersection[2.5 48.5]" in message
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+@pytest.mark.parametrize("empty", [None, shapely.Polygon()])
+def test_an_empty_polygon_is_refused_by_name(tmp_path, suffix, empty):
+    path = written(tmp_path, table(SQUARE, empty, name=["fine", "Gone"]), suffix)
+    assert refusal(path) == ": polygon 'Gone' is empty: draw it, or remove it"
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_a_repeated_id_is_refused(tmp_path, suffix):
+    cells = table(SQUARE, shapely.box(5, 48, 6, 49), code=["75 101", "75  101"])
+    message = refusal(written(tmp_path, cells, suffix), identifier="code")
+    assert message.startswith(": 'code' must be unique to be the id, got '75 101' for features 1 ")
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_a_property_that_does_not_exist_is_refused(tmp_path, suffix):
+    path = written(tmp_path, table(SQUARE, nom=["a"], code=["b"]), suffix)
+    message = refusal(path, name="non")
+    assert message.startswith(" has no property 'non'; did you mean nom?; its properties are ")
+    assert "'code'" in message
+    assert refusal(path, identifier="zzz").startswith(" has no property 'zzz'; its properties")
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_a_missing_name_is_the_id_and_a_missing_id_is_refused(tmp_path, suffix):
+    cells = table(SQUARE, shapely.box(5, 48, 6, 49), code=["x", "y"], name=["a", None])
+    path = written(tmp_path, cells, suffix)
+    read = read_polygons(path, identifier="code")
+    assert read[["id", "name"]].values.tolist() == [["x", "a"], ["y", "y"]]
+    assert refusal(path, identifier="name").startswith(": feature 2 has no 'name'")
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_integers_are_ids_also_if_a_program_wrote_them_as_decimals(tmp_path, suffix):
+    cells = table(SQUARE, shapely.box(5, 48, 6, 49), code=[75101, 75102], real=[75101.0, 75102.5])
+    path = written(tmp_path, cells, suffix)
+    assert read_polygons(path, identifier="code").id.tolist() == ["75101", "75102"]
+    assert read_polygons(path, identifier="real").id.tolist() == ["75101", "75102.5"]
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_markup_in_names_is_text(tmp_path, suffix):
+    name = "<script>alert('1')</script> & \"=1+1\" ﷽ 北京"
+    path = written(tmp_path, table(SQUARE, name=[name]), suffix)
+    assert read_polygons(path).name.tolist() == [name]
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_line_breaks_in_names_become_spaces_and_control_characters_are_refused(tmp_path, suffix):
+    path = written(tmp_path, table(SQUARE, name=["two\r\n\tlines "]), suffix)
+    assert read_polygons(path).name.tolist() == ["two lines"]
+    path = written(tmp_path, table(SQUARE, name=["bell\a\x1b[2J"]), suffix)
+    assert "'name' of feature 1 contains control characters, got 'bell\\x07" in refusal(path)
+
+
+@pytest.mark.parametrize("suffix", ["geojson", "parquet", "gpkg"])
+def test_features_that_are_not_polygons_are_refused(tmp_path, suffix):
+    line = shapely.LineString([(2, 48), (3, 49)])
+    for other in (SQUARE.centroid, line, shapely.GeometryCollection([SQUARE])):
+        path = written(tmp_path, table(SQUARE, other, name=["a", "b"]), suffix)
+        assert f": feature 2 is a {other.geom_type}, not a Polygon" in refusal(path)
+        path.unlink()
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_a_file_without_features_is_refused(tmp_path, suffix):
+    cells = table(SQUARE, name=["a"])[:0]
+    options = {"geometry_type": "Polygon"} if suffix in ("shp", "zip", "gpkg") else {}
+    assert refusal(written(tmp_path, cells, suffix, **options)) == " contains no polygons"
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_heights_are_dropped(tmp_path, suffix):
+    cells = table(shapely.force_3d(SQUARE, 35.0), name=["a"])
+    assert cells.has_z.all()
+    read = read_polygons(written(tmp_path, cells, suffix))
+    assert not read.has_z.any()
+    assert read.geometry[0].equals(SQUARE)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ([1], "must be a text or number, got [1]"),
+        ({"a": 1}, "must be a text or number, got {'a': 1}"),
+        (True, "must be a text or number, got True"),
+        ("\ud800", "contains control characters"),
+    ],
+)
+def test_a_name_that_is_no_text_is_refused(tmp_path, value, message):
+    document = json.loads(table(SQUARE, name=["a"]).to_json())
+    document["features"][0]["properties"]["name"] = value
+    path = tmp_path / "cells.geojson"
+    path.write_text(json.dumps(document))
+    assert f": 'name' of feature 1 {message}" in refusal(path)
+
+
+@pytest.mark.parametrize(
+    ("properties", "names"),
+    [
+        ({"NAME": "b", "Name": "c", "name": "a"}, ["a"]),
+        ({"Name": "c", "NAME": "b"}, ["b"]),
+        ({"Name": "c", "nom": "d"}, ["c"]),
+        ({"nom": "d"}, ["1"]),
+    ],
+)
+def test_a_property_called_name_is_the_name(tmp_path, properties, names):
+    columns = {key: [value] for key, value in properties.items()}
+    path = written(tmp_path, table(SQUARE, **columns), "geojson")
+    assert read_polygons(path).name.tolist() == names
+
+
+# Overlaps
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_slivers_are_accepted_and_larger_overlaps_refused(tmp_path, suffix):
+    sliver = table(SQUARE, shapely.box(2.9995, 48, 4, 49), name=["West", "East"])
+    assert len(read_polygons(written(tmp_path, sliver, suffix))) == 2
+    larger = table(SQUARE, shapely.box(2.998, 48, 4, 49), name=["West", "East"])
+    message = refusal(written(tmp_path, larger, suffix))
+    assert message.startswith(": polygons 'West' and 'East' overlap by 0.2 % of the smaller one")
+
+
+def test_a_polygon_inside_another_and_a_repeated_one_are_refused(tmp_path):
+    inner = shapely.box(2.4, 48.4, 2.401, 48.401)
+    path = written(tmp_path, table(SQUARE, inner, name=["Outer", "Inner"]), "geojson")
+    assert "'Outer' and 'Inner' overlap by 100 %" in refusal(path)
+    path = written(tmp_path, table(SQUARE, SQUARE, name=["One", "Again"]), "geojson")
+    assert "'One' and 'Again' overlap by 100 %" in refusal(path)
+
+
+edges = st.integers(0, 40)
+
+
+@given(st.lists(st.tuples(edges, edges, edges, edges), min_size=1, max_size=8))
+def test_rectangles_are_refused_if_and_only_if_two_overlap(corners):
+    boxes = [(min(a, b), max(a, b) + 1, min(c, d), max(c, d) + 1) for a, b, c, d in corners]
+
+    def overlap(one, other):
+        width = min(one[1], other[1]) - max(one[0], other[0])
+        height = min(one[3], other[3]) - max(one[2], other[2])
+        areas = [(box[1] - box[0]) * (box[3] - box[2]) for box in (one, other)]
+        return Fraction(max(width, 0) * max(height, 0), min(areas))
+
+    overlapping = any(overlap(*pair) > Fraction(1, 1000) for pair in combinations(boxes, 2))
+    cells = table(*(shapely.box(west, south, east, north) for west, east, south, north in boxes))
+    with tempfile.TemporaryDirectory() as folder:
+        path = written(Path(folder), cells, "geojson")
+        if overlapping:
+            assert "of the smaller one" in refusal(path)
+        else:
+            assert len(read_polygons(path)) == len(boxes)
+
+
+# Size and other files
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_a_million_vertices_are_read(tmp_path, suffix):
+    angle = np.linspace(0, 2 * np.pi, 1_000_000, endpoint=False)
+    radius = 1 + 0.1 * np.sin(50 * angle)
+    coast = shapely.Polygon(np.column_stack((radius * np.cos(angle), radius * np.sin(angle))))
+    read = read_polygons(written(tmp_path, table(coast, name=["coast"]), suffix))
+    assert shapely.get_num_coordinates(read.geometry[0]) == 1_000_001
+    assert read.geometry[0].equals(coast)
+
+
+def test_a_file_that_is_too_large_is_refused(tmp_path):
+    path = tmp_path / "cells.geojson"
+    with path.open("wb") as stream:
+        stream.write(b"{")
+        stream.truncate(MAX_BYTES + 1)
+    assert f"more than the {MAX_BYTES:,} that are read" in refusal(path)
+
+
+def test_what_is_not_a_file_is_refused(tmp_path):
+    assert refusal(tmp_path / "none.geojson") == " cannot be read: it is missing"
+    assert refusal(tmp_path).startswith(" cannot be read: it is a folder")
+    os.mkfifo(tmp_path / "pipe.geojson")
+    assert refusal(tmp_path / "pipe.geojson").endswith("it is not a regular file")
+    assert "it is missing" in refusal(Path("/vsicurl/http://127.0.0.1:1/cells.gpkg"))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"[]", b'{"type": "Topology"}', b"<gml>", b"\xff" * 99, b"{" * 100_000, b"PK\3\4"],
+)
+def test_other_content_is_refused(tmp_path, content):
+    path = tmp_path / "cells.geojson"
+    path.write_bytes(content)
+    refusal(path)
+
+
+def test_the_name_of_a_file_does_not_matter(tmp_path):
+    for suffix in ("geojson", "parquet", "gpkg", "zip"):
+        path = written(tmp_path, table(SQUARE, name=[suffix]), suffix)
+        strange = shutil.copy(path, tmp_path / "50% #1?mode=rw.dat")
+        assert read_polygons(strange).name.tolist() == [suffix]
