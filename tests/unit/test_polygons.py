@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyproj
 import pytest
 import shapely
 import shuffledp
@@ -250,14 +251,83 @@ def test_texts_in_another_encoding_than_declared_are_refused(tmp_path):
     assert "its texts are not in the encoding that its .cpg names" in refusal(path)
 
 
-def test_a_system_that_a_shapefile_defines_itself_is_refused(tmp_path):
-    path = written(tmp_path, table(SQUARE, name=["a"]), "shp")
-    path.with_suffix(".prj").write_text(
-        'PROJCS["mine",GEOGCS["mine",DATUM["mine",SPHEROID["mine",6378000,299]],PRIMEM["x",0],'
-        'UNIT["degree",0.0174532925199433]],PROJECTION["Transverse_Mercator"],UNIT["m",1],'
-        'EXTENSION["PROJ4","+proj=tmerc +ellps=intl +nadgrids=/etc/passwd +units=m"]]'
-    )
+LAMBERT_93 = (
+    'PROJCS["RGF_1993_Lambert_93",GEOGCS["GCS_RGF_1993",DATUM["D_RGF_1993",'
+    'SPHEROID["GRS_1980",6378137.0,298.257222101]],PRIMEM["Greenwich",0.0],'
+    'UNIT["Degree",0.0174532925199433]],PROJECTION["Lambert_Conformal_Conic"],'
+    'PARAMETER["False_Easting",700000.0],PARAMETER["False_Northing",6600000.0],'
+    'PARAMETER["Central_Meridian",3.0],PARAMETER["Standard_Parallel_1",49.0],'
+    'PARAMETER["Standard_Parallel_2",44.0],PARAMETER["Latitude_Of_Origin",46.5],UNIT["Meter",1.0]]'
+)
+
+
+def test_a_definition_in_a_prj_is_matched_with_a_code(tmp_path):
+    path = written(tmp_path, table(SQUARE).to_crs(2154), "shp")
+    path.with_suffix(".prj").write_text(LAMBERT_93)
+    assert shapely.hausdorff_distance(read_polygons(path).geometry[0], SQUARE) < 1e-9
+
+
+@pytest.mark.parametrize("code", [2263, 3435, 25832, 31370, 28992, 2056, 26910, 3035, 5514, 2193])
+def test_the_definitions_of_many_countries_are_matched_with_their_codes(tmp_path, code):
+    system = pyproj.CRS.from_epsg(code)
+    west, south, east, north = system.area_of_use.bounds
+    x, y = (west + east) / 2, (south + north) / 2
+    cell = table(shapely.box(x, y, x + 0.01, y + 0.01))
+    path = written(tmp_path, cell.to_crs(code), "shp")
+    assert "EPSG" not in path.with_suffix(".prj").read_text()
+    # Files of a few systems have transformations between datums that differ by decimetres.
+    assert shapely.hausdorff_distance(read_polygons(path).geometry[0], cell.geometry[0]) < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"Central_Meridian",3.0', '"Central_Meridian",3.1'),
+        ("700000.0", "700001.0"),
+        ("298.257222101", "299.1528128"),
+        ('"Greenwich",0.0', '"Paris",2.33722917'),
+        ('"Meter",1.0', '"Foot",0.3048'),
+    ],
+)
+def test_a_known_name_with_other_numbers_is_refused(tmp_path, old, new):
+    path = written(tmp_path, table(SQUARE).to_crs(2154), "shp")
+    assert LAMBERT_93.count(old) == 1
+    path.with_suffix(".prj").write_text(LAMBERT_93.replace(old, new))
     assert "must declare a reference system by an EPSG code" in refusal(path)
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [
+        # GDAL opens the files that the first three name.
+        LAMBERT_93[:-1] + ',EXTENSION["PROJ4","+proj=lcc +nadgrids=/etc/passwd"]]',
+        LAMBERT_93[:-1] + ',EXTENSION["PROJ4","+init=/etc/passwd:1"]]',
+        LAMBERT_93.replace("298.257222101]", '298.257222101],EXTENSION["PROJ4_GRIDS","/tmp/x"]'),
+        LAMBERT_93.replace("RGF_1993_Lambert_93", "/vsicurl/http://127.0.0.1:1/x"),
+        LAMBERT_93.replace("RGF_1993_Lambert_93", "+nadgrids=x"),
+        "+proj=longlat",
+        "+init=/tmp/file:1",
+        '{"type": "GeographicCRS"}',
+        '<gml:CRS xmlns:gml="http://127.0.0.1:1/gml"/>',
+        "EPSG:4326",
+        "",
+        "1" * 9_999 + "x",
+        LAMBERT_93 + " " * 10_000,
+    ],
+)
+def test_a_prj_that_may_name_files_is_refused(tmp_path, definition):
+    path = written(tmp_path, table(SQUARE).to_crs(2154), "shp")
+    path.with_suffix(".prj").write_text(definition)
+    assert refusal(path).startswith(": its .prj must be WKT of an ellipsoid and a projection")
+
+
+@pytest.mark.parametrize(
+    "encoding", ["/etc/passwd", "../../module", "", "UTF-8\nx=1", "x" * 99_999]
+)
+def test_a_cpg_that_names_no_encoding_is_refused(tmp_path, encoding):
+    path = written(tmp_path, table(SQUARE, name=["a"]), "shp")
+    path.with_suffix(".cpg").write_text(encoding)
+    assert refusal(path).startswith(": its .cpg must be the name of an encoding")
 
 
 def test_a_shapefile_of_lines_or_points_is_refused(tmp_path):

@@ -15,8 +15,10 @@ address, SQL or definition of a reference system inside it is followed.
   file systems, which are prefixes of names, cannot be addressed.
 - Nested WKB would exhaust the stack of GEOS; only polygons and multipolygons of polygons are passed
   to it.
-- Reference systems are looked up by EPSG code. PROJ never sees a definition from a file that is not
-  a shapefile; that of a shapefile is matched with the codes in the process above.
+- Reference systems are looked up by EPSG code, because a definition can name grids and other files,
+  which PROJ opens even to compare it. A shapefile has no code, but a definition in its .prj. GDAL,
+  in its own process, matches that with the codes if it has no other words than those that describe
+  ellipsoid and projection: no `EXTENSION`, no `=` and no path.
 """
 
 import json
@@ -57,6 +59,16 @@ _SHAPEFILE_KINDS: Final = {1: "points", 3: "lines", 8: "multipoints", 31: "surfa
 _SHAPEFILE_POLYGONS: Final = (5, 15, 25)  # the second and third with z or m
 _SHAPEFILE_HEADER: Final = 100  # bytes
 _MAX_GDAL_SECONDS: Final = 600
+# WKT of an ellipsoid and a projection. Names have a slash only between spaces, as in "NAD83 / UTM
+# zone 10N", so that none is a path. Each word is matched once (++, *+), which bounds the time.
+_PRJ: Final = re.compile(
+    r"""(?:\s*+(?:"(?:[\w .,:;()&'+*°-]|(?<= )/(?= ))*+"|[+-]?\d[\d.e+-]*+|[\[\](),]"""
+    r"""|(?:PROJCS|GEOGCS|DATUM|SPHEROID|PRIMEM|UNIT|PROJECTION|PARAMETER|TOWGS84|AUTHORITY|AXIS"""
+    r"""|EAST|WEST|NORTH|SOUTH)\b))++\s*+""",
+    re.IGNORECASE,
+)
+_CPG: Final = re.compile(r"(?:LDID/)?[\w .:-]+\s*", re.ASCII)
+_MAX_TEXT_BYTES: Final = 10_000
 _WKB_KINDS: Final = dict(
     enumerate(
         (
@@ -425,6 +437,9 @@ def _read_members(
             with opened("rb") as source, (folder / f"layer{suffix}").open("wb") as copy:
                 shutil.copyfileobj(source, copy)
         _check_shapefile(path, folder / "layer.shp", folder / "layer.shx")
+        _check_text(path, folder / "layer.prj", _PRJ, "WKT of an ellipsoid and a projection")
+        if ".cpg" in members:
+            _check_text(path, folder / "layer.cpg", _CPG, "the name of an encoding")
         table = _table_of_shapefile(path, folder / "layer.shp", folder / "layer.arrow")
     selected = list(select([name for name in table.column_names if name != "geometry"]))
     columns = [table[name].to_pylist() for name in ("geometry", *selected)]
@@ -448,6 +463,17 @@ def _check_shapefile(path: Path, shapes: Path, index: Path) -> None:
         raise InputError(
             f"{path} has a damaged index: its .shx describes more than is in its .shp; export "
             "it again"
+        )
+
+
+def _check_text(path: Path, member: Path, accepted: re.Pattern[str], meaning: str) -> None:
+    """Check a text before libraries interpret it, some of which open files that it names."""
+    content = member.read_bytes()[: _MAX_TEXT_BYTES + 1]
+    text = content.decode("utf-8-sig", errors="replace")
+    if len(content) > _MAX_TEXT_BYTES or not accepted.fullmatch(text):
+        raise InputError(
+            f"{path}: its {member.suffix} must be {meaning} in at most {_MAX_TEXT_BYTES:,} bytes, "
+            f"got {shortened(repr(text))}: export it again in WGS 84 (EPSG:4326) and UTF-8"
         )
 
 
