@@ -155,7 +155,8 @@ def read_ends(certificate: dict[str, Any], n: int, k: int) -> tuple[dict[str, An
 def read_budgets(certificate: dict[str, Any]) -> tuple[float, float]:
     """Return eps0 and eps of a certificate, checked."""
     eps0, eps = number(certificate.get("eps0"), "eps0"), number(certificate.get("eps"), "eps")
-    demand(0 <= eps0 <= MAX_EPS and eps >= 0, "eps0 must be from 0 to 350, and eps at least 0")
+    demand(0 <= eps0 <= MAX_EPS, f"eps0 must be from 0 to {MAX_EPS:g}, got {eps0}")
+    demand(eps >= 0, f"eps must be at least 0, got {eps}")
     return eps0, eps
 
 
@@ -195,22 +196,21 @@ def verify_dummies(certificate: dict[str, Any], limit: int) -> Claim:
     """Check a certificate of true reports among users' uniform dummies, for any data set."""
     check_keys(certificate, COMMON_KEYS | {"dummies", "chances"}, "it")
     n, k = integer(certificate.get("n"), 1, "n"), integer(certificate.get("k"), 2, "k")
-    dummies, chances = (
-        number(certificate.get("dummies"), "dummies"),
-        integer(certificate.get("chances"), 1, "r"),
-    )
+    dummies = number(certificate.get("dummies"), "dummies")
+    chances = integer(certificate.get("chances"), 1, "chances")
     lower, upper = read_ends(certificate, n * chances, k)
     eps = number(certificate.get("eps"), "eps")
-    demand(0.0 < dummies <= chances, "dummies must be above 0 and at most chances")
-    demand(dummies / chances > 1e-100, "there are too few dummies")
-    demand(0 <= eps <= MAX_EPS, "eps must be from 0 to 350")
+    demand(0.0 < dummies <= chances, f"dummies must be in (0, chances], got {dummies}")
+    rate = dummies / chances
+    demand(rate > 1e-100, f"dummies / chances must exceed 1e-100, got {rate}")
+    demand(0 <= eps <= MAX_EPS, f"eps must be from 0 to {MAX_EPS:g}, got {eps}")
     low, high = log_delta(lower, "lower"), log_delta(upper, "upper")
     check_keys(lower, {"log_delta"}, "lower")
     check_keys(upper, {"log_delta"}, "upper")
     if high is None:
         raise RefusedError("upper: delta is never 0 among dummies")
     demand(low is None or low <= high, "lower is above upper")
-    cancelled = 3 * eps - math.log2(eps if 0 < eps < 1 else 1) - math.log2(dummies / chances)
+    cancelled = 3 * eps - math.log2(eps if 0 < eps < 1 else 1) - math.log2(rate)
     with ctx.workprec(128 + math.ceil(cancelled)):
         job = among_dummies(n * chances, k, arb(dummies) / chances, eps)
         require_time([job], limit)
@@ -296,8 +296,8 @@ def noise_job(certificate: dict[str, Any], eps: float, level: float) -> Job:
         integer(parameters.get("smallest"), 1, "smallest"),
         number(parameters.get("size", 1.0), "size"),
     )
-    demand(1e-9 < signed.ratio < 1.0 - 1e-9, "ratio must be in (0, 1)")
-    demand(1e-9 < signed.pairs < 1e9, "pairs must be positive and below 1e9")
+    demand(1e-9 < signed.ratio < 1.0 - 1e-9, "ratio must be in (1e-9, 1 - 1e-9)")
+    demand(1e-9 < signed.pairs < 1e9, "pairs must be in (1e-9, 1e9)")
     demand(signed.shape is None or 1e-6 < signed.shape < 1e9, "shape must be positive")
     demand(1e-3 <= signed.size <= 1e3, "size must be from 1e-3 to 1e3")
     demand(signed.slots < 10**9, "there are too many slots")
@@ -311,7 +311,7 @@ def verify_noise(certificate: dict[str, Any], limit: int) -> Claim:
     n, k = integer(certificate.get("n"), 1, "n"), integer(certificate.get("k"), 2, "k")
     lower, upper = read_ends(certificate, n, k)
     eps = number(certificate.get("eps"), "eps")
-    demand(0 <= eps <= MAX_EPS, "eps must be from 0 to 350")
+    demand(0 <= eps <= MAX_EPS, f"eps must be from 0 to {MAX_EPS:g}, got {eps}")
     check_keys(lower, {"log_delta"}, "lower")
     demand(log_delta(lower, "lower") is None, "the lower end of a view must be null")
     check_keys(upper, {"log_delta"}, "upper")
