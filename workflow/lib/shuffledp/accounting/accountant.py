@@ -38,8 +38,7 @@ def curve(setting: Collected, bound: str = CERTIFIED) -> Curve:
     setting
         The collection, or a ledger: the settings of rounds that differ.
     bound
-        ``"certified"``, or the name of a bound on k-RR (``shuffledp list``), which has one end
-        only.
+        ``"certified"``, or the name of a bound on k-RR (``shuffledp list``), which has one end.
 
     Raises
     ------
@@ -52,16 +51,11 @@ def curve(setting: Collected, bound: str = CERTIFIED) -> Curve:
 
 
 def certified_curve(setting: Collected, bound: str = CERTIFIED) -> UpperCurve:
-    """Return the certified curve of a collection or a ledger.
-
-    ``bound`` is the name that errors mention; for a ledger it must be ``"certified"``.
-    """
+    """Return the certified curve of a collection or a ledger; errors mention ``bound``."""
     if not isinstance(setting, Setting):
         return _ledger_curve(setting, bound)
     if setting.count is not None:
-        raise InputError(
-            f"{bound} does not depend on count: leave it out, or use a single-bin bound"
-        )
+        raise InputError(f"{bound} does not depend on count: leave count out, or use single-bin")
     if setting.mechanism is not None:
         once: UpperCurve = with_participation(setting.mechanism.curve, replace(setting, rounds=1))
         return compose(once, setting.rounds)
@@ -116,9 +110,7 @@ def _published_curve(setting: Setting, name: str) -> Curve:
             f"{name} is neither an upper nor a lower bound; 'shuffledp bounds' shows its eps"
         )
     if setting.count is not None and not bound.uses_count:
-        raise InputError(
-            f"{name} does not depend on count: leave it out, or use a single-bin bound"
-        )
+        raise InputError(f"{name} does not depend on count: leave count out, or use single-bin")
     return bound.curve(setting)
 
 

@@ -293,8 +293,7 @@ def smallest_integer(
     Parameters
     ----------
     meets
-        Function that returns whether an integer meets the target; it must be monotone: if it is
-        true for an integer, it is true for all larger ones.
+        Function that returns whether an integer meets the target; if one does, so do all larger.
     low, high
         Range of the search, inclusive.
     start
@@ -419,8 +418,7 @@ def round_epsilon(log_delta: Function, target: float, eps: float, guess: float) 
     ``eps``, or a larger number at which ``log_delta`` was evaluated and meets the target.
     """
     low, high, point = eps, np.inf, max(guess, eps)
-    # For Gaussian noise, log delta is about proportional to eps^-2, which has this slope over log
-    # eps.
+    # For Gaussian noise, log delta is about proportional to eps^-2; this is its slope over log eps.
     previous, slope = None, max(-2.0 * target, 1.0)
     while high > low * (1.0 + ROUND_EPS_XTOL):
         excess = log_delta(point) - target

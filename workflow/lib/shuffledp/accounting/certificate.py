@@ -74,21 +74,16 @@ def certificate(eps: float, setting: Setting) -> dict[str, Any]:
     """Return a certificate for k-RR at ``eps`` as JSON data.
 
     Logs of delta are natural, and None for a delta of 0. For one round the certificate has both
-    ends. For several rounds it has only the upper end, and the eps at a given delta is a few per
-    cent larger than that of `shuffledp.epsilon`, or much larger for k = 2, where the certificate
-    uses the weak adversary.
+    ends. For several rounds it has only the upper end; its eps at a given delta is a few per cent
+    above that of `shuffledp.epsilon`, or far above for k = 2 (it is for the weak adversary).
 
     Raises
     ------
     InputError
         If eps is negative, or the setting cannot be certified.
     """
-    if (
-        setting.participation_rate < 1.0
-        or setting.dummies
-        or setting.colluding
-        or setting.mechanism
-    ):
+    everybody_reports = setting.participation_rate == 1.0 and not setting.colluding
+    if not everybody_reports or setting.dummies or setting.mechanism:
         raise InputError("only k-RR by honest users who all report can be certified")
     if setting.rounds > 1:
         return _rounds_certificate(eps, setting)
@@ -112,9 +107,7 @@ def certificate(eps: float, setting: Setting) -> dict[str, Any]:
 
 
 def dummies_certificate(eps: float, n: int, k: int, dummies: float, chances: int) -> dict[str, Any]:
-    """Return a certificate for truthful reports among users' dummies, with both ends.
-
-    Both ends hold for every data set, since delta is the same for all.
+    """Return a certificate of both ends, for any data set, of true reports among users' dummies.
 
     Parameters
     ----------

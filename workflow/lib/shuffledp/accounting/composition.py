@@ -41,21 +41,14 @@ STEPS_PER_DEVIATION = 64.0
 # The grid of the lower end is finer by this factor, because the error of rounding down can be of
 # first order in the step.
 LOWER_GRID_REFINEMENT = 8.0
-# For a smaller log delta, windows may not be deep enough, and the sum of the rounds' deltas may be
-# the smaller bound.
+# For a smaller log delta, windows may be too shallow, and the sum of the deltas a better bound.
 LOG_DELTA_OF_WINDOW_ENDS = -300.0
 
 
 def compose(curve: UpperCurve, rounds: int) -> UpperCurve:
-    """Return the joint curve of identical rounds.
+    """Return the joint curve of at least one round, each with the same curve.
 
-    Parameters
-    ----------
-    curve
-        Curve of one round. Its `Composable` is used if present; otherwise a dominating pair is
-        derived from the curve.
-    rounds
-        Number of rounds, at least 1.
+    The curve's `Composable` is used if present; otherwise a dominating pair is derived from it.
     """
     if rounds == 1:
         return curve
@@ -133,9 +126,8 @@ class _Composition:
         )
 
     def _upper_of_losses(self, eps: float) -> float:
-        return upper_log_hockey_stick(
-            self._upper_laws, eps, max(loss.log_left_out_share for loss in self._losses)
-        )
+        log_left_out_share = max(loss.log_left_out_share for loss in self._losses)
+        return upper_log_hockey_stick(self._upper_laws, eps, log_left_out_share)
 
     @property
     def _step(self) -> float:
@@ -218,11 +210,9 @@ class _Composition:
         """Return the curve of all rounds together."""
 
         def estimate(eps: float) -> float:
-            return (
-                -np.inf
-                if eps >= self._budget
-                else log_chernoff(self._upper_laws(DEFAULT_DEPTH), eps)
-            )
+            if eps >= self._budget:
+                return -np.inf
+            return log_chernoff(self._upper_laws(DEFAULT_DEPTH), eps)
 
         has_lower_end = any(loss.down for loss in self._losses) or any(
             curve.lower is not None for curve, _ in self._rounds

@@ -105,8 +105,7 @@ class SearchHints:
     xtol
         Relative tolerance of a search for eps.
     inverse
-        Eps as a function of log delta, for a bound with an explicit formula. It replaces the
-        search.
+        Eps as a function of log delta, for a bound with such a formula; no search is needed.
     """
 
     ceiling: LogDelta | None = None

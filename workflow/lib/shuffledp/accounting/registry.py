@@ -46,12 +46,8 @@ def upper_curve(setting: Setting) -> UpperCurve:
 def krr_curve(setting: Setting) -> UpperCurve:
     """Return the certified curve of k-RR, with both ends.
 
-    With sampling, dropouts or dummies it has only an upper end.
-
-    Raises
-    ------
-    InputError
-        If the setting has no eps0.
+    With sampling, dropouts or dummies it has only an upper end. Raises `NotApplicableError` if the
+    setting has no eps0.
     """
     upper = upper_curve(setting)
     if setting.participation_rate < 1.0:

@@ -90,11 +90,7 @@ def upper_log_delta(eps: float, setting: Setting) -> float:
 
 @dataclass(frozen=True)
 class AttainingDataSet:
-    """A lower bound on log delta, and the data set for which it holds.
-
-    ``x0``, ``x1`` and ``x2`` are the numbers of other users who hold the target's two possible
-    cells and a third cell.
-    """
+    """Log delta of a data set, and its numbers of other users in x0, x1 and a third cell x2."""
 
     log_delta: float
     x0: int

@@ -1,7 +1,6 @@
-"""Certified upper bounds for shuffled k-RR whose users also send uniform dummy reports (mixDUMP).
+"""Upper bounds on shuffled k-RR whose users also send uniform dummies (docs/accounting.md).
 
-A user has a number of possible dummies, called chances, and sends each of them independently with
-the same probability. Derivation: docs/accounting.md.
+Each user sends each of ``chances`` possible dummies with the same probability (mixDUMP).
 """
 
 from collections.abc import Callable
@@ -28,12 +27,10 @@ from shuffledp.accounting.setting import LARGEST_EPS0, LARGEST_N, Setting
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import UNIT
 
-# Numbers of uniform reports are grouped into ranges. The width of a range is the larger of this
-# share of the number, which changes eps by a quarter of the share, and this share of the number's
-# standard deviation.
+# Width of a range of numbers of uniform reports: the larger of this share of the number, which
+# changes eps by a quarter of the share, and this share of its standard deviation.
 RELATIVE_RANGE_WIDTH, RANGE_WIDTH_IN_DEVIATIONS = 1e-3, 0.125
-# Log of the largest share of delta that rare numbers left out may contribute. It increases eps by
-# about 1e-6 of itself.
+# Log of the largest share of delta due to rare numbers left out; it changes eps by about 1e-6.
 LOG_LEFT_OUT_SHARE = -11.0
 
 

@@ -38,9 +38,7 @@ BUNDLES_PER_STEP = 4.0
 
 @dataclass(frozen=True)
 class Bundles:
-    """Losses and probabilities of bundles of outcomes with ``u >= 0``.
-
-    Outcomes with ``u = 0`` are their own mirror images and have half their probability here.
+    """Bundles of outcomes with ``u >= 0``; those with ``u = 0`` have half their probability.
 
     Attributes
     ----------
@@ -103,21 +101,10 @@ def share_above(low: Floats, value: Floats, high: Floats) -> Floats:
 class _Rows:
     """Sums over each bundle of s (rows) and of n3 (columns).
 
-    ``H = D - g coins``, so that ``D - g u = H + g (coins - u)`` needs no difference of large
-    numbers.
-
-    Attributes
-    ----------
-    coins
-        Number of fair coins whose sum is u, one for each row.
-    total, moment
-        Sums of B and of B H.
-    low, high
-        Range of H.
-    left_out
-        Upper bound on B's probability outside all bundles.
-    error
-        Relative error of the sums.
+    ``coins`` is the number of fair coins whose sum is u in a row, and ``H = D - g coins``, so that
+    ``D - g u = H + g (coins - u)`` needs no difference of large numbers. ``total`` and ``moment``
+    are the sums of B and of B H, ``error`` is their relative error, and ``low`` and ``high`` bound
+    H. ``left_out`` bounds B's probability outside all bundles.
     """
 
     coins: Floats
@@ -183,16 +170,9 @@ def _interval_probabilities(
 class _ThirdCounts:
     """Bundles of n3 for each s (rows).
 
-    Attributes
-    ----------
-    edges
-        A bundle is the interval from one edge (excluded) to the next (included).
-    probability, moment
-        Probability of each bundle given s, and expectation of n3 restricted to it.
-    left_out
-        Upper bound on the probability outside all bundles.
-    error
-        Relative error of the probabilities and moments.
+    A bundle reaches from one edge (excluded) to the next (included). It has the probability given
+    s, and the expectation of n3 restricted to the bundle (``moment``), up to the relative
+    ``error``. ``left_out`` bounds the probability outside all bundles.
     """
 
     edges: Floats

@@ -98,11 +98,11 @@ class Loss:
         Approximate standard deviation, and (possibly approximate) largest finite loss.
     up
         Function ``(step, depth)`` that returns the laws of independent losses whose sum dominates
-        the loss. ``step`` is the distance between grid points, None for a default. Windows leave
-        out a probability of about ``exp(-depth)``, which is counted as infinite loss.
+        the loss. ``step`` is the distance between grid points, None for a default; windows leave
+        out about ``exp(-depth)``.
     down
-        For each data set with a known loss, a function ``(step)`` that returns the laws of
-        independent losses for this data set, rounded down.
+        For each explicit data set, a function ``(step)`` that returns the laws of independent
+        losses for this data set, rounded down.
     tv_distance
         Upper bound on the total variation distance between each law of the round's messages and the
         corresponding law of the pair that this loss describes.
@@ -140,10 +140,9 @@ class Outcomes:
     loss_error: float
 
     def up(self, step: float, index: Floats | None = None) -> LossDistribution:
-        """Return the distribution rounded up: each atom is split onto two neighbouring grid points.
+        """Return the distribution rounded up, by splitting each atom onto two grid points.
 
-        ``index`` holds the index of the lower point for each atom, by default
-        ``floor(loss / step)``.
+        ``index`` is the index of the lower point for each atom, by default the one below it.
         """
         index = np.floor(self.losses / step) if index is None else index
         above = self.losses - index * step
@@ -274,10 +273,7 @@ def rounded_up(pair: Pair, step: float, depth: float = DEFAULT_DEPTH) -> LossDis
 
 
 def rounded_down(pair: Pair, step: float) -> LossDistribution:
-    """Return a loss distribution on a grid that the pair's dominates, for any number of rounds.
-
-    Parameters are those of `rounded_up`.
-    """
+    """Return a loss distribution on a grid that the pair's dominates, for any number of rounds."""
     width = step / INTERVALS_PER_STEP
     tally_p, tally_q, infinite = Tally(), Tally(), 0.0
     mass_error = loss_error = 0.0

@@ -66,11 +66,9 @@ def dominating(
     depth
         The points end where delta is at most ``exp(-depth)`` or constant.
     resolution
-        Number of points per standard deviation of the loss; rounding of the step to a power of 2
-        may double it.
+        Number of points per standard deviation of the loss, up to a factor of 2.
     step
-        Distance between grid points, a power of 2; by default the distance between the first points
-        of the curve.
+        Distance between grid points, a power of 2; by default that of the first points.
     """
     max_eps, end = _ends(curve, depth)
     spacing = _step(curve.upper, max_eps, end, resolution)
@@ -98,11 +96,11 @@ def law_of_points(above: Points, mirrored: Points, step: float) -> LossDistribut
 
 def _ends(curve: UpperCurve, depth: float) -> tuple[float, float]:
     """Return the largest eps at which the curve is evaluated, and the log delta that ends it."""
-    max_eps = min(curve.budget, curve.horizon, LARGEST_EPS0)
-    if max_eps == curve.budget:
-        return max_eps, -depth
-    # Delta at max_eps is the probability of an infinite loss; further points do not lower it.
-    return max_eps, max(-depth, curve.upper(max_eps) + LOG_FLATNESS)
+    max_eps, end = min(curve.budget, curve.horizon, LARGEST_EPS0), -depth
+    if max_eps < curve.budget:
+        # Delta at max_eps is the probability of an infinite loss; further points do not lower it.
+        end = max(end, curve.upper(max_eps) + LOG_FLATNESS)
+    return max_eps, end
 
 
 def _step(upper: Callable[[float], float], max_eps: float, end: float, resolution: float) -> float:
@@ -179,10 +177,9 @@ def _slope(first: Point, second: Point) -> Decimal:
 
 
 def _law(hull: list[Point], step: float) -> LossDistribution:
-    """Return the loss distribution whose profile is the hull.
+    """Return the loss distribution whose profile is the hull, up to rounding (`_shortfall`).
 
-    The mass under P at a corner is alpha times the change of slope. The masses are rounded to
-    floats; `_shortfall` bounds the error.
+    The mass under P at a corner is alpha times the change of slope.
     """
     corners = [(0, Decimal(0), Decimal(1)), *hull]
     slopes = [_slope(*ends) for ends in zip(corners, hull, strict=False)] + [Decimal(0)]
@@ -197,8 +194,7 @@ def _law(hull: list[Point], step: float) -> LossDistribution:
 def _shortfall(hull: list[Point], mass: Floats, infinite: float, start: int) -> float:
     """Return the largest relative amount by which the rounded profile lies below the hull.
 
-    Both are linear between the corners and beyond the last one, so it is enough to compare them at
-    the corners. The result is rounded up.
+    Both are linear between the corners and beyond the last one, so it is enough to compare corners.
     """
     shortfall = Decimal(0)
     total = tilted = Decimal(0)  # probabilities under P and under Q of all larger losses

@@ -44,10 +44,7 @@ LOWER_GRID_REFINEMENT = 8
 
 
 def _two_cell_loss(pair: Pair, n: int, step: float) -> LossDistribution:
-    """Return the loss distribution of a pair for k = 2, rounded down.
-
-    The loss is a function of the count of the first cell.
-    """
+    """Return the loss distribution of a pair with k = 2 (a function of one count), rounded down."""
     p1, p2, _, _ = pair.probabilities
     half_width = 9.3 * np.sqrt(n * p1 * p2) + 20.0
     count = np.arange(max(np.floor(n * p1 - half_width), 0.0), min(n * p1 + half_width, n) + 1.0)
@@ -182,9 +179,8 @@ def composed_log_delta(
             high = min(high, float(basic))
         return high
     laws = single_round(once, side, discretisation)
-    low = max(
-        log_hockey_stick(coarsened_for_transform([(law, rounds)], eps), eps).low for law in laws
-    )
+    coarsened = (coarsened_for_transform([(law, rounds)], eps) for law in laws)
+    low = max(log_hockey_stick(each, eps).low for each in coarsened)
     # The view of all rounds includes that of one round, so its lower end holds too. For k = 2 the
     # search for that end takes seconds and is skipped.
     if (rounds == 1 or setting.k > 2) and _chernoff(eps, once) + 1.0 > low:

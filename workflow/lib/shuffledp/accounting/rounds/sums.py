@@ -230,9 +230,8 @@ def upper_log_hockey_stick(
     Parameters
     ----------
     rounds_at
-        Function that returns dominating loss distributions for a depth of windows. The depth is
-        increased until the mass left out contributes a negligible share of the result, or until
-        that mass stops falling.
+        Function that returns dominating loss distributions for a depth of windows. The depth grows
+        until the mass left out is a negligible share of the result, or stops falling.
     eps
         Central budget of all rounds, at least 0.
     log_left_out_share

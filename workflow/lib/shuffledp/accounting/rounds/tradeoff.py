@@ -122,10 +122,7 @@ def _with_error(eps: float, mu: float) -> tuple[float, float]:
 def gdp_curve(mu: float) -> UpperCurve:
     """Return the privacy curve of mu-GDP; R rounds are (sqrt(R) mu)-GDP.
 
-    Parameters
-    ----------
-    mu
-        At least 0, accurate to four units in the last place.
+    mu is at least 0 and accurate to four units in the last place.
     """
 
     def lower(eps: float) -> float:
@@ -149,8 +146,7 @@ def gdp_curve(mu: float) -> UpperCurve:
 def gdp_loss(mu: float) -> Loss:
     """Return the privacy loss of mu-GDP: normal with mean mu^2 / 2 and standard deviation mu.
 
-    The loss is divided into ranges between neighbouring grid points. Each range becomes one outcome
-    for the lower bound, and two outcomes at its ends for the upper bound.
+    Each range between grid points becomes one outcome (down), or one at each of its ends (up).
 
     Parameters
     ----------
@@ -159,10 +155,7 @@ def gdp_loss(mu: float) -> Loss:
     """
 
     def ranges(step: float, deviations: float) -> tuple[Floats, Outcomes]:
-        """Return the ranges up to some standard deviations from the mean, as outcomes.
-
-        The first result is the index of each range's lower end, in steps.
-        """
+        """Return the lower ends of the ranges, in steps, and the ranges as outcomes."""
         centre, half_width = 0.5 * mu * mu / step, deviations * mu / step
         index = np.arange(np.floor(centre - half_width), np.ceil(centre + half_width) + 1.0)
         # In standard deviations from the mean under P; under Q the mean is lower by mu of them.
