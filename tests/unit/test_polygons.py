@@ -30,7 +30,7 @@ from shuffledp.geography.polygon_files import MAX_BYTES, MAX_POLYGONS
 from shuffledp.geography.polygons import read_polygons
 
 BASEMAPS = Path(__file__).parents[2] / "resources" / "basemaps"
-FORMATS = ("geojson", "parquet", "gpkg", "shp", "zip")
+FORMATS = ("geojson", "parquet", "gpkg", "shp")
 SQUARE = shapely.box(2, 48, 3, 49)
 BOW_TIE = shapely.Polygon([(2, 48), (3, 49), (3, 48), (2, 49)])
 
@@ -91,7 +91,7 @@ def districts(name: str) -> gpd.GeoDataFrame:
     return areas[["name", "geometry"]].reset_index(drop=True)
 
 
-@pytest.mark.parametrize("suffix", FORMATS)
+@pytest.mark.parametrize("suffix", [*FORMATS, "zip"])
 @pytest.mark.parametrize("city", ["paris", "san_francisco"])
 def test_districts_are_those_that_geopandas_reads(tmp_path, city, suffix):
     cells = districts(city)
@@ -141,7 +141,7 @@ def tessellations(draw):
     return table(*moved, code=[f"c{own}" for own in ids], label=names)
 
 
-@settings(max_examples=8)
+@settings(max_examples=settings.default.max_examples // 5)
 @given(cells=tessellations())
 def test_a_tessellation_is_the_same_in_every_format(cells):
     assert shapely.is_valid(cells.geometry.values).all()
@@ -157,7 +157,7 @@ def test_a_tessellation_is_the_same_in_every_format(cells):
 
 @pytest.mark.parametrize("suffix", FORMATS)
 @pytest.mark.parametrize(
-    ("code", "west", "south"), [(2154, 2, 48), (3857, -122, 37), (27700, -1, 51), (4269, -75, 40)]
+    ("code", "west", "south"), [(2154, 2, 48), (27700, -1, 51), (4269, -75, 40)]
 )
 def test_other_reference_systems_are_converted_as_geopandas_does(
     tmp_path, code, west, south, suffix
@@ -238,7 +238,7 @@ def test_suffixes_of_a_shapefile_may_be_in_capitals(tmp_path):
     assert read_polygons(path.with_suffix(".SHP")).name.tolist() == ["é"]
 
 
-@pytest.mark.parametrize("encoding", ["cp1252", "UTF-8", "ISO-8859-15", "cp437"])
+@pytest.mark.parametrize("encoding", ["cp1252", "UTF-8", "cp437"])
 def test_texts_in_other_encodings_are_read(tmp_path, encoding):
     path = written(tmp_path, table(SQUARE, name=["Forêt Noël"]), "shp", encoding=encoding)
     assert "Forêt Noël".encode(encoding) in path.with_suffix(".dbf").read_bytes()
@@ -267,7 +267,7 @@ def test_a_definition_in_a_prj_is_matched_with_a_code(tmp_path):
     assert shapely.hausdorff_distance(read_polygons(path).geometry[0], SQUARE) < 1e-9
 
 
-@pytest.mark.parametrize("code", [2263, 3435, 25832, 31370, 28992, 2056, 26910, 3035, 5514, 2193])
+@pytest.mark.parametrize("code", [2263, 25832, 31370, 28992, 2056, 3857, 5514, 2193])
 def test_the_definitions_of_many_countries_are_matched_with_their_codes(tmp_path, code):
     system = pyproj.CRS.from_epsg(code)
     west, south, east, north = system.area_of_use.bounds
@@ -462,6 +462,22 @@ def test_a_zip_that_hides_its_size_is_refused(tmp_path):
     assert content.count(size) == 2
     path.write_bytes(content.replace(size, struct.pack("<I", 1000)))
     assert "cannot be read as a zip" in refusal(path)
+
+
+def test_an_encrypted_zip_is_refused(tmp_path):
+    parts = parts_of_a_shapefile(tmp_path)
+    path = zipped(tmp_path, [(f"cells{suffix}", content) for suffix, content in parts.items()])
+    content = bytearray(path.read_bytes())
+    content[content.rindex(b"PK\1\2") + 8] |= 1  # in the directory, for one of the members
+    path.write_bytes(content)
+    assert refusal(path) == " is encrypted: unpack it"
+
+
+def test_members_of_a_zip_without_a_name_are_ignored(tmp_path):
+    parts = [(f"cells{end}", content) for end, content in parts_of_a_shapefile(tmp_path).items()]
+    path = zipped(tmp_path, [*parts, ("@@@@", b""), (".", b""), (".shp", b""), ("d/", b"")])
+    path.write_bytes(path.read_bytes().replace(b"@@@@", bytes(4)))
+    assert len(read_polygons(path)) == 1
 
 
 @pytest.mark.parametrize("keep", [0.3, 0.9])
@@ -856,14 +872,20 @@ def test_rectangles_are_refused_if_and_only_if_two_overlap(corners):
 # Size and other files
 
 
-@pytest.mark.parametrize("suffix", FORMATS)
+@pytest.mark.parametrize(
+    "suffix",
+    [
+        "parquet",
+        *(pytest.param(each, marks=pytest.mark.slow) for each in ("geojson", "gpkg", "shp", "zip")),
+    ],
+)
 def test_a_million_vertices_are_read(tmp_path, suffix):
     angle = np.linspace(0, 2 * np.pi, 1_000_000, endpoint=False)
     radius = 1 + 0.1 * np.sin(50 * angle)
     coast = shapely.Polygon(np.column_stack((radius * np.cos(angle), radius * np.sin(angle))))
     read = read_polygons(written(tmp_path, table(coast, name=["coast"]), suffix))
     assert shapely.get_num_coordinates(read.geometry[0]) == 1_000_001
-    assert read.geometry[0].equals(coast)
+    assert same_shapes(read.geometry.values, [coast])
 
 
 def test_a_file_that_is_too_large_is_refused(tmp_path):
@@ -897,3 +919,19 @@ def test_the_name_of_a_file_does_not_matter(tmp_path):
         path = written(tmp_path, table(SQUARE, name=[suffix]), suffix)
         strange = shutil.copy(path, tmp_path / "50% #1?mode=rw.dat")
         assert read_polygons(strange).name.tolist() == [suffix]
+
+
+@pytest.mark.parametrize("suffix", ["geojson", "parquet", "gpkg"])
+@given(st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 255)), min_size=1, max_size=9))
+def test_a_file_with_changed_bytes_is_read_or_refused_in_one_line(suffix, changes):
+    with tempfile.TemporaryDirectory() as folder:
+        path = written(Path(folder), table(SQUARE, name=["a"]), suffix)
+        content = bytearray(path.read_bytes())
+        for position, value in changes:
+            content[position % len(content)] = value
+        path.write_bytes(content)
+        try:
+            assert len(read_polygons(path)) == 1
+        except InputError as error:
+            assert str(error).startswith(str(path))
+            assert str(error).isprintable()

@@ -45,7 +45,7 @@ import pyarrow.parquet as pq
 import shapely
 from numpy.typing import NDArray
 
-from shuffledp.errors import InputError, is_out_of_memory, shortened
+from shuffledp.errors import InputError, is_out_of_memory, one_line, shortened
 from shuffledp.geography.geojson import read_features
 from shuffledp.geography.regions import WGS84
 from shuffledp.pipeline.tables import CHECKED
@@ -219,7 +219,7 @@ def _read_geoparquet(path: Path, select: Selection) -> tuple[Layer, str]:
     except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
         if is_out_of_memory(error):
             raise
-        raise InputError(f"{path} cannot be read as GeoParquet ({_flat(error)})") from error
+        raise InputError(f"{path} cannot be read as GeoParquet ({one_line(str(error))})") from error
     return _layer_of_rows(path, rows, selected), crs
 
 
@@ -292,7 +292,9 @@ def _read_geopackage(path: Path, select: Selection) -> tuple[Layer, str]:
             database.set_authorizer(_may_only_read)
             return _geopackage_layer(path, database, select)
     except (sqlite3.Error, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read as a GeoPackage ({_flat(error)})") from error
+        raise InputError(
+            f"{path} cannot be read as a GeoPackage ({one_line(str(error))})"
+        ) from error
 
 
 def _may_only_read(action: int, name: str | None, *_: object) -> int:
@@ -391,14 +393,14 @@ def _read_zipped_shapefile(path: Path, select: Selection) -> tuple[Layer, str]:
         *(zipfile.BadZipFile, NotImplementedError, EOFError),
         *(zlib.error, lzma.LZMAError),
     ) as error:
-        raise InputError(f"{path} cannot be read as a zip ({_flat(error)})") from error
+        raise InputError(f"{path} cannot be read as a zip ({one_line(str(error))})") from error
 
 
 def _zip_members(path: Path, infos: Iterable[zipfile.ZipInfo]) -> dict[str, zipfile.ZipInfo]:
     """Return the members of the only shapefile in a zip by their lower-case suffixes."""
     named = [(PurePosixPath(info.filename.replace("\\", "/")), info) for info in infos]
     for name, _ in named:
-        if name.is_absolute() or ".." in name.parts or ":" in name.parts[0]:
+        if name.is_absolute() or ".." in name.parts or ":" in str(name).partition("/")[0]:
             raise InputError(
                 f"{path} has a member outside its own folder, {shortened(repr(str(name)))}: "
                 "pack it again"
@@ -407,7 +409,7 @@ def _zip_members(path: Path, infos: Iterable[zipfile.ZipInfo]) -> dict[str, zipf
     visible = [
         (name, info)
         for name, info in named
-        if not name.name.startswith(".") and "__MACOSX" not in name.parts and not info.is_dir()
+        if name.suffix and not name.name.startswith(".") and "__MACOSX" not in name.parts
     ]
     shapefiles = [name for name, _ in visible if name.suffix.lower() == ".shp"]
     if len(shapefiles) != 1:
@@ -505,7 +507,7 @@ def _table_of_shapefile(path: Path, source: Path, destination: Path) -> Any:
         ) from error
     if process.returncode:
         lines = process.stderr.strip().splitlines() or [f"GDAL ended with {process.returncode}"]
-        raise InputError(f"{path} cannot be read as a shapefile ({lines[-1]:.200})")
+        raise InputError(f"{path} cannot be read as a shapefile ({one_line(lines[-1])})")
     with pa.OSFile(str(destination)) as stream:
         return pa.ipc.open_file(stream).read_all()
 
@@ -527,7 +529,8 @@ def _decoded(path: Path, blobs: Sequence[object]) -> NDArray[np.object_]:
             raise _damaged(path, number) from None
         if kind not in AREAS:
             raise _not_a_polygon(path, number, kind)
-    geometries = shapely.from_wkb(np.array(blobs, dtype=object), on_invalid="ignore")
+    with np.errstate(invalid="ignore"):  # a coordinate that is not a number is refused later
+        geometries = shapely.from_wkb(np.array(blobs, dtype=object), on_invalid="ignore")
     for index in np.flatnonzero(shapely.is_missing(geometries)).tolist():
         if blobs[index] is not None:
             raise _damaged(path, index + 1)
@@ -612,8 +615,8 @@ def _to_wgs84(path: Path, geometries: NDArray[np.object_], crs: str) -> NDArray[
         )
     except ProjError as error:
         raise InputError(
-            f"{path} declares EPSG:{code}, which cannot be converted to WGS 84 ({_flat(error)}): "
-            "convert it in a GIS"
+            f"{path} declares EPSG:{code}, which cannot be converted to WGS 84 "
+            f"({one_line(str(error))}): convert it in a GIS"
         ) from error
     finally:
         network.set_network_enabled(online)
@@ -623,7 +626,3 @@ def _to_wgs84(path: Path, geometries: NDArray[np.object_], crs: str) -> NDArray[
 def _listed(names: Iterable[str]) -> str:
     shown = [shortened(repr(name)) for name in names]
     return ", ".join([*shown[:_MAX_LISTED], *["..."] * (len(shown) > _MAX_LISTED)]) or "none"
-
-
-def _flat(error: Exception) -> str:
-    return shortened(" ".join(str(error).split()), 300)

@@ -24,6 +24,8 @@ def main(source: str, destination: str) -> None:
     SystemExit
         If GDAL has another driver, or cannot read the file; the message gives the reason.
     """
+    # pyogrio imports these if it can, which takes longer than reading most files.
+    sys.modules.update(dict.fromkeys(("geopandas", "pandas", "pyproj", "shapely")))
     import pyarrow as pa
     import pyogrio
     from pyogrio.errors import DataLayerError, DataSourceError
