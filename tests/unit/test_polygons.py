@@ -667,6 +667,19 @@ def test_parquet_without_geometries_is_refused(tmp_path):
     assert "the geometry of feature 1 is damaged" in refusal(path)
 
 
+def test_odd_columns_of_geoparquet_are_refused(tmp_path):
+    path = written(tmp_path, table(SQUARE, name=["a"]), "parquet")
+    rows = pq.read_table(path)
+    pq.write_table(rows.append_column("name", pa.array(["b"])), path)
+    assert "cannot be read as GeoParquet" in refusal(path)
+    beyond = pa.array([2**30], pa.int32()).cast(pa.date32())  # after the year 9999
+    pq.write_table(rows.set_column(0, "name", beyond), path)
+    assert "cannot be read as GeoParquet" in refusal(path)
+    pq.write_table(rows.set_column(0, "name", pa.array([["a"]])), path)
+    assert read_polygons(path).name.tolist() == ["1"]
+    assert refusal(path, name="name") == " has no property 'name'; its properties are none"
+
+
 @pytest.mark.parametrize("keep", [0.2, 0.9])
 def test_truncated_parquet_is_refused(tmp_path, keep):
     path = written(tmp_path, districts("paris"), "parquet")

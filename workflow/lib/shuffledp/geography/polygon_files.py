@@ -198,7 +198,10 @@ def _read_geojson(path: Path, select: Selection) -> tuple[Layer, str]:
 def _read_geoparquet(path: Path, select: Selection) -> tuple[Layer, str]:
     try:
         with pq.ParquetFile(path, **CHECKED) as file:
-            metadata, names = file.metadata, file.schema_arrow.names
+            metadata, schema = file.metadata, file.schema
+            flat = {schema.column(index).path for index in range(len(schema))}
+            # Lists and records are neither ids nor names.
+            names = [name for name in file.schema_arrow.names if name in flat]
             geometry, crs = _geoparquet_column(path, metadata.metadata or {}, names)
         selected = list(select([name for name in names if name != geometry]))
         # A small file may repeat a long value in many rows. A dictionary holds it once.
@@ -216,7 +219,9 @@ def _read_geoparquet(path: Path, select: Selection) -> tuple[Layer, str]:
                     ),
                 )
             )
-    except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
+    except InputError:
+        raise
+    except (pa.ArrowException, LookupError, ValueError, OverflowError, OSError) as error:
         if is_out_of_memory(error):
             raise
         raise InputError(f"{path} cannot be read as GeoParquet ({one_line(str(error))})") from error

@@ -25,7 +25,8 @@ def main(source: str, destination: str) -> None:
         If GDAL has another driver, or cannot read the file; the message gives the reason.
     """
     # pyogrio imports these if it can, which takes longer than reading most files.
-    sys.modules.update(dict.fromkeys(("geopandas", "pandas", "pyproj", "shapely")))
+    for module in ("geopandas", "pandas", "pyproj", "shapely"):
+        sys.modules[module] = None  # type: ignore[assignment]
     import pyarrow as pa
     import pyogrio
     from pyogrio.errors import DataLayerError, DataSourceError
