@@ -16,7 +16,7 @@ from shuffledp.errors import InputError
 from shuffledp.geography.cells import cell_count, cropping_region, make_cells
 from shuffledp.geography.regions import Box, Region, region_from_config
 
-BASEMAPS = Path(__file__).parents[2] / "resources" / "basemaps"
+DISTRICTS = Path(__file__).parents[2] / "resources" / "districts"
 PARIS = Region("paris", Box(south=48.8286, north=48.8798, west=2.2855, east=2.3909))
 SPECS = [{"shape": [12, 16]}, {"metres": 500}, {"h3": 8}, {"h3": 10}]
 
@@ -86,7 +86,7 @@ def test_real_check_ins_are_in_the_same_districts_as_by_a_spatial_join():
     rows = np.loadtxt(
         GOWALLA / "paris_checkins.txt.gz", delimiter="\t", usecols=(2, 3), dtype=np.float64
     )
-    path = str(BASEMAPS / "paris.geojson")
+    path = str(DISTRICTS / "paris.geojson")
     region = region_from_config("paris", {"grids": {"districts": {"cells": {"path": path}}}})
     cells = make_cells(region, {"cells": {"path": path}})
     assert len(cells) == 20

@@ -691,7 +691,7 @@ def test_neighbours_and_unit_stand_beside_the_number(capsys, arguments):
         (["rdp", "--n", "9", "--eps0", "1", "--bound", "upper"], "not a bound on Renyi DP"),
         (["rdp", "--n", "9", "--eps0", "1", "--order", "4", "1"], "1,000,000, got 1"),
         (["rdp", "--n", "9", "--eps0", "1", "--order", "2.5"], "order must be an integer"),
-        (["fdp", *SETTING, "--bound", "lower"], "is no guarantee"),
+        (["fdp", *SETTING, "--bound", "lower"], "is not a guarantee"),
         (["fdp", *SETTING, "--alpha", "2"], ", got alpha=2"),
         (["epsilon", *SETTING, "--delta", "1e-6", "--sampling-rate", "0"], "sampling rate"),
         (["delta", *SETTING, "--eps", "0.1", "--bound", "exact-2rr"], "k must be 2"),

@@ -17,6 +17,7 @@ from git import Repo
 from shapely import LineString, box
 from shuffledp.figures.basemap import backdrop
 from shuffledp.mechanisms.catalogue import CATALOGUE
+from shuffledp.mechanisms.recommendation import recommended, trust_kind
 from shuffledp.page import maps
 from shuffledp.page.data import columns, configuration_text, provenance, records_of, revision
 from shuffledp.page.maps import map_data
@@ -35,7 +36,6 @@ from shuffledp.page.sentences import (
 )
 from shuffledp.papers import page_section
 from shuffledp.papers.page_section import reproduction_data
-from shuffledp.studies.comparison import recommended, trust_kind
 from waiting import run_python
 
 ROOT = Path(__file__).parents[2]

@@ -34,8 +34,7 @@ def points_of(path):
 
 
 def districts_of(points):
-    shapes = gpd.read_file(ROOT / "resources" / "basemaps" / "paris.geojson")
-    shapes = shapes[shapes["kind"] == "district"]
+    shapes = gpd.read_file(ROOT / "resources" / "districts" / "paris.geojson")
     joined = gpd.sjoin(points, shapes[["name", "geometry"]], predicate="intersects")
     return joined[~joined.index.duplicated()]
 

@@ -2,14 +2,15 @@ from pathlib import Path
 
 import pandas as pd
 from shuffledp.mechanisms.catalogue import UNBIASED
+from shuffledp.mechanisms.recommendation import recommended
 from shuffledp.pipeline.jobs import job
+from shuffledp.pipeline.selection import read_target, usual_target
 from shuffledp.pipeline.tables import read_tables, write_csv
 from shuffledp.studies.changes import change_table
-from shuffledp.studies.comparison import read_target, recommended, usual_target
 
 with job(snakemake.log[0]):
     files = {name: Path(path) for name, path in snakemake.input.items()}
-    rows = usual_target(pd.read_csv(files["summary"]))
+    rows = usual_target(pd.read_csv(files["summary"]), UNBIASED)
     release = read_target(rows, files, [recommended(rows)], UNBIASED).sort_values("cell")
     n = int(rows["n"].iloc[0])
     samples = read_tables([files["samples"]], n=n).sort_values("cell")

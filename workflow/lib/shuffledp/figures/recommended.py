@@ -23,15 +23,10 @@ from shuffledp.figures.style import (
 )
 from shuffledp.geography.grid import read_cells, windows_of
 from shuffledp.mechanisms.catalogue import CATALOGUE, DISTRIBUTION, UNBIASED
+from shuffledp.mechanisms.recommendation import best_by_trust, recommended
 from shuffledp.numerics.arrays import Floats, Integers
-from shuffledp.pipeline.selection import STANDARD_ERRORS
+from shuffledp.pipeline.selection import STANDARD_ERRORS, read_target, usual_target
 from shuffledp.pipeline.tables import read_tables
-from shuffledp.studies.comparison import (
-    best_by_trust,
-    read_target,
-    recommended,
-    usual_target,
-)
 
 _MAX_PLACES: Final = 6  # panels of the figure of a series
 
@@ -68,7 +63,7 @@ def draw_recommended(
     -------
     Projected estimates at the largest n, and at the target eps that is closest to 1.
     """
-    rows = usual_target(pd.read_csv(summary))
+    rows = usual_target(pd.read_csv(summary), UNBIASED)
     names = dict.fromkeys(filter(None, [best_by_trust(rows).get("curator"), recommended(rows)]))
     chosen = read_target(rows, releases, list(names), DISTRIBUTION)
     n = int(rows["n"].iloc[0])
@@ -95,7 +90,7 @@ def draw_series(
 
     The parameters are those of `draw_recommended`.
     """
-    rows = usual_target(pd.read_csv(summary))
+    rows = usual_target(pd.read_csv(summary), UNBIASED)
     name = recommended(rows)
     if name is None:
         raise InputError("no mechanism meets the target, so that there is no series to draw")

@@ -14,8 +14,9 @@ import numpy as np
 import shapely
 
 from shuffledp.errors import InputError
+from shuffledp.geography.geojson import WGS84
 from shuffledp.geography.lattice import LATTICE_MAKERS, MAX_CELLS, Lattice, make_lattice
-from shuffledp.geography.regions import WGS84, Box, Region, region_from_config, squares_meeting
+from shuffledp.geography.regions import Box, Region, region_from_config, squares_meeting
 from shuffledp.numerics.arrays import Floats, Integers
 
 if TYPE_CHECKING:  # it is slow to load, and few of the processes of a run need it

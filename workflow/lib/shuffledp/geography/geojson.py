@@ -13,6 +13,7 @@ from shapely.geometry import shape
 
 from shuffledp.errors import InputError
 
+WGS84: Final = "EPSG:4326"
 _WGS84: Final = re.compile(r"(.*:)?(CRS84|EPSG:{1,2}4326)")
 _AREAS: Final = ("Polygon", "MultiPolygon")
 _LINES: Final = ("LineString", "MultiLineString")

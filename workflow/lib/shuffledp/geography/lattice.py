@@ -10,7 +10,8 @@ import numpy as np
 import shapely
 
 from shuffledp.errors import InputError
-from shuffledp.geography.regions import WGS84, Box, Region, transformer
+from shuffledp.geography.geojson import WGS84
+from shuffledp.geography.regions import Box, Region, transformer
 from shuffledp.numerics.arrays import Floats, Integers
 
 MAX_CELLS: Final = 1_000_000

@@ -46,8 +46,7 @@ import shapely
 from numpy.typing import NDArray
 
 from shuffledp.errors import InputError, is_out_of_memory, one_line, shortened
-from shuffledp.geography.geojson import read_features
-from shuffledp.geography.regions import WGS84
+from shuffledp.geography.geojson import WGS84, read_features
 from shuffledp.pipeline.tables import CHECKED
 
 MAX_POLYGONS: Final = 1_000_000

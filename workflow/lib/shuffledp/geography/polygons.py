@@ -15,8 +15,8 @@ import shapely
 from numpy.typing import NDArray
 
 from shuffledp.errors import InputError, did_you_mean, shortened
+from shuffledp.geography.geojson import WGS84
 from shuffledp.geography.polygon_files import read_layer
-from shuffledp.geography.regions import WGS84
 
 if TYPE_CHECKING:  # it is slow to load, and few of the processes of a run need it
     import geopandas as gpd

@@ -13,12 +13,11 @@ import shapely
 from numpy.typing import NDArray
 
 from shuffledp.errors import InputError
-from shuffledp.geography.geojson import read_shapes
+from shuffledp.geography.geojson import WGS84, read_shapes
 from shuffledp.numerics.arrays import Floats
 
 logger = logging.getLogger(__name__)
 
-WGS84: Final = "EPSG:4326"
 _MAX_OUTLINE_WIDTH: Final = 180.0  # degrees of longitude
 
 

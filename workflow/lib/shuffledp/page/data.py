@@ -20,6 +20,7 @@ from shuffledp.figures.style import plural, series_look
 from shuffledp.geography.embedded import PEOPLE
 from shuffledp.geography.grid import read_cells
 from shuffledp.mechanisms.catalogue import CATALOGUE, UNBIASED, get_entries, get_estimator
+from shuffledp.mechanisms.recommendation import recommended, trust_kind
 from shuffledp.page.maps import map_data
 from shuffledp.page.sentences import (
     accuracy,
@@ -36,7 +37,6 @@ from shuffledp.page.sentences import (
 )
 from shuffledp.pipeline.selection import STANDARD_ERRORS, at_target, at_targets, calibrated
 from shuffledp.pipeline.tables import read_tables
-from shuffledp.studies.comparison import recommended, trust_kind
 from shuffledp.studies.samples import read_samples
 from shuffledp.version import find_version
 

@@ -12,7 +12,7 @@ import pandas as pd
 
 from shuffledp.figures.style import count_units, format_eps, plural
 from shuffledp.mechanisms.catalogue import CATALOGUE, Entry
-from shuffledp.studies.comparison import best_by_trust, trust_kind
+from shuffledp.mechanisms.recommendation import best_by_trust, trust_kind
 
 rounded_up: Final = format_eps
 # Above this share the complement is stated, because 99.99999 % reads like 100 %.

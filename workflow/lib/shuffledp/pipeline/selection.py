@@ -5,7 +5,7 @@ for k-RR with the same eps0; ``target``, a configured (eps, delta); ``delta-hat`
 values of paper A (docs/papers.md) that are no guarantees; ``none``, noise that follows from eps0.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -45,6 +45,46 @@ def at_target(table: pd.DataFrame, target_delta: float) -> pd.DataFrame:
 def at_targets(table: pd.DataFrame) -> pd.DataFrame:
     """Return the rows where each mechanism is calibrated to a configured target (eps, delta)."""
     return table[table["calibration"] == TARGET].reset_index(drop=True)
+
+
+def usual_target(summary: pd.DataFrame, estimator: str) -> pd.DataFrame:
+    """Return the rows of an estimator at the largest n and the target eps closest to 1.
+
+    Parameters
+    ----------
+    summary
+        Errors of all mechanisms at all targets, with columns ``calibration``, ``estimator``, ``n``
+        and ``eps``.
+    estimator
+        Name of the estimator.
+    """
+    rows = at_targets(summary)
+    rows = rows[(rows["estimator"] == estimator) & (rows["n"] == rows["n"].max())]
+    closest = rows["eps"].iloc[np.abs(np.log(rows["eps"])).argmin()]
+    chosen: pd.DataFrame = rows[rows["eps"] == closest]
+    return chosen
+
+
+def read_target(
+    rows: pd.DataFrame, releases: Mapping[str, Path], names: Sequence[str], estimator: str
+) -> pd.DataFrame:
+    """Read the first release of each of the named mechanisms at a target.
+
+    Parameters
+    ----------
+    rows
+        Rows of one n and eps, as `usual_target` returns them.
+    releases
+        Parquet files of the releases by ``releases_`` and the mechanism's name.
+    names, estimator
+        Names of the mechanisms, and of their estimator.
+    """
+    n, eps = int(rows["n"].iloc[0]), float(rows["eps"].iloc[0])
+    parts = [
+        read_tables([releases[f"releases_{name}"]], n=n, eps=eps, repetition=0, estimator=estimator)
+        for name in names
+    ]
+    return pd.concat(parts, ignore_index=True)
 
 
 def calibrated(table: pd.DataFrame, calibration: str, target_delta: float) -> pd.DataFrame:

@@ -1,96 +1,17 @@
 """Compare the accuracy of mechanisms at equal certified privacy."""
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
 
-from shuffledp.mechanisms.catalogue import CATALOGUE, RECORDS, UNBIASED, Entry, get_estimator
-from shuffledp.pipeline.selection import at_targets, calibrated
-from shuffledp.pipeline.tables import read_tables
+from shuffledp.mechanisms.catalogue import get_estimator
+from shuffledp.pipeline.selection import calibrated
 
 COLUMNS = (
     "region", "unit", "estimate", "mechanism", "estimator", "eps0", "n", "eps",
     "tv_distance", "p10", "p90", "reference", "ratio", "standard_error",
 )  # fmt: skip
-
-
-def trust_kind(entry: Entry) -> str:
-    """Return the kind of trust that a mechanism needs, by the parties that learn more than the map.
-
-    ``curator``: one party holds all records. ``shuffler``: the shuffler learns the exact map.
-    ``apart``: shuffler and analyst together see all records. ``local``: even together they see
-    only noisy reports.
-    """
-    if entry.central:
-        return "curator"
-    if "shuffler" in entry.disclosed:
-        return "shuffler"
-    return "apart" if entry.disclosed["both"] == RECORDS else "local"
-
-
-def recommended(rows: pd.DataFrame) -> str | None:
-    """Return the recommended mechanism, or None if no mechanism meets the target.
-
-    Prefer mechanisms from which no party alone learns more than the map, then those that do not ask
-    users to add dummies, then the smallest error. The rows are those of
-    `shuffledp.pipeline.selection.at_targets` with unbiased estimates, for one n and eps.
-    """
-    best = best_by_trust(rows)
-    by_preference = ("apart", "local", "shuffler", "curator")
-    return next((best[kind] for kind in by_preference if kind in best), None)
-
-
-def best_by_trust(rows: pd.DataFrame) -> dict[str, str]:
-    """Return the name of the best mechanism for each kind of trust with one that meets the target.
-
-    The best has the smallest expected error; those that ask all users to add dummies come last.
-    """
-    met = rows[rows["reason"].isna()].sort_values("expected_cell_error", kind="stable")
-    entries = [CATALOGUE[name] for name in met["mechanism"]]
-    entries.sort(key=lambda entry: entry.extra_trust.startswith("all users"))
-    best: dict[str, str] = {}
-    for entry in entries:
-        best.setdefault(trust_kind(entry), entry.name)
-    return best
-
-
-def usual_target(summary: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of unbiased estimates at the largest n and the target eps closest to 1.
-
-    Parameters
-    ----------
-    summary
-        Errors of all mechanisms, with columns ``calibration``, ``estimator``, ``n`` and ``eps``.
-    """
-    rows = at_targets(summary)
-    rows = rows[(rows["estimator"] == UNBIASED) & (rows["n"] == rows["n"].max())]
-    closest = rows["eps"].iloc[np.abs(np.log(rows["eps"])).argmin()]
-    chosen: pd.DataFrame = rows[rows["eps"] == closest]
-    return chosen
-
-
-def read_target(
-    rows: pd.DataFrame, releases: Mapping[str, Path], names: Sequence[str], estimator: str
-) -> pd.DataFrame:
-    """Read the first release of each of the named mechanisms at a target.
-
-    Parameters
-    ----------
-    rows
-        Rows of one n and eps, as `usual_target` returns them.
-    releases
-        Parquet files of the releases by ``releases_`` and the mechanism's name.
-    names, estimator
-        Names of the mechanisms, and of their estimator.
-    """
-    n, eps = int(rows["n"].iloc[0]), float(rows["eps"].iloc[0])
-    parts = [
-        read_tables([releases[f"releases_{name}"]], n=n, eps=eps, repetition=0, estimator=estimator)
-        for name in names
-    ]
-    return pd.concat(parts, ignore_index=True)
 
 
 def comparison_summary(
