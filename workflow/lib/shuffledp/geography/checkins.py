@@ -20,7 +20,14 @@ from shuffledp.geography.row_conversion import (
     Batch,
     MalformedRow,
 )
-from shuffledp.geography.sources import BUDGET, COORDINATES, SNAP, Layout, layout_from_config
+from shuffledp.geography.sources import (
+    BUDGET,
+    COORDINATES,
+    IDENTIFIER,
+    SNAP,
+    Layout,
+    layout_from_config,
+)
 from shuffledp.geography.text_files import CheckinError, file_kind, text_batches
 from shuffledp.geography.windows import Windows
 from shuffledp.numerics.arrays import Floats
@@ -116,8 +123,10 @@ def crop_checkins(
     return survey.tally
 
 
-def read_batches(source: Path, layout: Layout) -> Iterator[Batch]:
+def read_batches(source: Path, layout: Layout, *, progress: bool = True) -> Iterator[Batch]:
     """Yield the rows of a file in order, in batches of tens of thousands.
+
+    A progress bar in the terminal shows the size of the file unless `progress` is false.
 
     Raises
     ------
@@ -128,7 +137,7 @@ def read_batches(source: Path, layout: Layout) -> Iterator[Batch]:
     if parquet != (layout.format == "parquet"):
         format_there = "parquet" if parquet else "text"
         raise CheckinError(f"{source} is {format_there}, but format is {layout.format}: change it")
-    yield from (parquet_batches if parquet else text_batches)(source, layout)
+    yield from (parquet_batches if parquet else text_batches)(source, layout, progress)
 
 
 @dataclass
@@ -250,7 +259,7 @@ class _GroupWriter:
         fields = [
             pa.field(name, kind, name not in REQUIRED)
             for name, kind in TYPES.items()
-            if name != BUDGET or name in layout.columns
+            if name not in (BUDGET, IDENTIFIER) or name in layout.columns
         ]
         keys = {CONTENTS: TRUE, **metadata}
         self._schema = described(pa.schema(fields, metadata=dict(sorted(keys.items()))))

@@ -58,7 +58,7 @@ def source_parts(source: Path, layout: Layout) -> list[Path]:
     return files
 
 
-def parquet_batches(source: Path, layout: Layout) -> Iterator[Batch]:
+def parquet_batches(source: Path, layout: Layout, progress: bool = True) -> Iterator[Batch]:
     """Yield the rows of a parquet file in order, in batches of tens of thousands.
 
     Raises
@@ -71,7 +71,9 @@ def parquet_batches(source: Path, layout: Layout) -> Iterator[Batch]:
         names = file.schema_arrow.names
         positions = column_positions(source, layout, names)
         columns = [names[position] for position in positions.values()]
-        with tqdm(total=file.metadata.num_rows, desc=source.name, disable=None, leave=False) as bar:
+        hidden = None if progress else True
+        rows = file.metadata.num_rows
+        with tqdm(total=rows, desc=source.name, disable=hidden, leave=False) as bar:
             for part in file.iter_batches(_BATCH_ROWS, columns=columns):
                 table = pa.table([part[column] for column in columns], names=list(positions))
                 yield convert_rows(table, np.arange(first, first + len(part)), {})

@@ -14,6 +14,7 @@ from shuffledp.errors import InputError
 from shuffledp.geography.sources import (
     BUDGET,
     COORDINATES,
+    IDENTIFIER,
     MAX_BUDGET,
     MIN_POSITIVE_BUDGET,
     key_of,
@@ -107,6 +108,14 @@ def to_identifier(column: Any) -> Converted:
     return pa.array(values, mask=~known), np.zeros(len(other), dtype=bool)
 
 
+def to_text(column: Any) -> Converted:
+    """Convert identifiers of any type to their bytes as written; all are valid."""
+    if not _is_text(column.type) and not pa.types.is_fixed_size_binary(column.type):
+        column = pc.cast(column, pa.string())
+    raw, present = _present(column)
+    return pc.if_else(present, raw, None), np.zeros(len(column), dtype=bool)
+
+
 def _fingerprints(identifiers: list[bytes]) -> NDArray[np.int64]:
     import pandas as pd
 
@@ -193,6 +202,7 @@ def _is_number(kind: Any) -> bool:
 
 TYPES: Final = {
     "user": pa.int64(),
+    IDENTIFIER: pa.binary(),
     "time": TIME,
     "latitude": pa.float64(),
     "longitude": pa.float64(),
@@ -211,6 +221,7 @@ _MAX_DEGREES: Final = 360.0  # longitudes may be from 0 to 360; larger coordinat
 _LIMITS: Final = {"latitude": 90, "longitude": 180}
 _CONVERTERS: Final[Mapping[str, Callable[[Any], Converted]]] = {
     "user": to_identifier,
+    IDENTIFIER: to_text,
     "time": to_time,
     "latitude": to_float,
     "longitude": to_float,

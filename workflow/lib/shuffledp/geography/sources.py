@@ -9,7 +9,10 @@ from shuffledp.errors import InputError
 
 COORDINATES: Final = ("latitude", "longitude")
 BUDGET: Final = "budget"
-COLUMNS: Final = ("user", "time", *COORDINATES, "location", BUDGET)
+IDENTIFIER: Final = "identifier"
+"""The user as written: publications must not confuse two users by a fingerprint."""
+
+COLUMNS: Final = ("user", IDENTIFIER, "time", *COORDINATES, "location", BUDGET)
 FORMATS: Final = ("csv", "parquet")
 
 MIN_POSITIVE_BUDGET: Final = 1e-9

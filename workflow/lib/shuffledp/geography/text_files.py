@@ -124,7 +124,7 @@ def check_text(source: Path, start: bytes) -> None:
         raise CheckinError(f"{source} is UTF-16 text: convert it to UTF-8")
 
 
-def text_blocks(source: Path, size: int = BLOCK_BYTES) -> Generator[bytes]:
+def text_blocks(source: Path, size: int = BLOCK_BYTES, progress: bool = True) -> Generator[bytes]:
     """Yield the decompressed lines of a file in blocks of about `size` bytes.
 
     Every block, including the last, ends with a line feed. A byte order mark is dropped. A line
@@ -146,7 +146,12 @@ def text_blocks(source: Path, size: int = BLOCK_BYTES) -> Generator[bytes]:
     reader.start()
     try:
         with tqdm(
-            total=total, desc=source.name, unit="B", unit_scale=True, disable=None, leave=False
+            total=total,
+            desc=source.name,
+            unit="B",
+            unit_scale=True,
+            disable=None if progress else True,
+            leave=False,
         ) as bar:
             while (item := items.get()).block:
                 bar.update(item.position - bar.n)
@@ -237,7 +242,7 @@ _MAX_NAME_CHARACTERS: Final = 60
 _PARSER_THREADS: Final = 2  # a third thread decompresses as fast as two can parse
 
 
-def text_batches(source: Path, layout: Layout) -> Iterator[Batch]:
+def text_batches(source: Path, layout: Layout, progress: bool = True) -> Iterator[Batch]:
     """Yield the rows of a text file in order, in batches of tens of thousands.
 
     Empty lines are skipped. A row must have as many fields as the header or, without a header, as
@@ -248,7 +253,10 @@ def text_batches(source: Path, layout: Layout) -> Iterator[Batch]:
     CheckinError
         If the file is missing, empty, damaged, not a table, or lacks a column of the layout.
     """
-    with closing(text_blocks(source)) as blocks, ThreadPoolExecutor(_PARSER_THREADS) as pool:
+    with (
+        closing(text_blocks(source, progress=progress)) as blocks,
+        ThreadPoolExecutor(_PARSER_THREADS) as pool,
+    ):
         first = next(blocks, b"")
         reader = _reader_for(source, layout, first)
         header = first.find(b"\n") + 1 if layout.header else 0

@@ -94,19 +94,27 @@ def settle(temporary: Path, destination: Path) -> None:
     OSError
         If the content cannot be written to the disk, or the file cannot be renamed.
     """
-    _flush(temporary)
+    flush(temporary)
     temporary.replace(destination)
-    try:
-        _flush(destination.parent)
-    except OSError as error:
-        if error.errno not in _CANNOT_FLUSH:
-            raise
+    flush(destination.parent)
 
 
-def _flush(path: Path) -> None:
+def flush(path: Path) -> None:
+    """Wait until the disk has a file's content or a folder's names.
+
+    File systems that cannot flush a folder are accepted.
+
+    Raises
+    ------
+    OSError
+        If the content cannot be written to the disk.
+    """
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        if not (path.is_dir() and error.errno in _CANNOT_FLUSH):
+            raise
     finally:
         os.close(descriptor)
 
