@@ -37,8 +37,9 @@ ROOT_FILES |= {"__init__.pyi", "py.typed"}
 CONFINED = {
     "snakemake": set(),
     "matplotlib": {"figures", "papers", "results.py"},
-    "geopandas": {"geography", "figures", "page"},
+    "geopandas": {"geography", "figures", "page", "publishing"},
     "shapely": {"geography", "figures", "page"},
+    "opendp": {"publishing"},
     "flint": {"verification"},
     "diffprivlib": {"mechanisms"},
 }

@@ -29,6 +29,7 @@ __all__ = [
     "mechanism",
     "personal_budgets",
     "plan",
+    "publish",
     "rdp",
     "read_budgets",
     "read_rounds",
@@ -37,6 +38,7 @@ __all__ = [
 _HOMES = {
     "Interval": "accounting.curve",
     "Setting": "accounting.setting",
+    "publish": "publishing.publication",
     "read_budgets": "input_files",
     "read_rounds": "input_files",
 }

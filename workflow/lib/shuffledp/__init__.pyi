@@ -3,6 +3,7 @@ from shuffledp.accounting.setting import Setting as Setting
 from shuffledp.input_files import read_budgets as read_budgets
 from shuffledp.input_files import read_rounds as read_rounds
 from shuffledp.mechanisms import krr as krr
+from shuffledp.publishing.publication import publish as publish
 from shuffledp.queries import bounds as bounds
 from shuffledp.queries import calibrate as calibrate
 from shuffledp.queries import certify as certify

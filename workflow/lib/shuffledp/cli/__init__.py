@@ -49,9 +49,12 @@ def _report(error: Exception) -> int:
 def _run(parsed: Namespace) -> int:
     """Execute a parsed command and return the exit status."""
     # These imports load NumPy and SciPy, which --help does not need.
-    from shuffledp.cli.answers import answer, certify
+    from shuffledp.cli.answers import answer, certify, publish
     from shuffledp.results import PROVEN
 
+    if parsed.command == "publish":
+        publish(parsed)
+        return 0
     if parsed.command == "certify":
         certify(parsed)
         return 0

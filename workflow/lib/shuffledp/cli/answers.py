@@ -11,7 +11,7 @@ from shuffledp import queries
 from shuffledp.accounting.accountant import CERTIFIED
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import Setting
-from shuffledp.cli.output import Row
+from shuffledp.cli.output import Row, print_wrapped
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.catalogue import CATALOGUE
 from shuffledp.numerics.arrays import Floats
@@ -197,6 +197,12 @@ def _list_rows(arguments: Namespace) -> Iterable[Row]:
         }
 
 
+def _ledger_rows(arguments: Namespace) -> Iterable[Row]:
+    from shuffledp.publishing.ledger import read_ledger
+
+    return read_ledger(Path(arguments.file)).rows()
+
+
 _ROWS: Final[dict[str, Callable[[Namespace], Iterable[Row]]]] = {
     "delta": _delta_rows,
     "epsilon": _epsilon_rows,
@@ -209,6 +215,7 @@ _ROWS: Final[dict[str, Callable[[Namespace], Iterable[Row]]]] = {
     "rounds": _rounds_rows,
     "rdp": _rdp_rows,
     "fdp": _fdp_rows,
+    "ledger": _ledger_rows,
     "verify": lambda arguments: queries.verify(arguments.files).rows(),
     "list": _list_rows,
 }
@@ -233,6 +240,23 @@ def certify(arguments: Namespace) -> None:
         print(certificate.text, end="")
     else:
         certificate.write(Path(arguments.output))
+
+
+def publish(arguments: Namespace) -> None:
+    """Publish a map, and print what it promises and what is left."""
+    from shuffledp.publishing.publication import publish as publish_map
+
+    first, last = arguments.first_day, arguments.last_day
+    if (first is None) != (last is None):
+        raise InputError("give both --from and --to, the first and the last day that count")
+    elsewhere = ("command", "version", "file", "output", "first_day", "last_day")
+    published = publish_map(
+        arguments.file,
+        arguments.output,
+        period=None if first is None else (first, last),
+        **{name: value for name, value in vars(arguments).items() if name not in elsewhere},
+    )
+    print_wrapped(published.in_words())
 
 
 def _setting_to_certify(arguments: Namespace) -> Setting:

@@ -33,6 +33,16 @@ def decimal(text: str) -> Decimal:
     return _parsed(number_parsing.exact, text, "a number")
 
 
+def column(text: str) -> str | int:
+    """Parse a column: its position from 0 if it is a number, its name otherwise."""
+    return int(text) if text.isascii() and text.isdigit() else text
+
+
+def separator(text: str) -> str:
+    r"""Parse a separator; a tab may be written as \t."""
+    return "\t" if text == "\\t" else text
+
+
 SETTING: Final[dict[str, dict[str, Any]]] = {
     "--n": {"type": whole, "required": True, "help": "number of users"},
     "--k": {"type": whole, "required": True, "help": "number of cells"},
@@ -121,3 +131,75 @@ MECHANISM_OPTIONS: Final[dict[str, dict[str, Any]]] = {
 COLLECTION: Final = (
     SETTING | MECHANISM_OPTIONS | ROUNDS | SAMPLING | PARTICIPATION | DUMMIES | COUNT | BOUND
 )
+
+PUBLISH: Final[dict[str, dict[str, Any]]] = {
+    "file": {
+        "metavar": "FILE",
+        "help": "records: text (plain or compressed), parquet, or a folder of parquet files; or "
+        "counts: csv with columns 'cell' (the cell's id) and 'count'",
+    },
+    "--latitude": {"type": column, "metavar": "COLUMN", "help": "its name, or position from 0"},
+    "--longitude": {"type": column, "metavar": "COLUMN", "help": "of the records"},
+    "--user": {"type": column, "metavar": "COLUMN", "help": "identifier (--unit user)"},
+    "--time": {"type": column, "metavar": "COLUMN", "help": "time (with --from and --to)"},
+    "--separator": {
+        "type": separator,
+        "default": ",",
+        "help": r"of columns in text (default a comma; \t for a tab)",
+    },
+    "--cells": {
+        "required": True,
+        "help": "h3:8, metres:250, shape:20x30, step:0.01x0.02 (degrees), or a file of polygons",
+    },
+    "--cell-name": {"metavar": "PROPERTY", "help": "of the polygons: their names"},
+    "--cell-id": {"metavar": "PROPERTY", "help": "of the polygons: their ids"},
+    "--box": {
+        "type": real,
+        "nargs": 4,
+        "metavar": ("SOUTH", "NORTH", "WEST", "EAST"),
+        "help": "region of the cells in degrees, public",
+    },
+    "--outline": {"metavar": "FILE", "help": "region of the cells as GeoJSON, public"},
+    "--from": {"dest": "first_day", "metavar": "DAY", "help": "first day that counts, public"},
+    "--to": {"dest": "last_day", "metavar": "DAY", "help": "last day that counts, public"},
+    "--every": {"choices": ["day", "week", "month"], "help": "make a map for each of these"},
+    "--time-zone": {"default": "UTC", "metavar": "NAME", "help": "such as Europe/Paris"},
+    "--unit": {
+        "choices": ["record", "user"],
+        "required": True,
+        "help": "what is protected: one record, or all records of one user",
+    },
+    "--records-per-user": {
+        "type": whole,
+        "metavar": "M",
+        "help": "largest number of records of a user that count, drawn at random (default 1)",
+    },
+    "--distinct": {"action": "store_true", "help": "count a user at most once in each cell"},
+    "--per-window": {
+        "action": "store_true",
+        "help": "let M records of a user count in each window instead of the whole period, at the "
+        "price of more noise",
+    },
+    "--eps": {"type": decimal, "required": True, "help": "guarantee for adding or removing a unit"},
+    "--delta": {
+        "type": decimal,
+        "default": Decimal(0),
+        "help": "allows Gaussian noise, which is used if it is less (default 0)",
+    },
+    "--mechanism": {"choices": ["laplace", "gaussian"], "help": "noise (default: see --delta)"},
+    "--ledger": {
+        "required": True,
+        "metavar": "FILE",
+        "help": "what was published about these people; the first publication creates it",
+    },
+    "--total": {
+        "type": decimal,
+        "metavar": "EPS",
+        "help": "eps of all publications of a new ledger (default: that of this one)",
+    },
+    "--output": {"required": True, "metavar": "FOLDER", "help": "folder to make"},
+    "--again": {
+        "action": "store_true",
+        "help": "pay once more for a map that was published before and is lost",
+    },
+}

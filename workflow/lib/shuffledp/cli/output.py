@@ -43,6 +43,7 @@ _DIRECTIONS: Final[Mapping[str, str]] = {
         (
             *("delta_upper", "log10_delta_upper", "eps_upper", "eps", "delta", "log10_delta"),
             *("rdp", "local_eps0", "sigma", "moved_by_one", "high", "high_all"),
+            *("cost", "spent", "total_eps", "total_delta"),
             *(f"{what}_{view}" for what in ("eps", "delta") for view in VIEWS),
         ),
         ROUND_CEILING,
@@ -50,7 +51,7 @@ _DIRECTIONS: Final[Mapping[str, str]] = {
     **dict.fromkeys(
         (
             *("delta_lower", "log10_delta_lower", "eps_lower", "eps0", "type_2_error_at_least"),
-            *("low", "low_all"),
+            *("low", "low_all", "left"),
         ),
         ROUND_FLOOR,
     ),
@@ -144,10 +145,10 @@ def print_rows(rows: Sequence[Row], style: str) -> None:
         )
         distances = [row[name] for row in rows for name in row if name.endswith("tv_distance")]
         if any(distance is not None and distance > 1.0 for distance in distances):
-            _print_wrapped(
+            print_wrapped(
                 "tv_distance above 1: errors exceed the number of records, the map is noise"
             )
-        _print_wrapped(
+        print_wrapped(
             "; ".join(f"{name}: {rows[0][name]}" for name in _FOOTNOTES if name in rows[0])
         )
 
@@ -179,7 +180,7 @@ def print_compared(rows: Iterable[Row], names: Iterable[str]) -> None:
     for row in rows:
         if not printed:
             inputs = takewhile(lambda name: name != "mechanism", row)
-            _print_wrapped(", ".join(f"{name} = {_format_cell(name, row)}" for name in inputs))
+            print_wrapped(", ".join(f"{name} = {_format_cell(name, row)}" for name in inputs))
             print()
             print_line(_HEADS_ABOVE)
             print_line(_HEADS)
@@ -187,18 +188,18 @@ def print_compared(rows: Iterable[Row], names: Iterable[str]) -> None:
         if row["reason"] is None:
             print_line(_comparison_cells(row))
         else:
-            _print_wrapped(f"{row['mechanism']}: {row['reason']}")
+            print_wrapped(f"{row['mechanism']}: {row['reason']}")
             sys.stdout.flush()
     print()
     calibrated = [row for row in most_accurate_first(printed) if row["reason"] is None]
     if len(calibrated) > 1:
-        _print_wrapped("least error first: " + ", ".join(row["mechanism"] for row in calibrated))
+        print_wrapped("least error first: " + ", ".join(row["mechanism"] for row in calibrated))
     trusted = {_comparison_cells(row)[-1] for row in calibrated}
     notes = [_SERVERS] * any("servers" in each for each in trusted)
     notes += [_USERS] * any("*" in each for each in trusted)
     for note in (*_NOTES[:-1], "; ".join(notes), _NOTES[-1]):
-        _print_wrapped(note)
-    _print_wrapped("; ".join(f"{name}: {printed[0][name]}" for name in _FOOTNOTES))
+        print_wrapped(note)
+    print_wrapped("; ".join(f"{name}: {printed[0][name]}" for name in _FOOTNOTES))
 
 
 def _comparison_cells(row: Row) -> tuple[str, ...]:
@@ -214,7 +215,8 @@ def _comparison_cells(row: Row) -> tuple[str, ...]:
     )
 
 
-def _print_wrapped(text: str) -> None:
+def print_wrapped(text: str) -> None:
+    """Print text in lines that fit the terminal."""
     width = min(_PAGE_WIDTH, max(shutil.get_terminal_size().columns, _MIN_WRAPPED))
     lines = textwrap.wrap(text, width, break_on_hyphens=False)
     print(*lines, sep="\n", end="\n" if text else "")

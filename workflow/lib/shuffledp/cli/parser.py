@@ -18,6 +18,7 @@ from shuffledp.cli.options import (
     MECHANISM,
     MECHANISM_OPTIONS,
     PARTICIPATION,
+    PUBLISH,
     ROUNDS,
     SAMPLING,
     SETTING,
@@ -282,6 +283,20 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
         "check certificates with ball arithmetic, by code independent of the accountant",
         {"files": {"nargs": "+", "metavar": "FILE", "help": "certificates to check"}},
     ),
+    "publish": (
+        "publish a private map of records: a folder with the map and a statement of its guarantee, "
+        "which may be handed to anybody, and a line in a ledger, which stays with you. Everything "
+        "but the records is published: choose cells, dates and eps without looking at them "
+        "(docs/publish.md)",
+        PUBLISH,
+    ),
+    "ledger": (
+        "show what was published about a population, what it cost and what is left",
+        {
+            "action": {"choices": ["show"], "help": "what to do"},
+            "file": {"metavar": "FILE", "help": "ledger that 'shuffledp publish' wrote"},
+        },
+    ),
     "list": ("list bounds and mechanisms: kind, whether it is a guarantee, and source", {}),
     "completion": (
         "print shell code that completes commands and options; add this line to a start-up file: "
@@ -289,8 +304,8 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
         {"shell": {"choices": ["bash", "zsh"], "help": "the shell"}},
     ),
 }
-# These commands print JSON or a script, and so have no --format.
-_WITHOUT_FORMAT: Final = ("certify", "completion")
+# These commands print JSON, a script or sentences, and so have no --format.
+_WITHOUT_FORMAT: Final = ("certify", "completion", "publish")
 
 
 def _make_parser() -> tuple[_Parser, dict[str, _Parser]]:

@@ -1,0 +1,319 @@
+"""Count records per cell and window, with a bound on the records of each user that count.
+
+Nothing here writes, logs or prints a number of records. Which records of a user count is drawn at
+random, so that it depends neither on other users nor on the order of the file.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from shuffledp.errors import InputError
+from shuffledp.geography.cells import Cells
+from shuffledp.geography.checkins import CheckinError, read_batches
+from shuffledp.geography.parquet_files import source_parts
+from shuffledp.geography.row_conversion import MISSING
+from shuffledp.geography.sources import COORDINATES, IDENTIFIER, Layout
+from shuffledp.geography.text_files import file_kind
+from shuffledp.geography.windows import Windows
+from shuffledp.numerics import number_parsing
+from shuffledp.numerics.arrays import Integers
+from shuffledp.publishing.noise import Contributions
+
+MAX_MALFORMED_SHARE: Final = 0.01
+"""Share of malformed rows above which a file is refused."""
+
+_CANONICAL_INTEGER: Final = re.compile(r"0|-?[1-9][0-9]{0,17}", re.ASCII)
+_FIRST_NUMBER: Final = 2 * 10**18  # beyond all integers of 18 digits
+_MISSING: Final = -(2**63)
+_BUFFER_RECORDS: Final = 1 << 22
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Cells, windows of time if any, and the bound on contributions.
+
+    The histogram has shape ``(windows * cells,)``, all cells of the first window first.
+    """
+
+    cells: Cells
+    windows: Windows | None
+    contributions: Contributions
+
+    @property
+    def size(self) -> int:
+        """Number of counts."""
+        return len(self.cells) * (1 if self.windows is None else len(self.windows))
+
+
+def record_layout(source: Path, columns: Mapping[str, str | int], separator: str) -> Layout:
+    """Return the layout of a file of records.
+
+    Parameters
+    ----------
+    source
+        The file, or a folder of parquet files.
+    columns
+        Columns latitude and longitude, and optionally identifier and time: all names, or all
+        positions in a file without a header.
+    separator
+        Of a text file.
+
+    Raises
+    ------
+    InputError
+        If names and positions are mixed, or a column is named twice.
+    """
+    parquet = source.is_dir() or file_kind(source) == "parquet"
+    positions = [isinstance(column, int) for column in columns.values()]
+    if any(positions) and not all(positions):
+        raise InputError(
+            "columns must be all names, or all positions in a file without a header (got "
+            f"{', '.join(str(column) for column in columns.values())})"
+        )
+    return Layout("parquet" if parquet else "csv", separator, not any(positions), columns)
+
+
+def count_records(source: Path, layout: Layout, histogram: Histogram) -> Integers:
+    """Count the records of a file or folder.
+
+    Records outside the cells, the windows or, if users are protected, without a user do not count.
+
+    Parameters
+    ----------
+    source, layout
+        Records, as for `shuffledp.geography.checkins.read_batches`.
+    histogram
+        What is counted.
+
+    Returns
+    -------
+    Counts, shape ``(histogram.size,)``.
+
+    Raises
+    ------
+    CheckinError
+        If the file cannot be read, more than 1 % of its rows are malformed, or no record lies in a
+        cell. The message depends on the records: it is for the data holder only.
+    """
+    contributions = histogram.contributions
+    cells = len(histogram.cells)
+    counted = (
+        _Everything(histogram.size)
+        if contributions.unit == "record"
+        else _Bounded(histogram.size, cells, contributions)
+    )
+    for rows in _rows(source, layout):
+        latitude, longitude = (rows[name].to_numpy() for name in COORDINATES)
+        place = histogram.cells.locate(latitude, longitude)
+        kept = place >= 0
+        if histogram.windows is not None:
+            window = histogram.windows.locate(rows["time"])
+            kept &= window >= 0
+            place = window * cells + place
+        counted.add(place[kept], rows.filter(pa.array(kept)))
+    counts = counted.counts()
+    if not counts.any():
+        raise CheckinError(
+            f"{source}: no record lies in a cell"
+            + (" within the period" if histogram.windows else "")
+            + ": check the columns (are latitude and longitude swapped?), the cells and the dates"
+        )
+    return counts
+
+
+def _rows(source: Path, layout: Layout) -> Iterator[Any]:
+    read = malformed = 0
+    first = ""
+    for part in source_parts(source, layout):
+        for batch in read_batches(part, layout, progress=False):
+            read += batch.table.num_rows + batch.malformed
+            malformed += batch.malformed
+            if batch.described and not first:
+                row = batch.described[0]
+                first = f"row {row.line} of {part.name}: {row.reason}"
+            yield batch.table
+    if malformed > MAX_MALFORMED_SHARE * read:
+        raise CheckinError(
+            f"{source}: more than {MAX_MALFORMED_SHARE:.0%} of the rows are malformed; the first "
+            f"is {first}"
+        )
+
+
+class _Everything:
+    """Count every record."""
+
+    def __init__(self, size: int) -> None:
+        self._counts = np.zeros(size, dtype=np.int64)
+
+    def add(self, place: Integers, rows: Any) -> None:
+        del rows
+        self._counts += np.bincount(place, minlength=self._counts.size)
+
+    def counts(self) -> Integers:
+        return self._counts
+
+
+class _Bounded:
+    """Count at most m records of each user, the m with the smallest random priorities.
+
+    The priorities of all records are independent and uniform, so that the records of a user that
+    count are a uniform sample. Of several records of a user in one cell, `distinct` keeps the
+    smallest. Records that can no longer be among the m are dropped whenever the buffer is full,
+    which changes no result: m records with smaller priorities remain.
+    """
+
+    def __init__(self, size: int, cells: int, contributions: Contributions) -> None:
+        self._size = size
+        self._group = cells if contributions.windows > 1 else size  # counts that share a bound
+        self._contributions = contributions
+        self._users = UserNumbers()
+        self._draw = np.random.Generator(np.random.PCG64DXSM())  # seeded by the operating system
+        self._kept = tuple(np.empty(0, kind) for kind in (np.int64, np.int64, np.uint64))
+        self._pending: list[tuple[Any, ...]] = []
+        self._records = 0
+
+    def add(self, place: Integers, rows: Any) -> None:
+        user, known = self._users.number(rows[IDENTIFIER])
+        priority = self._draw.integers(2**64, size=int(known.sum()), dtype=np.uint64)
+        self._pending.append((user[known], place[known], priority))
+        self._records += priority.size
+        if self._records > max(_BUFFER_RECORDS, self._kept[0].size):
+            self._reduce()
+
+    def counts(self) -> Integers:
+        self._reduce()
+        return np.bincount(self._kept[1], minlength=self._size).astype(np.int64)
+
+    def _reduce(self) -> None:
+        parts = zip(self._kept, *self._pending, strict=True)
+        user, place, priority = (np.concatenate(part) for part in parts)
+        self._pending, self._records = [], 0
+        if self._contributions.distinct:
+            order = np.lexsort((priority, place, user))
+            user, place, priority = user[order], place[order], priority[order]
+            first = _starts(user, place)
+            user, place, priority = user[first], place[first], priority[first]
+        group = place // self._group
+        order = np.lexsort((priority, group, user))
+        user, place, priority, group = (part[order] for part in (user, place, priority, group))
+        starts = np.flatnonzero(_starts(user, group))
+        sizes = np.diff(np.append(starts, user.size))
+        rank = np.arange(user.size) - np.repeat(starts, sizes)
+        kept = rank < self._contributions.records_per_user
+        self._kept = user[kept], place[kept], priority[kept]
+
+
+def _starts(*keys: Integers) -> Any:
+    """Return a mask of the elements of sorted keys that differ from the one before."""
+    first = np.ones(keys[0].size, dtype=bool)
+    first[1:] = np.logical_or.reduce([key[1:] != key[:-1] for key in keys])
+    return first
+
+
+class UserNumbers:
+    """Number users by their identifiers as written, without ever taking two for one.
+
+    A fingerprint could collide, and two users who share m records are protected half as well.
+    White space around an identifier does not matter. Integers of up to 18 digits in their usual
+    form are their own numbers; all others are kept in a table, about 200 bytes each.
+    """
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def number(self, identifiers: Any) -> tuple[Integers, Any]:
+        """Return the number of the user of each record, and which records have one.
+
+        Parameters
+        ----------
+        identifiers : pyarrow.Array or ChunkedArray
+            Binary; null where it is missing.
+        """
+        encoded = pc.dictionary_encode(identifiers)
+        if isinstance(encoded, pa.ChunkedArray):
+            encoded = encoded.combine_chunks()
+        numbers = [self._number(each) for each in encoded.dictionary.to_pylist()]
+        # A missing identifier gets the last entry.
+        table = np.array([*numbers, _MISSING], dtype=np.int64)
+        index = encoded.indices.fill_null(len(numbers)).to_numpy(zero_copy_only=False)
+        number = table[index]
+        return number, number != _MISSING
+
+    def _number(self, identifier: bytes) -> int:
+        # As the lenient reader of text escapes bytes that are not UTF-8.
+        text = identifier.decode(errors="backslashreplace").strip()
+        if text in MISSING:
+            return _MISSING
+        if _CANONICAL_INTEGER.fullmatch(text):
+            return int(text)
+        return self._numbers.setdefault(text, _FIRST_NUMBER + len(self._numbers))
+
+
+def read_counts(source: Path, histogram: Histogram) -> Integers:
+    """Read the counts of a file with columns ``cell`` (the cell's id) and ``count``.
+
+    Cells that the file does not name have a count of 0.
+
+    Parameters
+    ----------
+    source
+        A csv or parquet file.
+    histogram
+        What is counted, without windows.
+
+    Returns
+    -------
+    Counts, shape ``(histogram.size,)``.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, names an unknown cell or one cell twice, or a count is not a
+        whole number of records.
+    """
+    columns = _text_columns(source)
+    number = {name: cell for cell, name in enumerate(histogram.cells.table["id"])}
+    counts = np.zeros(histogram.size, dtype=np.int64)
+    named = set[str]()
+    for name, count in columns.itertuples(index=False):
+        cell = str(name).strip()
+        if cell not in number:
+            raise InputError(
+                f"{source}: the column cell has {cell!r}, which is the id of no cell: --cell-id "
+                "names the property of the polygons that has the ids"
+            )
+        if cell in named:
+            raise InputError(f"{source}: the column cell has {cell!r} twice: add up their counts")
+        named.add(cell)
+        try:
+            counts[number[cell]] = number_parsing.whole(str(count))
+        except ValueError:
+            counts[number[cell]] = -1
+        if counts[number[cell]] < 0:
+            raise InputError(
+                f"{source}: the count of {cell!r} must be a whole number of records, at least 0"
+            )
+    return counts
+
+
+def _text_columns(source: Path) -> pd.DataFrame:
+    names = ["cell", "count"]
+    try:
+        if source.suffix == ".parquet":
+            return pd.read_parquet(source, columns=names)
+        return pd.read_csv(source, usecols=names, dtype=str, keep_default_na=False)[names]
+    except OSError as error:
+        raise InputError(f"{source} cannot be read: {error.strerror or error}") from None
+    except (ValueError, pa.ArrowException):
+        raise InputError(
+            f"{source} is no table with columns cell and count: for records, give --latitude and "
+            "--longitude"
+        ) from None

@@ -1,0 +1,395 @@
+"""Ledger of what was published about a population, and what is left to spend.
+
+A ledger is a file of JSON lines that stays with the data holder. The first line sets a total, which
+cannot be changed. Each publication appends a line with its cost before its noise is drawn, and a
+second one with the checksum of its folder before the folder appears. After a crash the budget is
+spent and there is no map, never the reverse.
+
+The next publication is chosen after seeing the last, so the ledger is a privacy filter. A ledger
+counts either eps of pure guarantees or rho of zCDP, and a publication is refused if the sum would
+exceed the total. Then all publications together satisfy the total: for eps by Rogers, Roth, Ullman
+and Vadhan (2016), for rho by Feldman and Zrnic (2021). A pure guarantee of eps is eps^2 / 2 in rho
+(Bun and Steinke 2016).
+"""
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from decimal import ROUND_CEILING, Context, Decimal, InvalidOperation
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from shuffledp.errors import InputError
+from shuffledp.pipeline.files import flush
+from shuffledp.publishing.noise import Guarantee, Unit, zcdp_eps, zcdp_rho
+
+VERSION: Final = 1
+Measure = Literal["eps", "rho"]
+# Sums of costs are exact: no eps that a user types has more digits.
+_EXACT: Final = Context(prec=200)
+_ROUND_UP: Final = Context(prec=17, rounding=ROUND_CEILING)
+_KEYS: Final = {
+    "total": {"version", "unit", "measure", "total", "eps", "delta"},
+    "charge": {"id", "time", "request", "output", "eps", "delta", "rho", "cost"},
+    "complete": {"id", "sha256"},
+}
+
+
+@dataclass(frozen=True)
+class Total:
+    """Limit on the cost of all publications together.
+
+    Attributes
+    ----------
+    unit
+        What every publication of the ledger protects.
+    measure
+        ``eps`` of pure guarantees, or ``rho`` of zCDP.
+    total
+        In that measure.
+    eps, delta
+        The guarantee of all publications together.
+    """
+
+    unit: Unit
+    measure: Measure
+    total: Decimal
+    eps: Decimal
+    delta: float
+
+
+@dataclass(frozen=True)
+class Charge:
+    """One publication: what was asked for, what it costs, and where its folder is.
+
+    Attributes
+    ----------
+    id
+        Random, to relate the line of completion.
+    time
+        When it was charged (UTC, ISO 8601).
+    request
+        Parameters of the publication, apart from the folder.
+    output
+        Path of the folder.
+    eps, delta, rho
+        Guarantee; rho is None for pure guarantees.
+    cost
+        In the measure of the ledger.
+    sha256
+        Checksum of the folder; None if the publication was not completed.
+    """
+
+    id: str
+    time: str
+    request: Mapping[str, Any]
+    output: str
+    eps: Decimal
+    delta: float
+    rho: Decimal | None
+    cost: Decimal
+    sha256: str | None = None
+
+
+@dataclass(frozen=True)
+class State:
+    """Content of a ledger; `total` is None before the first publication."""
+
+    total: Total | None
+    charges: tuple[Charge, ...]
+
+    @property
+    def spent(self) -> Decimal:
+        """Cost of all publications, in the measure of the ledger."""
+        total = Decimal(0)
+        for charge in self.charges:
+            total = _EXACT.add(total, charge.cost)
+        return total
+
+    @property
+    def left(self) -> Decimal:
+        """What may still be spent; 0 before the first publication."""
+        return Decimal(0) if self.total is None else _EXACT.subtract(self.total.total, self.spent)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a row for each publication; spent and left are sums up to it, in eps or rho.
+
+        Raises
+        ------
+        InputError
+            If nothing was charged.
+        """
+        if self.total is None or not self.charges:
+            raise InputError("nothing was charged to this ledger yet")
+        rows, spent = [], Decimal(0)
+        for charge in self.charges:
+            spent = _EXACT.add(spent, charge.cost)
+            rows.append(
+                {
+                    "time": charge.time,
+                    "output": charge.output,
+                    "unit": self.total.unit,
+                    "eps": float(charge.eps),
+                    "delta": charge.delta,
+                    "measure": self.total.measure,
+                    "cost": float(charge.cost),
+                    "spent": float(spent),
+                    "left": float(_EXACT.subtract(self.total.total, spent)),
+                    "total_eps": float(self.total.eps),
+                    "total_delta": self.total.delta,
+                    "state": "complete" if charge.sha256 else "interrupted",
+                }
+            )
+        return rows
+
+    def of_request(self, request: Mapping[str, Any]) -> list[Charge]:
+        """Return the charges for a request, the latest last."""
+        return [charge for charge in self.charges if charge.request == request]
+
+
+def first_total(unit: Unit, guarantee: Guarantee, eps: Decimal, total: Decimal | None) -> Total:
+    """Return the total of a new ledger whose first publication has a guarantee.
+
+    Parameters
+    ----------
+    unit, guarantee
+        Of the first publication.
+    eps
+        Its eps, as given.
+    total
+        Eps of all publications together; None for that of the first, which leaves nothing.
+
+    Raises
+    ------
+    InputError
+        If the total is no positive number.
+    """
+    limit = eps if total is None else total
+    if not (limit.is_finite() and limit > 0):
+        raise InputError(f"total must be a positive and finite eps (got {limit})")
+    if guarantee.rho is None:
+        return Total(unit, "eps", limit, limit, 0.0)
+    # Without a total, the cost of the first is all: rho may differ by rounding from that of eps.
+    rho = guarantee.rho if total is None else zcdp_rho(float(limit), guarantee.delta)
+    return Total(unit, "rho", Decimal(rho), limit, guarantee.delta)
+
+
+def cost_of(eps: Decimal, rho: float | None, measure: Measure) -> Decimal:
+    """Return what a guarantee costs in the measure of a ledger, rounded up.
+
+    Raises
+    ------
+    InputError
+        If the guarantee has no eps of pure DP but the ledger counts it.
+    """
+    if measure == "rho":
+        pure = _ROUND_UP.divide(_ROUND_UP.multiply(eps, eps), Decimal(2))
+        return pure if rho is None else Decimal(rho)
+    if rho is not None:
+        raise InputError(
+            "this ledger counts eps of pure guarantees, which Gaussian noise does not have: give "
+            "--mechanism laplace"
+        )
+    return eps
+
+
+def read_ledger(path: Path) -> State:
+    """Return the content of a ledger.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or is no ledger.
+    """
+    try:
+        return _parsed(path, path.read_bytes())
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}") from None
+
+
+class OpenLedger:
+    """A locked ledger, to which lines are appended; made by `opened`."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self._path = path
+        self._descriptor = descriptor
+        with open(descriptor, "rb", closefd=False) as file:
+            content = file.read()
+        self.state = _parsed(path, content)
+        self._complete_bytes = content.rfind(b"\n") + 1
+
+    def charge(self, total: Total, charge: Charge) -> None:
+        """Append a charge, and the total if it is the first, and wait until the disk has them.
+
+        Raises
+        ------
+        InputError
+            If the unit is not that of the ledger, or the cost exceeds what is left.
+        OSError
+            If the lines cannot be written; then nothing is charged.
+        """
+        known = self.state.total or total
+        if known.unit != total.unit:
+            raise InputError(
+                f"{self._path} counts publications that protect one {known.unit}, not one "
+                f"{total.unit}: give --unit {known.unit}, or another ledger for other people"
+            )
+        self.check(known, charge.cost)
+        of_total = {"kind": "total", "version": VERSION, **asdict(total)}
+        of_charge = {"kind": "charge", **asdict(charge)}
+        del of_charge["sha256"]
+        self._append(*([] if self.state.total else [of_total]), of_charge)
+        self.state = State(known, (*self.state.charges, charge))
+
+    def check(self, total: Total, cost: Decimal) -> None:
+        """Refuse a cost that exceeds what is left of a total."""
+        left = _EXACT.subtract(total.total, self.state.spent)
+        if cost > left:
+            raise InputError(
+                f"{self._path}: this publication costs {total.measure}={_short(cost)}, but "
+                f"{_short(left)} is left of {_short(total.total)}: what is spent cannot be "
+                "regained; publish with a smaller eps, or not at all"
+            )
+
+    def complete(self, identifier: str, sha256: str) -> None:
+        """Append the checksum of a finished folder, and wait until the disk has it."""
+        self._append({"kind": "complete", "id": identifier, "sha256": sha256})
+
+    def _append(self, *lines: Mapping[str, Any]) -> None:
+        text = "".join(json.dumps(line, default=str) + "\n" for line in lines)
+        start = self._complete_bytes
+        try:
+            # An incomplete last line is from a crash before its noise was drawn.
+            os.ftruncate(self._descriptor, start)
+            rest = text.encode()
+            position = start
+            while rest:
+                written = os.pwrite(self._descriptor, rest, position)
+                position, rest = position + written, rest[written:]
+            os.fsync(self._descriptor)
+            flush(self._path.parent)
+        except OSError:
+            os.ftruncate(self._descriptor, start)
+            raise
+        self._complete_bytes = position
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[OpenLedger]:
+    """Open a ledger, or create an empty one, and lock it; others wait until it is released.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be opened, or is no ledger.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise InputError(f"the ledger {path} cannot be opened: {error.strerror}") from None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield OpenLedger(path, descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def make_charge(
+    request: Mapping[str, Any],
+    output: Path,
+    eps: Decimal,
+    guarantee: Guarantee,
+    measure: Measure,
+    identifier: str,
+) -> Charge:
+    """Return the charge of a publication that is made now; see `Charge`."""
+    return Charge(
+        id=identifier,
+        time=datetime.now(UTC).isoformat(timespec="seconds"),
+        request=request,
+        output=str(output),
+        eps=eps,
+        delta=guarantee.delta,
+        rho=None if guarantee.rho is None else Decimal(guarantee.rho),
+        cost=cost_of(eps, guarantee.rho, measure),
+    )
+
+
+def eps_of(total: Total, amount: Decimal) -> float:
+    """Return the eps of an amount in the measure of a ledger, at the delta of its total."""
+    if total.measure == "eps" or amount <= 0:
+        return float(max(amount, Decimal(0)))
+    return zcdp_eps(float(amount), total.delta)
+
+
+def _short(amount: Decimal) -> str:
+    return f"{amount:.6g}"
+
+
+# --- Reading --------------------------------------------------------------------------------
+
+
+def _parsed(path: Path, content: bytes) -> State:
+    *lines, last = content.split(b"\n")
+    total: Total | None = None
+    charges = dict[str, Charge]()
+    for number, text in enumerate(lines, 1):
+        try:
+            line = _line(text)
+            if line["kind"] == "total":
+                if number != 1 or line["version"] != VERSION:
+                    raise ValueError
+                total = _total(line)
+            elif line["kind"] == "charge":
+                charge = _charge(line)
+                if charge.id in charges or total is None:
+                    raise ValueError
+                charges[charge.id] = charge
+            else:
+                charge = charges[line["id"]]
+                charges[charge.id] = Charge(**{**vars(charge), "sha256": str(line["sha256"])})
+        except (ValueError, TypeError, KeyError, InvalidOperation):
+            raise InputError(
+                f"{path}: line {number} is no line of a ledger: restore the file from a copy; "
+                "without it nobody knows what was spent"
+            ) from None
+    if last and not charges and total is None and not last.startswith(b"{"):
+        raise InputError(f"{path} is no ledger: name another file, which need not exist")
+    return State(total, tuple(charges.values()))
+
+
+def _line(text: bytes) -> dict[str, Any]:
+    line = json.loads(text)
+    if not isinstance(line, dict) or set(line) - {"kind"} != _KEYS[line["kind"]]:
+        raise ValueError
+    return line
+
+
+def _total(line: Mapping[str, Any]) -> Total:
+    if line["unit"] not in ("record", "user") or line["measure"] not in ("eps", "rho"):
+        raise ValueError
+    return Total(
+        line["unit"],
+        line["measure"],
+        _amount(line["total"]),
+        _amount(line["eps"]),
+        float(line["delta"]),
+    )
+
+
+def _charge(line: Mapping[str, Any]) -> Charge:
+    values = {name: line[name] for name in _KEYS["charge"]}
+    rho = line["rho"]
+    values |= {"eps": _amount(line["eps"]), "cost": _amount(line["cost"])}
+    return Charge(**values | {"rho": None if rho is None else _amount(rho)})
+
+
+def _amount(text: str) -> Decimal:
+    amount = Decimal(text)
+    if not (amount.is_finite() and amount > 0):
+        raise ValueError
+    return amount

@@ -1,0 +1,403 @@
+"""Exact noise by OpenDP, chosen for a guarantee and checked against our own accountant.
+
+Neighbouring data sets differ in the records of one unit, which are added or removed.
+`Contributions` bounds how far that moves the histogram, and the noise is proportional to this
+sensitivity:
+
+- Discrete Laplace noise with scale b is (L1 / b)-DP (Ghosh, Roughgarden and Sundararajan 2009).
+- Discrete Gaussian noise with scale sigma is rho-zCDP with rho = L2^2 / (2 sigma^2) (Canonne,
+  Kamath and Steinke 2020, Theorem 14); their Corollary 13 converts rho to (eps, delta).
+
+Replacement of a unit is the removal of one and the addition of another: L1 and L2^2 double.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+
+from shuffledp.accounting.geometric import geometric_noise
+from shuffledp.accounting.rounds.tradeoff import gdp_upper_log_delta
+from shuffledp.errors import DEFECT, InputError
+from shuffledp.numerics.arrays import Floats, Integers
+from shuffledp.numerics.roots import brentq
+
+Unit: TypeAlias = Literal["record", "user"]
+MechanismName: TypeAlias = Literal["laplace", "gaussian"]
+UNITS: Final = ("record", "user")
+MECHANISMS: Final = ("laplace", "gaussian")
+
+MAX_SCALE: Final = 1e6
+"""Largest scale of the noise, in records: beyond, a map shows nothing but noise."""
+
+_AGREEMENT: Final = 1e-6  # relative difference of two accountants that stops a publication
+_ROUNDING: Final = 1e-12  # relative; covers the rounding of a few operations
+_GAUSSIAN_REACH: Final = 12.0  # standard deviations; less than 1e-31 lies beyond
+_LATTICE_SCALE: Final = 40.0  # laws of sums are computed for at most this scale
+_SUM_REACH: Final = 12.0  # standard deviations of a sum
+_EXPONENTIAL_REACH: Final = 40.0  # scales of one noise; exp(-40) is negligible
+
+
+@dataclass(frozen=True)
+class Contributions:
+    """Bound on the records of one unit that the histogram counts.
+
+    Parameters
+    ----------
+    unit : str
+        ``record`` or ``user``.
+    records_per_user : int
+        Largest number of records of a user that count, m; 1 if the unit is a record.
+    distinct : bool
+        Whether a user counts at most once in each cell (of each window).
+    windows : int
+        Number of windows in each of which a user may count m times; 1 if m holds for the whole
+        histogram.
+
+    Notes
+    -----
+    Let h and h' be the histograms with and without the records of one unit, where the choice among
+    the records of all others is the same. It may be: which records of a user count depends on that
+    user's records and on independent random numbers only. Then ``h - h'`` has entries >= 0 whose
+    sum is at most ``m * windows``, which bounds the L1 norm. In each window they sum to at most m,
+    so the L2 norm of a window is at most m, and sqrt(m) if every entry is 0 or 1; squares of
+    different windows add up.
+    """
+
+    unit: Unit
+    records_per_user: int = 1
+    distinct: bool = False
+    windows: int = 1
+
+    @property
+    def l1(self) -> int:
+        """L1 sensitivity for adding or removing one unit."""
+        return self.records_per_user * self.windows
+
+    @property
+    def l2_squared(self) -> int:
+        """Square of the L2 sensitivity for adding or removing one unit."""
+        of_window = self.records_per_user if self.distinct else self.records_per_user**2
+        return of_window * self.windows
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """A differential privacy guarantee: (eps, delta), and rho of zCDP for Gaussian noise.
+
+    Each value is an upper bound. Pure guarantees have delta = 0 and rho = None.
+    """
+
+    eps: float
+    delta: float = 0.0
+    rho: float | None = None
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Independent integer noise on every cell.
+
+    Parameters
+    ----------
+    mechanism : str
+        ``laplace``: probabilities proportional to ``exp(-|z| / scale)``; ``gaussian``: to
+        ``exp(-z^2 / (2 scale^2))``, for all integers z.
+    scale : float
+        Positive, in records.
+    """
+
+    mechanism: MechanismName
+    scale: float
+
+    @cached_property
+    def _gaussian_law(self) -> Floats:
+        """Probabilities of 0, 1, 2, ... under discrete Gaussian noise."""
+        z = np.arange(math.ceil(_GAUSSIAN_REACH * self.scale) + 20, dtype=np.float64)
+        weight = np.exp(-0.5 * (z / self.scale) ** 2)
+        return np.asarray(weight / (2.0 * weight[::-1].sum() - 1.0))
+
+    @property
+    def sd(self) -> float:
+        """Standard deviation of the noise, in records."""
+        if self.mechanism == "laplace":
+            half = 0.5 / self.scale
+            return math.sqrt(0.5) / math.sinh(half) if half < 300.0 else 0.0
+        z = np.arange(self._gaussian_law.size, dtype=np.float64)
+        return float(np.sqrt(2.0 * (self._gaussian_law * z * z).sum()))
+
+    def log_weight(self, z: Floats) -> Floats:
+        """Return the log of the probability of noise z up to a constant; same shape as `z`."""
+        z = np.abs(z) / self.scale
+        return -z if self.mechanism == "laplace" else -0.5 * z * z
+
+    def coverage(self, half_width: int) -> float:
+        """Return the probability that the noise is at most `half_width` in absolute value."""
+        if self.mechanism == "laplace":
+            theta = math.exp(-1.0 / self.scale)
+            return 1.0 - 2.0 * math.exp(-(half_width + 1.0) / self.scale) / (1.0 + theta)
+        return 1.0 - 2.0 * float(self._gaussian_law[half_width + 1 :][::-1].sum())
+
+    def half_width(self, miss: float) -> int:
+        """Return the smallest integer that the noise exceeds with probability at most `miss`.
+
+        Parameters
+        ----------
+        miss
+            Between 0 and 1, both excluded.
+        """
+        if self.mechanism == "laplace":
+            log_rest = math.log1p(math.exp(-1.0 / self.scale)) - math.log(2.0)
+            # The tail beyond q is exp(-(q + 1) / scale - log_rest).
+            exact = -self.scale * (math.log(miss) + log_rest) - 1.0
+            return max(math.ceil(exact - _ROUNDING * (1.0 + abs(exact))), 0)
+        tails = 2.0 * np.cumsum(self._gaussian_law[::-1])[::-1]  # beyond -1, 0, 1, ...
+        return int(np.argmax(tails[1:] <= miss))
+
+    def sum_half_width(self, cells: int, miss: float) -> int:
+        """Return a half-width for the sum of the noise of several cells.
+
+        It is the smallest one up to a scale of 40. Larger laws are computed at that scale, and
+        their half-width is rounded up.
+
+        Parameters
+        ----------
+        cells
+            Number of cells, at least 1.
+        miss
+            Largest probability with which the sum may be beyond.
+        """
+        scale = min(self.scale, _LATTICE_SCALE)
+        law = Noise(self.mechanism, scale)
+        reach = _SUM_REACH * math.sqrt(cells) * law.sd + _EXPONENTIAL_REACH * (scale + 1.0)
+        size = 1 << math.ceil(math.log2(2.0 * reach))
+        z = np.arange(size // 2, dtype=np.float64)
+        half = np.exp(law.log_weight(z))
+        wrapped = np.concatenate([half, [0.0], half[:0:-1]])
+        # The law is symmetric, so that its transform is real; rounding may leave it just below 0.
+        transform = np.clip(np.fft.rfft(wrapped / wrapped.sum()).real, 0.0, 1.0)
+        of_sum = np.fft.irfft(transform**cells, size)[: size // 2]
+        tails = 2.0 * np.cumsum(of_sum[::-1])[::-1]
+        width = int(np.argmax(tails[1:] <= miss))
+        return width if scale == self.scale else math.ceil((width + 1) * self.scale / scale)
+
+
+def make_noise(
+    contributions: Contributions, mechanism: MechanismName, eps: float, delta: float
+) -> Noise:
+    """Return the least noise that gives (eps, delta)-DP for adding or removing one unit.
+
+    Parameters
+    ----------
+    contributions
+        Bound on the records of one unit.
+    mechanism
+        ``laplace`` (delta must be 0) or ``gaussian`` (delta must be positive).
+    eps
+        Positive and finite.
+    delta
+        At least 0, below 1.
+
+    Raises
+    ------
+    InputError
+        If eps or delta is out of range, or the noise would exceed `MAX_SCALE`.
+    """
+    if not 0.0 < eps < math.inf:
+        raise InputError(f"eps must be positive and finite (got {eps})")
+    if mechanism == "laplace":
+        if delta != 0.0:
+            raise InputError(
+                f"delta must be left out for --mechanism laplace, which is pure (got {delta}): "
+                "give --mechanism gaussian"
+            )
+        scale = contributions.l1 / eps
+    else:
+        if not 0.0 < delta < 1.0:
+            raise InputError(
+                f"delta must be above 0 and below 1 for --mechanism gaussian (got {delta}): for "
+                "example 1e-6"
+            )
+        scale = math.sqrt(contributions.l2_squared / (2.0 * zcdp_rho(eps, delta)))
+    scale *= 1.0 + _ROUNDING
+    if not scale <= MAX_SCALE:
+        raise InputError(
+            f"eps={eps} needs noise of scale {scale:.3g} in every cell, more than "
+            f"{MAX_SCALE:,.0f}: give a larger eps, or count fewer records of each user"
+        )
+    return Noise(mechanism, scale)
+
+
+def guarantees(
+    noise: Noise, contributions: Contributions, eps: float, delta: float
+) -> tuple[Guarantee, Guarantee]:
+    """Return the guarantees for adding or removing, and for replacing, one unit.
+
+    Both are what OpenDP's privacy map proves, after a comparison with our own accountant.
+
+    Parameters
+    ----------
+    noise, contributions
+        Law of the noise, and how far one unit moves the histogram.
+    eps, delta
+        The guarantee that was asked for.
+
+    Raises
+    ------
+    InputError
+        If opendp is not installed.
+    ArithmeticError
+        If OpenDP and our accountant disagree, or the noise does not give (eps, delta).
+    """
+    added = _mapped(noise, contributions.l1, contributions.l2_squared, delta)
+    replaced = _mapped(noise, 2 * contributions.l1, 2 * contributions.l2_squared, delta)
+    if added.eps > eps:
+        raise ArithmeticError(f"the noise gives eps={added.eps}, not {eps}: {DEFECT}")
+    if noise.mechanism == "laplace":
+        replaced = Guarantee(2.0 * eps)
+    # What is promised is the number that was asked for, which the noise keeps.
+    return Guarantee(eps, delta, added.rho), replaced
+
+
+def _mapped(noise: Noise, l1: int, l2_squared: int, delta: float) -> Guarantee:
+    measurement = _measurement(noise)
+    if noise.mechanism == "laplace":
+        guarantee = Guarantee(float(measurement.map(l1)))
+        _compare_laplace(noise, l1, guarantee.eps)
+        return guarantee
+    dp = _opendp()
+    distance = math.nextafter(math.sqrt(l2_squared), math.inf)
+    rho = float(measurement.map(distance))
+    profile = dp.c.make_zCDP_to_approxDP(measurement).map(distance)
+    guarantee = Guarantee(float(profile.epsilon(delta)), delta, rho)
+    _compare_gaussian(noise, l2_squared, guarantee)
+    return guarantee
+
+
+def _compare_laplace(noise: Noise, l1: int, eps: float) -> None:
+    """Compare OpenDP's eps with where the exact delta of our accountant reaches 0.
+
+    Our curve is for replacing one record, which is twice the loss that one record adds in a cell.
+    L1 records add l1 times that loss at most, and exactly if they are in one cell.
+    """
+    budget = 2.0 / noise.scale
+    of_record = 2.0 * eps / l1
+    safe = geometric_noise(of_record * (1.0 + _AGREEMENT), budget).high == -math.inf
+    tight = geometric_noise(of_record * (1.0 - _AGREEMENT), budget).low > -math.inf
+    if not (safe and tight):
+        raise ArithmeticError(
+            f"OpenDP gives eps={eps} for scale {noise.scale}, our accountant {l1 / noise.scale}: "
+            f"nothing is published; {DEFECT}"
+        )
+
+
+def _compare_gaussian(noise: Noise, l2_squared: int, guarantee: Guarantee) -> None:
+    """Compare OpenDP's rho and eps with our conversion, and with our curve of Gaussian noise."""
+    assert guarantee.rho is not None
+    rho = l2_squared / (2.0 * noise.scale**2)
+    eps = zcdp_eps(rho, guarantee.delta)
+    distance = math.sqrt(l2_squared) / noise.scale
+    ours = gdp_upper_log_delta(guarantee.eps, distance)
+    if not (
+        math.isclose(guarantee.rho, rho, rel_tol=_AGREEMENT)
+        and math.isclose(guarantee.eps, eps, rel_tol=_AGREEMENT, abs_tol=_AGREEMENT)
+        and ours <= math.log(guarantee.delta)
+    ):
+        raise ArithmeticError(
+            f"OpenDP gives rho={guarantee.rho} and eps={guarantee.eps} for scale {noise.scale}, "
+            f"our accountant rho={rho}, eps={eps} and log delta={ours}: nothing is published; "
+            f"{DEFECT}"
+        )
+
+
+def add_noise(counts: Integers, noise: Noise) -> Integers:
+    """Return counts with exact noise, drawn by OpenDP from the operating system's randomness.
+
+    Parameters
+    ----------
+    counts
+        Shape ``(cells,)``.
+    noise
+        Law of the noise.
+
+    Returns
+    -------
+    Noisy counts of the same shape, unbiased; they may be negative.
+    """
+    return np.array(_measurement(noise)(counts.tolist()), dtype=np.int64)
+
+
+def _measurement(noise: Noise) -> Any:
+    dp = _opendp()
+    domain = dp.vector_domain(dp.atom_domain(T="i64"))
+    if noise.mechanism == "laplace":
+        return dp.m.make_laplace(domain, dp.l1_distance(T="i64"), scale=noise.scale)
+    return dp.m.make_gaussian(domain, dp.l2_distance(T="f64"), scale=noise.scale)
+
+
+def _opendp() -> Any:
+    try:
+        import opendp.prelude as dp
+    except ModuleNotFoundError as error:
+        raise InputError(
+            "the noise of a published map is drawn by opendp, which is not installed: pip install "
+            "'shuffledp[maps]'"
+        ) from error
+    dp.enable_features("contrib")
+    return dp
+
+
+# --- Zero-concentrated DP -------------------------------------------------------------------
+
+
+def zcdp_eps(rho: float, delta: float) -> float:
+    """Return an eps such that rho-zCDP implies (eps, delta)-DP, rounded up.
+
+    Every order alpha > 1 gives a valid eps; the smallest one is searched for. Source: Canonne,
+    Kamath and Steinke, "The discrete Gaussian for differential privacy" (2020), Corollary 13.
+
+    Parameters
+    ----------
+    rho
+        Positive.
+    delta
+        Between 0 and 1, both excluded.
+    """
+    from scipy.optimize import minimize_scalar
+
+    def at(log_order: float) -> float:
+        above = math.exp(log_order)  # alpha - 1
+        alpha = 1.0 + above
+        log_rest = -math.log(delta) - log_order - alpha * math.log1p(1.0 / above)
+        return alpha * rho + log_rest / above
+
+    best = 0.5 * math.log(-math.log(delta) / rho)  # of the simpler conversion
+    found = minimize_scalar(at, bounds=(best - 10.0, best + 10.0), options={"xatol": 1e-12})
+    eps = float(found.fun)
+    return max(eps + _ROUNDING * (1.0 + abs(eps)), 0.0)
+
+
+def zcdp_rho(eps: float, delta: float) -> float:
+    """Return the largest rho such that rho-zCDP implies (eps, delta)-DP, rounded down.
+
+    Parameters
+    ----------
+    eps
+        Positive.
+    delta
+        Between 0 and 1, both excluded.
+    """
+
+    def gap(log_rho: float) -> float:
+        return zcdp_eps(math.exp(log_rho), delta) - eps
+
+    low = high = math.log(eps) - 2.0
+    while gap(low) > 0.0:
+        low -= 2.0
+    while gap(high) <= 0.0:
+        high += 2.0
+    rho = math.exp(brentq(gap, low, high, xtol=1e-13))
+    while zcdp_eps(rho, delta) > eps:
+        rho *= 1.0 - _ROUNDING
+    return rho

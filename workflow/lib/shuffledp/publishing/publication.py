@@ -1,0 +1,538 @@
+"""Publish a map: check, count, charge the ledger, draw the noise, and write the folder."""
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from shuffledp.errors import InputError
+from shuffledp.geography.cells import make_cells
+from shuffledp.geography.regions import Box, Region, region_from_config
+from shuffledp.geography.windows import Windows, windows_from_config
+from shuffledp.pipeline.files import replacing
+from shuffledp.publishing import folder as folders
+from shuffledp.publishing.contributions import (
+    Histogram,
+    count_records,
+    read_counts,
+    record_layout,
+)
+from shuffledp.publishing.estimates import Quality, estimates, interval_widths, quality
+from shuffledp.publishing.ledger import (
+    Charge,
+    OpenLedger,
+    first_total,
+    make_charge,
+    opened,
+)
+from shuffledp.publishing.noise import (
+    MECHANISMS,
+    UNITS,
+    Contributions,
+    Guarantee,
+    MechanismName,
+    Noise,
+    Unit,
+    add_noise,
+    guarantees,
+    make_noise,
+)
+from shuffledp.publishing.statement import in_words, make_statement
+
+if TYPE_CHECKING:  # they are slow to load
+    import geopandas as gpd
+
+MAX_COUNTS: Final = 2_000_000
+"""Largest number of cells times windows."""
+
+Number = float | Decimal | str
+
+
+@dataclass(frozen=True)
+class Publication:
+    """A published map.
+
+    Attributes
+    ----------
+    folder
+        Where the files are.
+    statement
+        Content of statement.json.
+    new
+        Whether it was published now; otherwise the folder existed, and nothing was charged.
+    warning
+        That the map is mostly noise, and what would help; None if it is not.
+    left
+        What is left in the ledger, in words.
+    """
+
+    folder: Path
+    statement: Mapping[str, Any]
+    new: bool
+    warning: str | None
+    left: str
+
+    def in_words(self) -> str:
+        """Return what was done and promised, in a few sentences; nothing true about the records."""
+        guarantee, unit = self.statement["guarantee"], self.statement["unit"]
+        delta = f", delta = {guarantee['delta']:g}" if guarantee["delta"] else ""
+        done = "is published" if self.new else "was published before, and nothing is charged"
+        return (
+            f"{self.warning + ' ' if self.warning else ''}{self.folder} {done}. It is "
+            f"differentially private with eps = {guarantee['eps']:g}{delta} for one "
+            f"{unit['protected']}. {unit['bound']} Cells, dates and eps are published too: they "
+            f"must have been chosen without the records. Ledger: {self.left}."
+        )
+
+    def to_frame(self) -> "gpd.GeoDataFrame":
+        """Return the table of the map, one row for each cell of each window."""
+        import geopandas as gpd
+
+        return gpd.read_parquet(self.folder / "map.parquet")
+
+
+@dataclass(frozen=True)
+class _Question:
+    """A publication whose arguments are checked, without the records."""
+
+    source: Path
+    columns: Mapping[str, str | int]
+    separator: str
+    histogram: Histogram
+    noise: Noise
+    eps: Decimal
+    promised: Guarantee
+    replaced: Guarantee
+    places: Mapping[str, Any]
+    period: Mapping[str, Any] | None
+
+    @property
+    def request(self) -> dict[str, Any]:
+        """Parameters by which the ledger recognises the same publication."""
+        contributions = self.histogram.contributions
+        return {
+            "source": str(self.source.absolute()),
+            "columns": dict(self.columns),
+            "cells": dict(self.places),
+            "period": self.period,
+            "unit": contributions.unit,
+            "records_per_user": contributions.records_per_user,
+            "distinct": contributions.distinct,
+            "per_window": contributions.windows > 1,
+            "mechanism": self.noise.mechanism,
+            "eps": str(self.eps),
+            "delta": self.promised.delta,
+        }
+
+
+def publish(
+    source: str | Path,
+    output: str | Path,
+    *,
+    ledger: str | Path,
+    cells: str | Path,
+    unit: Unit,
+    eps: Number,
+    delta: Number = 0,
+    mechanism: MechanismName | None = None,
+    latitude: str | int | None = None,
+    longitude: str | int | None = None,
+    user: str | int | None = None,
+    time: str | int | None = None,
+    separator: str = ",",
+    records_per_user: int | None = None,
+    distinct: bool = False,
+    per_window: bool = False,
+    box: Sequence[float] | None = None,
+    outline: str | Path | None = None,
+    cell_name: str | None = None,
+    cell_id: str | None = None,
+    period: tuple[str, str] | None = None,
+    every: str | None = None,
+    time_zone: str = "UTC",
+    total: Number | None = None,
+    again: bool = False,
+) -> Publication:
+    """Publish a differentially private map of records, and charge it to a ledger.
+
+    Everything except the records is published or may be guessed: choose cells, period, eps and all
+    other arguments without looking at the records.
+
+    Parameters
+    ----------
+    source
+        Records: text (a column for each argument below; plain or compressed), parquet, or a folder
+        of parquet files. Without `latitude` and `longitude`, counts: a file with columns ``cell``
+        (the cell's id) and ``count``.
+    output
+        Folder that will hold the map. It appears whole or not at all and is never overwritten.
+    ledger
+        File of what was published about these people; the first publication creates it.
+    cells
+        ``h3:RESOLUTION``, ``metres:SIZE``, ``shape:ROWSxCOLUMNS``, ``step:DEGREESxDEGREES``, or the
+        path of a file of polygons.
+    unit
+        What is protected: ``record``, or ``user`` for all records of one user.
+    eps, delta
+        Guarantee for adding or removing one unit. Delta must be positive for Gaussian noise.
+    mechanism
+        ``laplace`` or ``gaussian``; by default Laplace, and with a delta the one with less noise.
+    latitude, longitude, user, time
+        Columns of the records: names, or positions from 0 if the file has no header.
+    separator
+        Of columns in text.
+    records_per_user
+        Largest number of records of a user that count, drawn at random (default 1; unit user only).
+    distinct
+        Whether a user counts at most once in each cell (unit user only).
+    per_window
+        Whether `records_per_user` holds for each window instead of the whole period, which needs
+        more noise.
+    box, outline
+        Region of the cells: south, north, west and east in degrees, or a GeoJSON file. One is
+        needed except for polygons.
+    cell_name, cell_id
+        Properties of the polygons that hold their names and ids.
+    period, every, time_zone
+        First and last day (``2024-01-01``) of the records that count; ``day``, ``week`` or
+        ``month`` for a map of each; and where a day begins.
+    total
+        Eps of all publications of the ledger together, set by the first one. The default is its own
+        eps, so that nothing else can be published.
+    again
+        Whether to pay once more for a map that was published before and is lost.
+
+    Raises
+    ------
+    InputError
+        If an argument or a file cannot be used, or the ledger has not enough left. Messages about
+        the records are for the data holder only.
+
+    Examples
+    --------
+    >>> shuffledp.publish(
+    ...     "taps.csv", "map", ledger="riders.jsonl", cells="districts.geojson", unit="user",
+    ...     records_per_user=3, eps=1, latitude="lat", longitude="lon", user="card",
+    ... )  # doctest: +SKIP
+    """
+    source, output, ledger = Path(source), Path(output).absolute(), Path(ledger)
+    columns = _columns(latitude, longitude, user, time, unit=unit, period=period)
+    windows, period_words = _windows(period, every, time_zone)
+    contributions = _contributions(unit, records_per_user, distinct, per_window, windows)
+    exact_eps, exact_delta = _number("eps", eps), float(_number("delta", delta))
+    noise = _noise(contributions, mechanism, float(exact_eps), exact_delta)
+    if noise.mechanism == "laplace":
+        exact_delta = 0.0
+    promised, replaced = guarantees(noise, contributions, float(exact_eps), exact_delta)
+    made, places = _cells(str(cells), box, outline, cell_name, cell_id)
+    histogram = Histogram(made, windows, contributions)
+    if histogram.size > MAX_COUNTS:
+        raise InputError(
+            f"{len(made):,} cells in {histogram.size // len(made):,} windows are more than "
+            f"{MAX_COUNTS:,} counts: choose larger cells or longer windows"
+        )
+    if columns and not source.exists():
+        raise InputError(f"{source} does not exist")
+    if not columns and windows is not None:
+        raise InputError("a period needs records with a time: a file of counts has none")
+    question = _Question(
+        source, columns, separator, histogram, noise, exact_eps, promised, replaced, places,
+        period_words,
+    )  # fmt: skip
+    if ledger.absolute().is_relative_to(output):
+        raise InputError(
+            f"the ledger {ledger} would be in the published folder: it stays with the data holder"
+        )
+    with opened(ledger) as book:
+        known = _known(book, question, output, again)
+        if known is not None:
+            return known
+        return _published(
+            book, question, output, None if total is None else _number("total", total)
+        )
+
+
+def _published(
+    book: OpenLedger, question: _Question, output: Path, total: Decimal | None
+) -> Publication:
+    histogram, noise = question.histogram, question.noise
+    limit = book.state.total or first_total(
+        histogram.contributions.unit, question.promised, question.eps, total
+    )
+    if total is not None and total != limit.eps:
+        raise InputError(
+            f"the total of this ledger is eps={limit.eps} and cannot be changed (got {total}): "
+            "leave --total out"
+        )
+    identifier = secrets.token_hex(8)
+    charge = make_charge(
+        question.request, output, question.eps, question.promised, limit.measure, identifier
+    )
+    book.check(limit, charge.cost)
+    counts = _counts(question)
+    book.charge(limit, charge)
+    noisy = add_noise(counts, noise)
+    del counts
+    values = estimates(noisy, noise)
+    table = folders.map_table(histogram.cells, histogram.windows, values)
+    windows = 1 if histogram.windows is None else len(histogram.windows)
+    shape = (windows, len(histogram.cells))
+    order = np.argsort(histogram.cells.table.geometry.hilbert_distance().to_numpy())
+    warning = _warning(
+        quality(values["estimate"].to_numpy().reshape(shape), noise, order), question
+    )
+    state = book.state
+    statement = make_statement(
+        histogram,
+        noise,
+        question.promised,
+        question.replaced,
+        places=question.places,
+        period=question.period,
+        budget={
+            "measure": limit.measure,
+            "total": str(limit.total),
+            "spent": str(state.spent),
+            "eps": str(limit.eps),
+            "delta": limit.delta,
+        },
+        published=datetime.now(UTC).date().isoformat(),
+        widths=vars(interval_widths(noise, noisy.size)),
+    )
+    if warning:
+        statement["warning"] = warning
+    with replacing(output) as temporary:
+        temporary.mkdir()
+        folders.write_tables(table, statement, temporary)
+        (temporary / "statement.md").write_text(in_words(statement), encoding="utf-8")
+        folders.flush_folder(temporary)
+        book.complete(identifier, folders.folder_sha256(temporary))
+    return Publication(output, statement, True, warning, _left(book))
+
+
+def _counts(question: _Question) -> Any:
+    if not question.columns:
+        return read_counts(question.source, question.histogram)
+    layout = record_layout(question.source, question.columns, question.separator)
+    return count_records(question.source, layout, question.histogram)
+
+
+def _known(book: OpenLedger, question: _Question, output: Path, again: bool) -> Publication | None:
+    """Return the publication if it was made before; None if it has to be made.
+
+    Raises
+    ------
+    InputError
+        If it was paid for but is not there as it was, or the folder is something else.
+    """
+    earlier = book.state.of_request(question.request)
+    if not earlier or again:
+        if output.exists():
+            raise InputError(
+                f"{output} exists and is never overwritten: give another --output"
+                + (", or move it away" if again else "")
+            )
+        return None
+    last = earlier[-1]
+    folder = Path(last.output)
+    state = _folder_state(last, folder)
+    if state == "complete" and folder == output:
+        import json
+
+        statement = json.loads((folder / "statement.json").read_text(encoding="utf-8"))
+        return Publication(folder, statement, False, statement.get("warning"), _left(book))
+    raise InputError(
+        f"this map was charged on {last.time} for {folder}, which is {state}: "
+        + ("use that folder" if state == "complete" else "restore it")
+        + ", or pay for new noise with --again (every further copy tells more about the records)"
+    )
+
+
+def _folder_state(charge: Charge, folder: Path) -> str:
+    if charge.sha256 is None:
+        return "unfinished, because the publication was interrupted"
+    if not folder.is_dir():
+        return "missing"
+    try:
+        same = folders.folder_sha256(folder) == charge.sha256
+    except OSError:
+        same = False
+    return "complete" if same else "altered"
+
+
+def _left(book: OpenLedger) -> str:
+    total = book.state.total
+    assert total is not None
+    left = f"{book.state.left:.6g}"
+    return f"{total.measure}={left} of {total.total:.6g} is left"
+
+
+def _warning(found: Quality, question: _Question) -> str | None:
+    if not found.mostly_noise:
+        return None
+    remedies = []
+    if found.eps_factor is not None:
+        remedies.append(f"with eps={float(question.eps) * found.eps_factor:.2g}")
+    if found.cells_factor is not None:
+        longer = " or windows" if question.histogram.windows is not None else ", or a period,"
+        remedies.append(f"with cells{longer} {found.cells_factor} times as large")
+    help_ = f" It would not be {' or '.join(remedies)}." if remedies else ""
+    return (
+        "This map is mostly noise: the interval of a typical cell is wider than its count." + help_
+    )
+
+
+# --- Arguments ------------------------------------------------------------------------------
+
+
+def _number(name: str, value: Number) -> Decimal:
+    try:
+        exact = Decimal(repr(value) if isinstance(value, float) else str(value))
+    except InvalidOperation:
+        raise InputError(f"{name} must be a number (got {value!r})") from None
+    if not exact.is_finite():
+        raise InputError(f"{name} must be finite (got {value})")
+    return exact
+
+
+def _columns(
+    latitude: str | int | None,
+    longitude: str | int | None,
+    user: str | int | None,
+    time: str | int | None,
+    *,
+    unit: Unit,
+    period: object,
+) -> dict[str, str | int]:
+    if unit not in UNITS:
+        raise InputError(f"unit must be record or user (got {unit!r})")
+    if (latitude is None) != (longitude is None):
+        raise InputError("give both --latitude and --longitude, or neither for a file of counts")
+    if latitude is None and unit == "user":
+        raise InputError(
+            "a file of counts does not say which records belong to one user: give --unit record, "
+            "or the records with --latitude, --longitude and --user"
+        )
+    if unit == "user" and user is None:
+        raise InputError("--unit user needs --user, the column that identifies users")
+    if unit == "record" and user is not None:
+        raise InputError("--user is for --unit user; records are protected one by one without it")
+    if (time is None) != (period is None):
+        raise InputError(
+            "a period needs both its days (--from and --to) and --time, the column of times"
+        )
+    given = {"identifier": user, "time": time, "latitude": latitude, "longitude": longitude}
+    return {name: column for name, column in given.items() if column is not None}
+
+
+def _windows(
+    period: tuple[str, str] | None, every: str | None, time_zone: str
+) -> tuple[Windows | None, dict[str, Any] | None]:
+    if period is None:
+        if every is not None:
+            raise InputError("--every needs a period, --from and --to")
+        return None, None
+    spec: dict[str, Any] = {"period": {"from": period[0], "to": period[1]}, "time_zone": time_zone}
+    if every is not None:
+        spec["every"] = every
+    words = {"from": period[0], "to": period[1], "every": every, "time_zone": time_zone}
+    return windows_from_config(spec), words
+
+
+def _contributions(
+    unit: Unit,
+    records_per_user: int | None,
+    distinct: bool,
+    per_window: bool,
+    windows: Windows | None,
+) -> Contributions:
+    if unit == "record":
+        if records_per_user is not None or distinct or per_window:
+            raise InputError(
+                "--records-per-user, --distinct and --per-window are for --unit user: with --unit "
+                "record, one record more could change which others are kept"
+            )
+        return Contributions(unit)
+    m = 1 if records_per_user is None else records_per_user
+    if isinstance(m, bool) or not isinstance(m, int) or m < 1:
+        raise InputError(f"records_per_user must be an integer >= 1 (got {records_per_user!r})")
+    if per_window and (windows is None or len(windows) < 2):
+        raise InputError("--per-window needs several windows: give --every, --from and --to")
+    times = len(windows) if per_window and windows is not None else 1
+    return Contributions(unit, m, distinct, times)
+
+
+def _noise(
+    contributions: Contributions, mechanism: MechanismName | None, eps: float, delta: float
+) -> Noise:
+    if mechanism is not None:
+        if mechanism not in MECHANISMS:
+            raise InputError(f"mechanism must be laplace or gaussian (got {mechanism!r})")
+        return make_noise(contributions, mechanism, eps, delta)
+    laplace = make_noise(contributions, "laplace", eps, 0.0)
+    if delta == 0.0:
+        return laplace
+    return min(laplace, make_noise(contributions, "gaussian", eps, delta), key=lambda each: each.sd)
+
+
+def _cells(
+    cells: str,
+    box: Sequence[float] | None,
+    outline: str | Path | None,
+    cell_name: str | None,
+    cell_id: str | None,
+) -> tuple[Any, dict[str, Any]]:
+    kind, colon, value = cells.partition(":")
+    lattice = bool(colon) and kind in _SPECS
+    region = _region(box, outline, needed=lattice)
+    if lattice:
+        if cell_name is not None or cell_id is not None:
+            raise InputError("--cell-name and --cell-id are properties of a file of polygons")
+        try:
+            spec = {kind: _SPECS[kind](value)}
+        except ValueError:
+            raise InputError(
+                f"cells must be h3:8, metres:250, shape:20x30, step:0.01x0.02 or the path of a "
+                f"file of polygons (got {cells!r})"
+            ) from None
+        words = {"kind": cells}
+    else:
+        keys = {"path": cells, "name": cell_name, "id": cell_id}
+        spec = {"cells": {key: each for key, each in keys.items() if each is not None}}
+        words = {"kind": f"polygons of {Path(cells).name}"}
+    region_words: dict[str, Any] = {"box": None if box is None else list(box)}
+    region_words["outline"] = None if outline is None else Path(outline).name
+    return make_cells(region, spec), words | region_words
+
+
+def _pair_of(kind: type[int] | type[float]) -> Any:
+    return lambda text: [kind(part) for part in text.split("x")]
+
+
+_SPECS: Final[Mapping[str, Any]] = {
+    "h3": int,
+    "metres": float,
+    "shape": _pair_of(int),
+    "step": _pair_of(float),
+}
+
+
+def _region(box: Sequence[float] | None, outline: str | Path | None, *, needed: bool) -> Region:
+    if box is None and outline is None:
+        if needed:
+            raise InputError(
+                "these cells need a region: give --box SOUTH NORTH WEST EAST or --outline FILE. It "
+                "must not be derived from the records, because it is published"
+            )
+        return Region("the map", Box(south=-90.0, north=90.0, west=-180.0, east=180.0))
+    spec: dict[str, Any] = {}
+    if box is not None:
+        spec["box"] = dict(zip(("south", "north", "west", "east"), box, strict=True))
+    if outline is not None:
+        spec["outline"] = str(outline)
+    return region_from_config("map", spec)
