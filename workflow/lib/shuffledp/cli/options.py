@@ -198,6 +198,7 @@ PUBLISH: Final[dict[str, dict[str, Any]]] = {
         "help": "eps of all publications of a new ledger (default: that of this one)",
     },
     "--output": {"required": True, "metavar": "FOLDER", "help": "folder to make"},
+    "--title": {"default": "A private map", "help": "title of the map"},
     "--again": {
         "action": "store_true",
         "help": "pay once more for a map that was published before and is lost",

@@ -2,23 +2,24 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from shuffledp.figures.published_map import draw_published_map
 from shuffledp.geography.cells import Cells
 from shuffledp.geography.windows import Windows
 from shuffledp.pipeline.files import file_sha256, flush
 from shuffledp.pipeline.tables import PACKED
+from shuffledp.publishing.noise import Noise
+from shuffledp.publishing.page import fits_on_page, render_map
+from shuffledp.publishing.statement import in_words
 
 if TYPE_CHECKING:  # it is slow to load
     import geopandas as gpd
-
-MAX_PAGE_CELLS: Final = 20_000
-"""Largest number of cells for which map.html and map.geojson are written."""
 
 
 def map_table(cells: Cells, windows: Windows | None, values: pd.DataFrame) -> "gpd.GeoDataFrame":
@@ -47,15 +48,50 @@ def map_table(cells: Cells, windows: Windows | None, values: pd.DataFrame) -> "g
     return gpd.GeoDataFrame(named, geometry=table.geometry.to_numpy(), crs=cells.table.crs)
 
 
-def write_tables(table: "gpd.GeoDataFrame", statement: Mapping[str, Any], folder: Path) -> None:
-    """Write map.csv, map.parquet (GeoParquet), statement.json and, for small maps, map.geojson."""
+def write_files(
+    folder: Path,
+    table: "gpd.GeoDataFrame",
+    windows: Sequence[str],
+    noise: Noise,
+    statement: Mapping[str, Any],
+) -> None:
+    """Write all files of a publication to an empty folder.
+
+    Parameters
+    ----------
+    folder
+        Where to write map.csv, map.parquet (GeoParquet), map.png, statement.json, statement.md, and
+        map.html and map.geojson unless there are too many cells.
+    table
+        Result of `map_table`.
+    windows
+        Names of the windows; one empty name if there are none.
+    noise
+        Law of the noise.
+    statement
+        Result of `shuffledp.publishing.statement.make_statement`.
+    """
     table.drop(columns="geometry").to_csv(folder / "map.csv", index=False)
     table.to_parquet(folder / "map.parquet", index=False, **PACKED)
-    if table["cell"].max() < MAX_PAGE_CELLS:
+    k = len(table) // len(windows)
+    if fits_on_page(k, len(windows)):
         # geopandas writes the text itself, so that no driver is needed.
         (folder / "map.geojson").write_text(table.to_json(drop_id=True), encoding="utf-8")
+        page = render_map(table, windows, noise, statement)
+        (folder / "map.html").write_text(page, encoding="utf-8")
     text = json.dumps(statement, indent=2, ensure_ascii=False)
     (folder / "statement.json").write_text(text + "\n", encoding="utf-8")
+    (folder / "statement.md").write_text(in_words(statement), encoding="utf-8")
+    shape = (len(windows), k)
+    draw_published_map(
+        folder / "map.png",
+        table.iloc[:k],
+        table["estimate"].to_numpy(dtype=np.float64).reshape(shape),
+        (table["low"] == 0).to_numpy().reshape(shape),
+        windows,
+        statement["title"],
+        statement.get("warning") or "",
+    )
 
 
 def flush_folder(folder: Path) -> None:

@@ -112,7 +112,7 @@ class State:
 
     @property
     def left(self) -> Decimal:
-        """What may still be spent; 0 before the first publication."""
+        """Amount that may still be spent; 0 before the first publication."""
         return Decimal(0) if self.total is None else _EXACT.subtract(self.total.total, self.spent)
 
     def rows(self) -> list[dict[str, Any]]:

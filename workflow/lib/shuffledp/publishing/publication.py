@@ -42,7 +42,7 @@ from shuffledp.publishing.noise import (
     guarantees,
     make_noise,
 )
-from shuffledp.publishing.statement import in_words, make_statement
+from shuffledp.publishing.statement import make_statement, round_up
 
 if TYPE_CHECKING:  # they are slow to load
     import geopandas as gpd
@@ -80,11 +80,11 @@ class Publication:
     def in_words(self) -> str:
         """Return what was done and promised, in a few sentences; nothing true about the records."""
         guarantee, unit = self.statement["guarantee"], self.statement["unit"]
-        delta = f", delta = {guarantee['delta']:g}" if guarantee["delta"] else ""
+        delta = f", delta = {round_up(guarantee['delta'])}" if guarantee["delta"] else ""
         done = "is published" if self.new else "was published before, and nothing is charged"
         return (
             f"{self.warning + ' ' if self.warning else ''}{self.folder} {done}. It is "
-            f"differentially private with eps = {guarantee['eps']:g}{delta} for one "
+            f"differentially private with eps = {round_up(guarantee['eps'])}{delta} for one "
             f"{unit['protected']}. {unit['bound']} Cells, dates and eps are published too: they "
             f"must have been chosen without the records. Ledger: {self.left}."
         )
@@ -110,6 +110,7 @@ class _Question:
     replaced: Guarantee
     places: Mapping[str, Any]
     period: Mapping[str, Any] | None
+    title: str
 
     @property
     def request(self) -> dict[str, Any]:
@@ -156,6 +157,7 @@ def publish(
     every: str | None = None,
     time_zone: str = "UTC",
     total: Number | None = None,
+    title: str = "A private map",
     again: bool = False,
 ) -> Publication:
     """Publish a differentially private map of records, and charge it to a ledger.
@@ -204,6 +206,8 @@ def publish(
     total
         Eps of all publications of the ledger together, set by the first one. The default is its own
         eps, so that nothing else can be published.
+    title
+        Title of the map.
     again
         Whether to pay once more for a map that was published before and is lost.
 
@@ -243,6 +247,7 @@ def publish(
     question = _Question(
         source, columns, separator, histogram, noise, exact_eps, promised, replaced, places,
         period_words,
+        title,
     )  # fmt: skip
     if ledger.absolute().is_relative_to(output):
         raise InputError(
@@ -280,8 +285,8 @@ def _published(
     del counts
     values = estimates(noisy, noise)
     table = folders.map_table(histogram.cells, histogram.windows, values)
-    windows = 1 if histogram.windows is None else len(histogram.windows)
-    shape = (windows, len(histogram.cells))
+    names = ("",) if histogram.windows is None else histogram.windows.names
+    shape = (len(names), len(histogram.cells))
     order = np.argsort(histogram.cells.table.geometry.hilbert_distance().to_numpy())
     warning = _warning(
         quality(values["estimate"].to_numpy().reshape(shape), noise, order), question
@@ -292,6 +297,8 @@ def _published(
         noise,
         question.promised,
         question.replaced,
+        interval_widths(noise, noisy.size),
+        title=question.title,
         places=question.places,
         period=question.period,
         budget={
@@ -302,14 +309,12 @@ def _published(
             "delta": limit.delta,
         },
         published=datetime.now(UTC).date().isoformat(),
-        widths=vars(interval_widths(noise, noisy.size)),
     )
     if warning:
         statement["warning"] = warning
     with replacing(output) as temporary:
         temporary.mkdir()
-        folders.write_tables(table, statement, temporary)
-        (temporary / "statement.md").write_text(in_words(statement), encoding="utf-8")
+        folders.write_files(temporary, table, names, noise, statement)
         folders.flush_folder(temporary)
         book.complete(identifier, folders.folder_sha256(temporary))
     return Publication(output, statement, True, warning, _left(book))

@@ -2,17 +2,22 @@
 
 It has the fields that NIST SP 800-226 (2025) asks of a claim of differential privacy: the unit,
 the neighbouring relation, eps and delta, the mechanism, the model of trust, and what else was
-derived from the data. It has no number that depends on the records, apart from the noisy counts.
+derived from the data. No number in it depends on the records, except through noisy counts.
 """
 
 from collections.abc import Mapping
+from decimal import ROUND_CEILING, Context
+from importlib.metadata import version
+from math import exp
 from typing import Any, Final
 
 from shuffledp.publishing.contributions import Histogram
+from shuffledp.publishing.estimates import LEVEL, Intervals
 from shuffledp.publishing.noise import Guarantee, Noise
 from shuffledp.version import find_version
 
 _NOISE_NAMES: Final = {"laplace": "discrete Laplace", "gaussian": "discrete Gaussian"}
+_MAX_EXPONENT: Final = 20.0  # the factor e^eps is written out up to here
 
 
 def make_statement(
@@ -20,34 +25,37 @@ def make_statement(
     noise: Noise,
     promised: Guarantee,
     replaced: Guarantee,
+    intervals: Intervals,
     *,
+    title: str,
     places: Mapping[str, Any],
     period: Mapping[str, Any] | None,
     budget: Mapping[str, Any],
     published: str,
-    widths: Mapping[str, int],
 ) -> dict[str, Any]:
     """Return the statement as data for JSON.
 
     Parameters
     ----------
     histogram, noise
-        What was counted, and the noise on each count.
+        Definition of the counts, and the noise on each of them.
     promised, replaced
         Guarantees for adding or removing, and for replacing, one unit.
+    intervals
+        Half-widths of the intervals.
+    title
+        Title of the map.
     places, period
-        How cells and windows were defined.
+        Definition of cells and windows.
     budget
         Measure, total and spent of the ledger, including this publication.
     published
         Date.
-    widths
-        Half-widths of the intervals.
     """
     contributions = histogram.contributions
     unit = contributions.unit
     return {
-        "title": "Statement of differential privacy",
+        "title": title,
         "published": published,
         "guarantee": {
             "definition": "differential privacy",
@@ -55,9 +63,9 @@ def make_statement(
             "eps": promised.eps,
             "delta": promised.delta,
             "rho": promised.rho,
-            "neighbours": f"add or remove all records of one {unit}"
+            "neighbours": "one user with all records is added or removed"
             if unit == "user"
-            else "add or remove one record",
+            else "one record is added or removed",
             "eps_for_replacement": replaced.eps,
             "delta_for_replacement": replaced.delta,
         },
@@ -74,31 +82,43 @@ def make_statement(
             "sensitivity_l1": contributions.l1,
             "sensitivity_l2_squared": contributions.l2_squared,
             "standard_deviation": noise.sd,
-            "sampler": "OpenDP, exact, with the randomness of the operating system",
-            "seed": None,
+            "sampler": "OpenDP: exact, with the randomness of the operating system; no seed",
         },
         "cells": {"number": len(histogram.cells), **places},
         "period": period,
         "intervals": {
-            "probability": 0.95,
-            "half_width_of_one_cell": widths["one"],
-            "half_width_of_all_cells_together": widths["joint"],
+            "probability": LEVEL,
+            "half_width_of_one_cell": intervals.one,
+            "half_width_of_all_cells_together": intervals.joint,
             "about": "the counts that remain after the bound on contributions",
         },
         "trust": {
             "model": "central",
             "trusted": "the data holder, who has the records and runs the software",
-            "protected_from": "everybody who sees this folder, whatever else they know",
+            "protected_from": "everybody who sees this map, whatever else they know",
         },
         "post_processing": "Estimates and intervals are computed from the noisy counts alone.",
-        "not_protected": [
-            "cells, period and parameters, which were chosen without the records",
-            "what is known without the records of one " + unit,
-            "records before publication, and computers that hold them",
-        ],
+        "not_protected": _limits(unit),
         "all_publications": dict(budget),
-        "software": {"shuffledp": find_version(), "opendp": _opendp_version()},
+        "software": {"shuffledp": find_version(), "opendp": version("opendp")},
     }
+
+
+def _limits(unit: str) -> list[str]:
+    whom = "person" if unit == "user" else "record"
+    return [
+        "Cells, period, eps and all other settings are public. They were chosen without looking "
+        "at the records.",
+        f"What can be learned without the records of one {whom} is not hidden: what is true of "
+        "many people together is the purpose of the map.",
+        "The promise is about this map and the publications of the same ledger. It does not cover "
+        "other data about the same people, or computers that hold the records.",
+        "Whether the map was published at all, and how long that took, may depend on the records.",
+    ] + (
+        ["A person with several identifiers counts as several users."]
+        if unit == "user"
+        else ["A person with many records is protected less than one record is."]
+    )
 
 
 def bound_in_words(histogram: Histogram) -> str:
@@ -110,89 +130,109 @@ def bound_in_words(histogram: Histogram) -> str:
     many = "1 record" if m == 1 else f"{m} records"
     window = " in each window" if contributions.windows > 1 else ""
     once = ", each in a different cell" if contributions.distinct and m > 1 else ""
-    return f"At most {many} of each user count{window}{once}; they are drawn at random."
+    verb = "counts" if m == 1 else "count"
+    drawn = "it is" if m == 1 else "they are"
+    return f"At most {many} of each user {verb}{window}{once}; {drawn} drawn at random."
+
+
+def round_up(value: float, digits: int = 6) -> str:
+    """Return a number with at most so many digits that is not smaller."""
+    rounded = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(repr(value))
+    return f"{float(rounded):.{digits}g}"
+
+
+def promise(statement: Mapping[str, Any]) -> str:
+    """Return the guarantee as a paragraph for readers."""
+    guarantee, unit = statement["guarantee"], statement["unit"]["protected"]
+    eps, delta = guarantee["eps"], guarantee["delta"]
+    whom = "person" if unit == "user" else "record"
+    factor = round_up(exp(eps), 3) if eps < _MAX_EXPONENT else f"e to the {round_up(eps)}"
+    rarely = f", except with a probability of about {round_up(delta)}" if delta else ""
+    return (
+        f"This map is differentially private with {_budget(eps, delta)} for one {unit}: with or "
+        f"without any one {whom} in the data, every possible map is about equally likely, within a "
+        f"factor of {factor}{rarely}. Whatever else somebody knows, the map tells little more "
+        f"about a {whom} who is in the data than about one who is not."
+    )
+
+
+def _budget(eps: float, delta: float) -> str:
+    return f"eps = {round_up(eps)}" + (f" and delta = {round_up(delta)}" if delta else "")
+
+
+def facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the statement as pairs of a name and its value in words."""
+    guarantee, unit, mechanism, budget, software = (
+        statement[key] for key in ("guarantee", "unit", "mechanism", "all_publications", "software")
+    )
+    eps, delta = guarantee["eps"], guarantee["delta"]
+    rho = f" (rho = {round_up(guarantee['rho'])} of zCDP)" if guarantee["rho"] else ""
+    replaced = _budget(guarantee["eps_for_replacement"], guarantee["delta_for_replacement"])
+    all_of_them = (
+        _budget(float(budget["eps"]), budget["delta"])
+        + f"; {budget['measure']} {round_up(float(budget['spent']))} of "
+        f"{round_up(float(budget['total']))} is spent"
+    )
+    region = statement["cells"]
+    where = f"{region['number']:,}, {region['kind']}"
+    where += f", box {region['box']}" if region["box"] else ""
+    where += f", outline {region['outline']}" if region["outline"] else ""
+    return [
+        ("Protected", f"one {unit['protected']}"),
+        ("Neighbouring data sets", guarantee["neighbours"]),
+        ("Guarantee", _budget(eps, delta) + rho),
+        (f"If one {unit['protected']} is replaced", replaced),
+        ("Records that count", unit["bound"]),
+        (
+            "Noise on each count",
+            f"{mechanism['name']}, scale {mechanism['scale']:.6g}, standard deviation "
+            f"{mechanism['standard_deviation']:.4g}",
+        ),
+        ("Sampler", mechanism["sampler"]),
+        ("Cells", where),
+        ("Period", _period(statement["period"])),
+        ("Trusted", statement["trust"]["trusted"]),
+        ("Protected from", statement["trust"]["protected_from"]),
+        ("Post-processing", statement["post_processing"]),
+        ("All publications about the same people", all_of_them),
+        ("Software", f"shuffledp {software['shuffledp']}, OpenDP {software['opendp']}"),
+        ("Published", statement["published"]),
+    ]
 
 
 def in_words(statement: Mapping[str, Any]) -> str:
     """Return the statement as Markdown."""
-    guarantee, unit, mechanism = (statement[key] for key in ("guarantee", "unit", "mechanism"))
-    noisy, intervals, budget = (
-        statement[key] for key in ("mechanism", "intervals", "all_publications")
-    )
-    protected = unit["protected"]
-    whose = "one person's records" if protected == "user" else "one record"
-    pure = guarantee["rho"] is None
-    eps, delta = guarantee["eps"], guarantee["delta"]
-    promise = f"eps = {eps:g}" if pure else f"eps = {eps:g} and delta = {delta:g}"
-    in_rho = "" if pure else f" (rho = {guarantee['rho']:.6g} of zCDP)"
-    same_delta = "" if pure else ", at the same delta"
-    warning = statement.get("warning")
+    intervals, warning = statement["intervals"], statement.get("warning")
     lines = [
-        "# What this map promises",
+        f"# {statement['title']}: what is promised",
         "",
         *([f"**{warning}**", ""] if warning else []),
-        f"This map is differentially private with {promise}: whether or not {whose} had been in "
-        f"the data, every possible map would have been about equally likely, within a factor of "
-        f"{_factor(eps)}"
-        + ("." if pure else f", except with a probability of about {delta:g}.")
-        + " Nobody can learn much more about one "
-        + ("person" if protected == "user" else "record")
-        + " from it than without it, whatever else they know.",
+        promise(statement),
         "",
         "| | |",
         "|---|---|",
-        f"| Protected | {'all records of one user' if protected == 'user' else 'one record'} |",
-        f"| Which records count | {unit['bound']} |",
-        f"| Neighbouring data sets | {guarantee['neighbours']} |",
-        f"| Guarantee | {promise}{in_rho} |",
-        f"| For replacing one {protected} instead | eps = {guarantee['eps_for_replacement']:.6g}"
-        f"{same_delta} |",
-        f"| Noise | {noisy['name']}, scale {noisy['scale']:.6g}, standard deviation "
-        f"{noisy['standard_deviation']:.4g} records, on each of the counts |",
-        f"| Sampler | {mechanism['sampler']}; no seed |",
-        f"| Cells | {statement['cells']['number']:,}, chosen without the records |",
-        f"| Period | {_period(statement['period'])} |",
-        f"| Trust | {statement['trust']['trusted']} |",
-        f"| Post-processing | {statement['post_processing']} |",
-        f"| All publications about the same people | {budget['measure']} {budget['spent']} of "
-        f"{budget['total']} is spent |",
-        f"| Software | shuffledp {statement['software']['shuffledp']}, OpenDP "
-        f"{statement['software']['opendp']} |",
-        f"| Published | {statement['published']} |",
+        *(f"| {name} | {value} |" for name, value in facts(statement)),
         "",
         "## How to read the numbers",
         "",
         "- `noisy_count` is the count plus noise. It may be negative, and is right on average.",
-        f"- `low` to `high` contains the count of a cell with probability 95 % (noisy count ± "
-        f"{intervals['half_width_of_one_cell']}); `joint_low` to `joint_high` contains all counts "
-        f"at once with that probability (± {intervals['half_width_of_all_cells_together']}).",
+        "- `low` to `high` contains the count of one cell with probability 95 % (noisy count ± "
+        f"{intervals['half_width_of_one_cell']}), `joint_low` to `joint_high` all counts at once "
+        f"(± {intervals['half_width_of_all_cells_together']}).",
         "- `estimate` uses what all noisy counts together say about typical counts. It is closer "
         "to the truth on average, but not right on average in each cell.",
         f"- All numbers are about {intervals['about']}.",
         "",
         "## What is not promised",
         "",
-        *(f"- The promise does not cover {each}." for each in statement["not_protected"]),
-        "- What is true of many people together can be learned: that is the purpose of the map.",
+        *(f"- {limit}" for limit in statement["not_protected"]),
         "",
     ]
     return "\n".join(lines)
 
 
-def _factor(eps: float) -> str:
-    from math import exp
-
-    return f"{exp(eps):.3g}" if eps < 20 else f"exp({eps:g})"
-
-
 def _period(period: Mapping[str, Any] | None) -> str:
     if period is None:
         return "all records of the file"
-    every = f", every {period['every']}" if period.get("every") else ""
-    return f"{period['from']} to {period['to']} ({period['time_zone']}){every}"
-
-
-def _opendp_version() -> str:
-    from importlib.metadata import version
-
-    return version("opendp")
+    every = f", every {period['every']}" if period["every"] else ""
+    return f"{period['from']} to {period['to']}{every} ({period['time_zone']})"

@@ -1,0 +1,72 @@
+"""Draw a published map: estimates of each window, hatched where a cell may be empty."""
+
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pandas as pd
+from matplotlib.colors import LogNorm
+
+from shuffledp.figures.map_panels import (
+    Fill,
+    MapContext,
+    add_colour_bar,
+    draw_hatch,
+    draw_values,
+    fill_legend,
+    map_panels,
+)
+from shuffledp.figures.style import escape_math, local_style
+from shuffledp.numerics.arrays import Bools, Floats
+
+MAX_PANELS: Final = 12
+"""Largest number of windows that are drawn; others are left out evenly."""
+
+_MAYBE_EMPTY: Final = Fill("none", "0.6", "////")
+_LINE: Final = 100  # characters of a title
+_PIXELS_PER_INCH: Final = 200
+
+
+@local_style()
+def draw_published_map(
+    destination: Path,
+    cells: pd.DataFrame,
+    estimates: Floats,
+    maybe_empty: Bools,
+    windows: Sequence[str],
+    title: str,
+    note: str,
+) -> None:
+    """Write a published map as PNG.
+
+    Parameters
+    ----------
+    destination
+        The file.
+    cells
+        Columns ``name`` and ``geometry`` (WGS 84 degrees), one row for each cell.
+    estimates, maybe_empty
+        Estimates, and whether the interval of a cell includes 0, shape ``(windows, k)``.
+    windows
+        Names of the windows; one empty name if there are none.
+    title, note
+        Title, and what is promised.
+    """
+    shown = np.unique(np.linspace(0, len(windows) - 1, MAX_PANELS).round().astype(int))
+    words = "\n".join(textwrap.wrap(escape_math(f"{title}. {note}"), _LINE))
+    place = MapContext(cells, words)
+    top = max(float(estimates.max()), 10.0)
+    norm = LogNorm(1.0, top)
+    legend = fill_legend([(_MAYBE_EMPTY, "may be empty: the 95 % interval includes 0")])
+    titles = [windows[number] for number in shown]
+    figure, panels, bar = map_panels(place, titles, legend, 1, named=False)
+    for axes, number in zip(panels, shown, strict=True):
+        empty = maybe_empty[number]
+        collection = draw_values(
+            axes, place.shapes, estimates[number], ~empty & (estimates[number] > 0), norm
+        )
+        draw_hatch(axes, place.shapes, empty, _MAYBE_EMPTY)
+    add_colour_bar(bar, collection, "records per cell (estimate)")
+    figure.savefig(destination, dpi=_PIXELS_PER_INCH, format="png", metadata={"Software": None})
