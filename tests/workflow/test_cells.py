@@ -1,10 +1,16 @@
 """Overlays with districts, hexagons and months count the check-ins as others do."""
 
+import re
+import shlex
+import shutil
+import sys
+
 import geopandas as gpd
 import h3
 import numpy as np
 import pandas as pd
 import pytest
+import waiting
 import yaml
 from real_data import GOWALLA, needs_gowalla
 
@@ -75,3 +81,46 @@ def test_real_check_ins_are_counted_by_hexagon(clone):
     cells = [h3.latlng_to_cell(*pair, 8) for pair in pairs]
     expected = pd.Series(cells).value_counts().reindex(counted.index, fill_value=0)
     np.testing.assert_array_equal(counted, expected)
+
+
+def test_the_documented_example_works_in_an_empty_folder(clone, tmp_path):
+    page = (ROOT / "docs" / "cells.md").read_text()
+    (example,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    (command,) = re.findall(r"^\$ (snakemake .* town\.yaml -- town)$", page, re.MULTILINE)
+    folder = tmp_path / "of my own"
+    folder.mkdir()
+    (folder / "town.yaml").write_text(example)
+    shutil.copy(ROOT / "resources" / "districts" / "paris.geojson", folder / "districts.geojson")
+    rng = np.random.default_rng(4)
+    rows = pd.DataFrame(
+        {
+            "card": rng.integers(0, 700, 3000),
+            "time": pd.Timestamp("2024-03-01", tz="UTC")
+            + pd.to_timedelta(rng.integers(0, 35 * 86_400, 3000), unit="s"),
+            "lat": rng.uniform(48.80, 48.91, 3000),
+            "lon": rng.uniform(2.24, 2.43, 3000),
+        }
+    )
+    rows.to_csv(folder / "taps.csv", index=False)
+    shutil.copy(ROOT / "config" / "config.yaml", clone.path / "config" / "config.yaml")
+    words = [word.replace("~/shuffledp", str(clone.path)) for word in shlex.split(command)]
+    result = waiting.run([sys.executable, "-m", *words], 900, cwd=folder)
+    assert result.returncode == 0, result.stdout + result.stderr
+    points = gpd.GeoDataFrame(
+        rows, geometry=gpd.points_from_xy(rows["lon"], rows["lat"]), crs="EPSG:4326"
+    )
+    week = (points["time"].dt.tz_convert("Europe/Paris").dt.tz_localize(None) - MONDAY).dt.days // 7
+    joined = districts_of(points[week.between(0, 3)])
+    expected = joined.groupby([week.loc[joined.index], "name"]).size()
+    table = pd.read_parquet(folder / "results/town/grids/town.districts.parquet")
+    assert table["window"].unique().tolist() == [
+        "2024-03-04", "2024-03-11", "2024-03-18", "2024-03-25",
+    ]  # fmt: skip
+    table["week"] = table["cell"] // 20
+    counted = table[table["count"] > 0].set_index(["week", "name"])["count"]
+    assert counted.to_dict() == expected.to_dict()
+    assert (folder / "results/town/figures/recommended.town.districts.png").stat().st_size > 1000
+    assert (folder / "results/town/figures/checkins.town.hexagons.png").stat().st_size > 1000
+
+
+MONDAY = pd.Timestamp("2024-03-04")
