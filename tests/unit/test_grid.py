@@ -4,6 +4,7 @@ from pathlib import Path
 
 import geopandas as gpd
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pyproj
@@ -13,9 +14,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from shuffledp.geography.cells import cell_count, make_cells
-from shuffledp.geography.grid import GridTally, count_budgets, count_checkins, grid_checkins
+from shuffledp.geography.grid import (
+    GridTally,
+    count_budgets,
+    count_checkins,
+    grid_checkins,
+    windows_of,
+)
 from shuffledp.geography.lattice import make_lattice
 from shuffledp.geography.regions import Box, Region
+from shuffledp.geography.windows import windows_from_config
 from shuffledp.pipeline.tables import read_counts
 
 PARIS = Region("paris", Box(south=48.8286, north=48.8798, west=2.2855, east=2.3909))
@@ -294,3 +302,34 @@ def test_written_file(tmp_path):
     again = tmp_path / "again.parquet"
     grid_checkins(points, PARIS, {"metres": 500}, again, dict(reversed(metadata.items())))
     assert again.read_bytes() == written.read_bytes()
+
+
+def test_check_ins_are_counted_in_each_window_of_time(tmp_path):
+    path, latitude, longitude = random_points(tmp_path / "x.parquet", UNIT.box, 5000)
+    days = np.random.default_rng(2).integers(0, 100, 5000)
+    times = pd.Timestamp("2010-01-01", tz="UTC") + pd.to_timedelta(days, unit="D")
+    times = times.where(np.arange(5000) % 50 > 0)  # some are missing
+    columns = {"latitude": latitude, "longitude": longitude}
+    pq.write_table(pa.table({**columns, "time": pa.array(times, pa.timestamp("us", "UTC"))}), path)
+    spec = {"period": {"from": "2010-01-01", "to": "2010-03-31"}, "every": "month"}
+    cells, tally = count_checkins(UNIT, {"shape": [2, 4]}, path, windows_from_config(spec))
+    lattice = make_lattice(UNIT, {"shape": [2, 4]}).locate(latitude, longitude)
+    month = pd.Series(times).dt.strftime("%Y-%m")
+    expected = pd.crosstab(month, lattice).loc["2010-01":"2010-03"]
+    assert cells["window"].tolist() == np.repeat(expected.index, 8).tolist()
+    assert_array_equal(cells["count"], expected.to_numpy().ravel())
+    assert cells["cell"].tolist() == list(range(24))
+    assert tally.kept == expected.to_numpy().sum()
+    assert windows_of_table(tmp_path, cells) == ["2010-01", "2010-02", "2010-03"]
+
+
+def windows_of_table(folder, cells):
+    cells.to_parquet(folder / "cells.parquet")
+    return windows_of(folder / "cells.parquet")
+
+
+def test_cells_times_windows_are_limited(tmp_path):
+    path, *_ = random_points(tmp_path / "x.parquet", UNIT.box, 10)
+    spec = {"period": {"from": "2010-01-01", "to": "2010-12-31"}, "every": "day"}
+    with pytest.raises(ValueError, match=r"at most 1,000,000 cells \(got 10,000 cells x 365 windo"):
+        count_checkins(UNIT, {"shape": [100, 100]}, path, windows_from_config(spec))

@@ -219,6 +219,17 @@ def test_maps_contain_the_true_and_the_released_counts():
     json.dumps(data)
 
 
+def test_windows_of_time_share_the_cells_of_a_map():
+    samples = {100: np.array([40, 10, 30, 20])}
+    rows = pd.concat([estimates(100), estimates(100).assign(cell=[2, 3])])
+    cells = pd.concat([CELLS.assign(window=name) for name in ("2010-01", "2010-02")])
+    data = map_data(lambda: cells, LAYERS, samples, rows)
+    assert data["windows"] == ["2010-01", "2010-02"]
+    assert len(data["cells"]) == len(data["name"]) == 2
+    assert data["truth"] == {100: [40, 10, 30, 20]}
+    assert len(data["releases"][0]["estimate"]) == 4
+
+
 def test_small_samples_are_dropped_where_a_map_is_too_large(monkeypatch):
     samples = {100: np.array([80, 20]), 1000: np.array([790, 210])}
     both = pd.concat([estimates(100), estimates(1000)])
