@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from decimal import ROUND_CEILING, Context, Decimal, InvalidOperation
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -249,10 +249,11 @@ class OpenLedger:
         """Refuse a cost that exceeds what is left of a total."""
         left = _EXACT.subtract(total.total, self.state.spent)
         if cost > left:
+            needed, limit = _digits(cost, ROUND_CEILING), digits_down(total.total)
             raise InputError(
-                f"{self._path}: this publication costs {total.measure}={_short(cost)}, but "
-                f"{_short(left)} is left of {_short(total.total)}: what is spent cannot be "
-                "regained; publish with a smaller eps, or not at all"
+                f"{self._path}: this publication costs {total.measure}={needed}, but "
+                f"{digits_down(left)} is left of {limit}: what is spent cannot be regained; "
+                "publish with a smaller eps, or not at all"
             )
 
     def complete(self, identifier: str, sha256: str) -> None:
@@ -326,8 +327,14 @@ def eps_of(total: Total, amount: Decimal) -> float:
     return zcdp_eps(float(amount), total.delta)
 
 
-def _short(amount: Decimal) -> str:
-    return f"{amount:.6g}"
+def digits_down(amount: Decimal) -> str:
+    """Return an amount with six digits that is not larger, for what is left."""
+    return _digits(amount, ROUND_FLOOR)
+
+
+def _digits(amount: Decimal, rounding: str) -> str:
+    rounded = Context(prec=6, rounding=rounding).create_decimal(amount)
+    return f"{float(rounded):.6g}"
 
 
 # --- Reading --------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from shuffledp.publishing.estimates import Quality, estimates, interval_widths, 
 from shuffledp.publishing.ledger import (
     Charge,
     OpenLedger,
+    digits_down,
     first_total,
     make_charge,
     opened,
@@ -373,8 +374,8 @@ def _folder_state(charge: Charge, folder: Path) -> str:
 def _left(book: OpenLedger) -> str:
     total = book.state.total
     assert total is not None
-    left = f"{book.state.left:.6g}"
-    return f"{total.measure}={left} of {total.total:.6g} is left"
+    left, limit = digits_down(book.state.left), digits_down(total.total)
+    return f"{total.measure}={left} of {limit} is left"
 
 
 def _warning(found: Quality, question: _Question) -> str | None:

@@ -149,10 +149,10 @@ def promise(statement: Mapping[str, Any]) -> str:
     factor = round_up(exp(eps), 3) if eps < _MAX_EXPONENT else f"e to the {round_up(eps)}"
     rarely = f", except with a probability of about {round_up(delta)}" if delta else ""
     return (
-        f"This map is differentially private with {_budget(eps, delta)} for one {unit}: with or "
-        f"without any one {whom} in the data, every possible map is about equally likely, within a "
-        f"factor of {factor}{rarely}. Whatever else somebody knows, the map tells little more "
-        f"about a {whom} who is in the data than about one who is not."
+        f"This map is differentially private with {_budget(eps, delta)} for one {unit}: no "
+        f"possible map is more than {factor} times as likely with a {whom} in the data as "
+        f"without, or the other way round{rarely}. Whatever else somebody knows, the "
+        f"map changes the odds that a particular {whom} is in the data by at most this factor."
     )
 
 

@@ -1,0 +1,322 @@
+"""The ledger of publications: what may be spent, and what survives crashes and two at once."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from shuffledp.cli import main
+from shuffledp.errors import InputError
+from shuffledp.publishing import publication
+from shuffledp.publishing.folder import folder_sha256
+from shuffledp.publishing.ledger import (
+    cost_of,
+    eps_of,
+    first_total,
+    make_charge,
+    opened,
+    read_ledger,
+)
+from shuffledp.publishing.noise import Guarantee, zcdp_eps
+
+LIBRARY = Path(__file__).parents[2] / "workflow" / "lib"
+PURE = Guarantee(1.0)
+
+
+def charged(path, eps, request=None, total=None, guarantee=None):
+    """Charge a publication of an eps to a ledger and complete it."""
+    guarantee = guarantee or Guarantee(float(eps))
+    eps = Decimal(eps)
+    with opened(path) as book:
+        limit = first_total("user", guarantee, eps, total and Decimal(total))
+        measure = (book.state.total or limit).measure
+        charge = make_charge(
+            request or {}, Path("map"), eps, guarantee, measure, os.urandom(4).hex()
+        )
+        book.charge(limit, charge)
+        book.complete(charge.id, "0" * 64)
+    return read_ledger(path)
+
+
+def test_pure_costs_add_up_exactly_to_the_total(tmp_path):
+    ledger = tmp_path / "l.jsonl"
+    for _ in range(10):
+        state = charged(ledger, "0.1", total="1")
+    assert state.spent == 1  # the sum of ten floats 0.1 is not 1
+    assert state.left == 0
+    with pytest.raises(InputError, match=r"costs eps=1e-09, but 0 is left of 1"):
+        charged(ledger, "0.000000001")
+    assert len(read_ledger(ledger).charges) == 10
+
+
+def test_without_a_total_the_first_publication_is_the_last(tmp_path):
+    charged(tmp_path / "l.jsonl", "0.7")
+    with pytest.raises(InputError, match=r"0 is left of 0\.7"):
+        charged(tmp_path / "l.jsonl", "0.1")
+
+
+def test_a_refused_first_publication_sets_no_total(tmp_path):
+    with pytest.raises(InputError, match="costs eps=2, but 1 is left of 1"):
+        charged(tmp_path / "l.jsonl", "2", total="1")
+    assert read_ledger(tmp_path / "l.jsonl").total is None
+    assert charged(tmp_path / "l.jsonl", "2").left == 0
+
+
+def test_rho_adds_up_to_a_total_of_eps_and_delta(tmp_path):
+    ledger = tmp_path / "l.jsonl"
+    one = Guarantee(0.5, 1e-6, 0.01)
+    for _ in range(3):
+        state = charged(ledger, "0.5", total="2", guarantee=one)
+    assert state.total.measure == "rho"
+    assert zcdp_eps(float(state.total.total), 1e-6) == pytest.approx(2.0, rel=1e-6)
+    assert float(state.spent) == pytest.approx(0.03)
+    assert eps_of(state.total, state.left) < 2.0
+    # A pure guarantee costs eps^2 / 2.
+    assert charged(ledger, "0.2").charges[-1].cost == Decimal("0.02")
+    with pytest.raises(InputError, match="costs rho="):
+        charged(ledger, "1")
+
+
+def test_a_first_gaussian_publication_may_spend_all(tmp_path):
+    guarantee = Guarantee(1.0, 1e-6, 0.0243)
+    assert charged(tmp_path / "l.jsonl", "1", guarantee=guarantee).left == 0
+
+
+def test_a_pure_ledger_refuses_gaussian_noise():
+    with pytest.raises(InputError, match="give --mechanism laplace"):
+        cost_of(Decimal(1), 0.1, "eps")
+
+
+def test_a_ledger_protects_one_unit(tmp_path):
+    charged(tmp_path / "l.jsonl", "1", total="5")
+    with opened(tmp_path / "l.jsonl") as book, pytest.raises(InputError, match="protect one user"):
+        limit = first_total("record", PURE, Decimal(1), None)
+        book.charge(limit, make_charge({}, Path("map"), Decimal(1), PURE, "eps", "a"))
+
+
+@pytest.mark.parametrize("total", ["0", "-1", "Infinity", "NaN"])
+def test_a_total_must_be_positive(total):
+    with pytest.raises(InputError, match="total must be a positive and finite eps"):
+        first_total("user", PURE, Decimal(1), Decimal(total))
+
+
+# --- Files ----------------------------------------------------------------------------------
+
+
+def test_an_incomplete_last_line_is_of_a_crash_before_noise_and_is_replaced(tmp_path):
+    ledger = tmp_path / "l.jsonl"
+    charged(ledger, "1", total="3")
+    before = ledger.read_bytes()
+    for length in (1, 40, 200):
+        ledger.write_bytes(before + before[-300:][:length].replace(b"\n", b" "))
+        assert read_ledger(ledger).spent == 1
+    assert charged(ledger, "1").spent == 2
+    assert ledger.read_bytes().startswith(before)
+    assert all(json.loads(line) for line in ledger.read_text().splitlines())
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda lines: lines[1:],
+        lambda lines: [lines[0], lines[0], *lines[1:]],
+        lambda lines: [*lines[:2], lines[1], *lines[2:]],
+        lambda lines: [lines[0], lines[1].replace('"cost": "1"', '"cost": "-1"'), *lines[2:]],
+        lambda lines: [lines[0], lines[1].replace('"cost": "1"', '"cost": "NaN"'), *lines[2:]],
+        lambda lines: [lines[0].replace('"version": 1', '"version": 2'), *lines[1:]],
+        lambda lines: [lines[0].replace('"total": "3"', '"total": 1e999'), *lines[1:]],
+        lambda lines: [lines[0], lines[2]],
+        lambda lines: ["[]", *lines],
+        lambda lines: ["\x00", *lines],
+        lambda lines: [lines[0], "", *lines[1:]],
+    ],
+)
+def test_a_damaged_ledger_is_refused(tmp_path, damage):
+    ledger = tmp_path / "l.jsonl"
+    charged(ledger, "1", total="3")
+    ledger.write_text("".join(line + "\n" for line in damage(ledger.read_text().splitlines())))
+    with pytest.raises(InputError, match=r"line \d is no line of a ledger: restore"):
+        read_ledger(ledger)
+
+
+def test_a_file_that_is_no_ledger_is_not_overwritten(tmp_path):
+    for text in ("riders", "user,lat\n1,2\n"):
+        (tmp_path / "l.csv").write_text(text)
+        with pytest.raises(InputError, match="is no"):
+            charged(tmp_path / "l.csv", "1")
+        assert (tmp_path / "l.csv").read_text() == text
+
+
+def test_a_ledger_in_a_missing_folder_is_refused(tmp_path):
+    with pytest.raises(InputError, match="cannot be opened"):
+        charged(tmp_path / "none" / "l.jsonl", "1")
+    with pytest.raises(InputError, match="cannot be read"):
+        read_ledger(tmp_path / "none.jsonl")
+
+
+def test_only_its_owner_may_read_a_new_ledger(tmp_path):
+    charged(tmp_path / "l.jsonl", "1")
+    assert (tmp_path / "l.jsonl").stat().st_mode & 0o077 == 0
+
+
+def test_a_full_disk_charges_nothing(tmp_path, monkeypatch):
+    ledger = tmp_path / "l.jsonl"
+    charged(ledger, "1", total="3")
+    before = ledger.read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space left")))
+        with pytest.raises(OSError, match="No space left"):
+            charged(ledger, "1")
+    assert ledger.read_bytes() == before
+
+
+# --- Publications ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def records(tmp_path):
+    lines = [f"u{i % 50},{0.05 + 0.1 * (i % 10)},0.5" for i in range(400)]
+    (tmp_path / "taps.csv").write_text("\n".join(["card,lat,lon", *lines]) + "\n")
+    return tmp_path / "taps.csv"
+
+
+def words(records, output, *more, eps="1"):
+    folder = records.parent
+    return [
+        *("publish", str(records), "--latitude", "lat", "--longitude", "lon", "--user", "card"),
+        *("--unit", "user", "--cells", "shape:10x2", "--box", "0", "1", "0", "1"),
+        *("--eps", eps, "--ledger", str(folder / "l.jsonl"), "--output", str(folder / output)),
+        *more,
+    ]
+
+
+def test_noise_is_drawn_only_after_the_charge_is_on_the_disk(records, monkeypatch):
+    seen = []
+
+    def drawn(counts, noise):
+        seen.append(read_ledger(records.parent / "l.jsonl").spent)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(publication, "add_noise", drawn)
+    with pytest.raises(KeyboardInterrupt):
+        main(words(records, "map"))
+    assert seen == [1]
+    assert not (records.parent / "map").exists()
+    monkeypatch.undo()
+    # What was spent stays spent; the same map costs once more, if that is left.
+    assert main(words(records, "map")) == 2
+    assert main(words(records, "map", "--again")) == 2
+    assert read_ledger(records.parent / "l.jsonl").charges[0].sha256 is None
+
+
+def test_a_crash_after_the_noise_leaves_no_folder(records, monkeypatch, capsys):
+    monkeypatch.setattr(
+        publication.folders, "flush_folder", lambda _: (_ for _ in ()).throw(KeyboardInterrupt)
+    )
+    with pytest.raises(KeyboardInterrupt):
+        main(words(records, "map", "--total", "2"))
+    assert sorted(path.name for path in records.parent.iterdir()) == ["l.jsonl", "taps.csv"]
+    monkeypatch.undo()
+    assert main(words(records, "map")) == 2
+    assert "interrupted: restore it, or pay" in capsys.readouterr().err
+    assert main(words(records, "map", "--again")) == 0
+    assert main(["ledger", "show", str(records.parent / "l.jsonl"), "--format", "csv"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("interrupted") == 1
+    assert shown.count("complete") == 1
+
+
+def test_the_same_map_is_returned_without_new_noise(records, capsys):
+    assert main(words(records, "map")) == 0
+    before = folder_sha256(records.parent / "map")
+    assert main(words(records, "map")) == 0
+    assert "published before, and nothing is charged" in " ".join(capsys.readouterr().out.split())
+    assert folder_sha256(records.parent / "map") == before
+    assert len(read_ledger(records.parent / "l.jsonl").charges) == 1
+    # It is the same map under another name, too.
+    assert main(words(records, "other")) == 2
+    assert "use that folder, or pay" in capsys.readouterr().err
+
+
+def test_an_altered_or_missing_map_is_not_replaced_for_free(records, capsys):
+    assert main(words(records, "map", "--total", "2")) == 0
+    csv = records.parent / "map" / "map.csv"
+    csv.write_text(csv.read_text() + "\n")
+    assert main(words(records, "map")) == 2
+    assert "which is altered" in capsys.readouterr().err
+    assert main(words(records, "map", "--again")) == 2
+    assert "is never overwritten" in capsys.readouterr().err
+    (records.parent / "map").rename(records.parent / "old")
+    assert main(words(records, "map")) == 2
+    assert "which is missing" in capsys.readouterr().err
+    assert main(words(records, "map", "--again")) == 0
+    assert read_ledger(records.parent / "l.jsonl").left == 0
+
+
+def test_a_publication_that_exceeds_the_total_is_refused_before_the_records_are_read(
+    records, capsys
+):
+    assert main(words(records, "map", "--total", "1.5")) == 0
+    records.write_text("")
+    assert main(words(records, "second", eps="0.6")) == 2
+    assert "costs eps=0.6, but 0.5 is left of 1.5" in capsys.readouterr().err
+    assert not (records.parent / "second").exists()
+
+
+def test_the_total_cannot_be_changed(records, capsys):
+    assert main(words(records, "map", "--total", "2")) == 0
+    assert main(words(records, "second", "--total", "9", eps="0.5")) == 2
+    assert "total of this ledger is eps=2 and cannot be changed" in capsys.readouterr().err
+    assert main(words(records, "second", "--total", "2", eps="0.5")) == 0
+
+
+def start(arguments):
+    code = f"import sys; sys.path.insert(0, {str(LIBRARY)!r})\nfrom shuffledp.cli import main\n"
+    return subprocess.Popen(
+        [sys.executable, "-c", code + "sys.exit(main(sys.argv[1:]))", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+
+
+def test_two_at_once_do_not_spend_the_same_budget(records):
+    both = [start(words(records, f"map{i}", "--title", str(i), eps=f"0.{6 + i}")) for i in (0, 1)]
+    states = sorted(process.wait(timeout=120) for process in both)
+    assert states == [0, 2]
+    state = read_ledger(records.parent / "l.jsonl")
+    assert len(state.charges) == 1
+    assert state.left == 0
+
+
+def verified(folder):
+    """Check that every folder was charged and completed, and return the ledger."""
+    state = read_ledger(folder / "l.jsonl")
+    assert state.spent <= state.total.total
+    paid = {charge.output: charge.sha256 for charge in state.charges}
+    for path in folder.glob("map*"):
+        assert folder_sha256(path) == paid[str(path)]
+    return state
+
+
+@pytest.mark.slow
+def test_twenty_kills_leave_no_map_that_was_not_paid_for(records):
+    drawn = random.Random(1)
+    for number in range(20):
+        arguments = words(records, f"map{number}", "--total", "200", eps=f"{1 + number / 100}")
+        process = start(arguments)
+        time.sleep(drawn.uniform(0.5, 4.0))
+        process.send_signal(signal.SIGKILL)
+        process.wait(timeout=60)
+        if (records.parent / "l.jsonl").exists() and (records.parent / "l.jsonl").stat().st_size:
+            verified(records.parent)
+    process = start(words(records, "map-last", eps="3"))
+    assert process.wait(timeout=120) == 0
+    state = verified(records.parent)
+    assert state.charges[-1].sha256 is not None
+    assert not [path for path in records.parent.iterdir() if path.name.endswith(".map-last")]

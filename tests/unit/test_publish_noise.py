@@ -1,0 +1,318 @@
+"""The noise of published maps: its law, its privacy, and intervals derived from it."""
+
+import math
+import sys
+from decimal import Decimal, getcontext
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+from scipy import stats
+from shuffledp import Setting, delta, mechanism
+from shuffledp.errors import InputError
+from shuffledp.publishing import noise as noise_module
+from shuffledp.publishing.estimates import (
+    estimates,
+    interval_widths,
+    posterior_median,
+    quality,
+    sum_widths,
+)
+from shuffledp.publishing.noise import (
+    Contributions,
+    Noise,
+    add_noise,
+    guarantees,
+    make_noise,
+    zcdp_eps,
+    zcdp_rho,
+)
+
+getcontext().prec = 60
+
+
+def law(noise, reach):
+    """Probabilities of 0, ..., reach in decimal arithmetic with 60 digits."""
+    scale = Decimal(noise.scale)
+    if noise.mechanism == "laplace":
+        theta = (-1 / scale).exp()
+        return [(1 - theta) / (1 + theta) * theta**z for z in range(reach + 1)]
+    weights = [(-Decimal(z * z) / (2 * scale * scale)).exp() for z in range(reach + 1)]
+    total = 2 * sum(weights) - 1
+    return [weight / total for weight in weights]
+
+
+LAWS = [Noise("laplace", 1.0), Noise("laplace", 3.0), Noise("gaussian", 1.3), Noise("gaussian", 5)]
+
+
+def chi_square(noise, draws):
+    """P-value of draws against the law, with cells of at least 20 expected draws."""
+    half = np.array([float(p) for p in law(noise, math.ceil(60 * noise.scale))])
+    last = int(np.flatnonzero(half * len(draws) >= 20)[-1])
+    expected = np.concatenate([half[last:0:-1], half[: last + 1]]) * len(draws)
+    found = np.bincount(np.clip(draws, -last, last) + last, minlength=2 * last + 1)
+    tail = len(draws) * half[last + 1 :].sum()
+    expected[[0, -1]] += tail
+    return stats.chisquare(found, expected * found.sum() / expected.sum()).pvalue
+
+
+@pytest.mark.parametrize("noise", LAWS, ids=str)
+def test_draws_follow_the_law(noise):
+    assert chi_square(noise, add_noise(np.zeros(20_000, np.int64), noise)) > 1e-6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("noise", LAWS, ids=str)
+def test_a_million_draws_follow_the_law(noise):
+    draws = add_noise(np.zeros(1_000_000, np.int64), noise)
+    assert chi_square(noise, draws) > 1e-6
+    # As many counts are published unchanged as the law says.
+    unchanged = float(law(noise, math.ceil(60 * noise.scale))[0])
+    assert abs((draws == 0).mean() - unchanged) < 5 * math.sqrt(unchanged / 1e6)
+
+
+def test_the_test_of_draws_has_power():
+    draws = add_noise(np.zeros(20_000, np.int64), Noise("laplace", 3.0))
+    assert chi_square(Noise("laplace", 3.3), draws) < 1e-6
+    assert chi_square(Noise("gaussian", 4.2), draws) < 1e-6
+
+
+def test_two_draws_differ():
+    counts = np.arange(50)
+    first, second = (add_noise(counts, Noise("laplace", 30.0)) for _ in range(2))
+    assert (first != second).sum() > 40
+
+
+def hockey_stick(noise, shift, eps):
+    """Exact delta at eps when one count moves by `shift`, in decimal arithmetic."""
+    reach = 40 * math.ceil(noise.scale)
+    half = law(noise, reach + shift)
+    factor = Decimal(eps).exp()
+    return sum(max(half[abs(z)] - factor * half[abs(z - shift)], 0) for z in range(-reach, reach))
+
+
+@pytest.mark.parametrize(("m", "eps"), [(1, 1.0), (3, 1.0), (2, 0.5), (5, 3.0)])
+def test_laplace_noise_is_as_private_as_promised_and_no_more(m, eps):
+    contributions = Contributions("user", m)
+    noise = make_noise(contributions, "laplace", eps, 0.0)
+    promised, replaced = guarantees(noise, contributions, eps, 0.0)
+    assert (promised.eps, promised.delta, promised.rho) == (eps, 0.0, None)
+    assert replaced.eps == 2 * eps
+    # The ratio of probabilities in one cell that moves by m is the loss for every way to move.
+    assert hockey_stick(noise, m, eps) < Decimal("1e-20")
+    assert hockey_stick(noise, m, 0.999 * eps) > Decimal("1e-6")
+
+
+@pytest.mark.parametrize(("eps", "exponent"), [(1.0, 6), (0.3, 5), (4.0, 9)])
+@pytest.mark.parametrize("m", [1, 3])
+def test_gaussian_noise_is_as_private_as_promised(m, eps, exponent):
+    contributions, bound = Contributions("user", m), 10.0**-exponent
+    noise = make_noise(contributions, "gaussian", eps, bound)
+    promised, replaced = guarantees(noise, contributions, eps, bound)
+    assert hockey_stick(noise, m, eps) <= Decimal(bound)
+    assert promised.rho == pytest.approx(m**2 / (2 * noise.scale**2))
+    assert replaced.rho == pytest.approx(2 * promised.rho)
+    assert eps < replaced.eps < 2 * eps
+    # The conversion from zCDP is not more than 25 % too careful.
+    assert hockey_stick(Noise("gaussian", noise.scale / 1.25), m, eps) > Decimal(bound)
+
+
+def test_the_statement_for_replacement_agrees_with_the_accountant():
+    contributions = Contributions("record")
+    noise = make_noise(contributions, "laplace", 0.7, 0.0)
+    _, replaced = guarantees(noise, contributions, 0.7, 0.0)
+    setting = Setting(1000, 9, mechanism=mechanism("discrete-laplace", eps=2 / noise.scale))
+    assert delta(replaced.eps, setting).upper == 0.0
+    assert delta(0.99 * replaced.eps, setting).upper > 0.0
+
+
+@pytest.mark.parametrize("rho", [1e-6, 1e-3, 0.02, 0.5, 10.0])
+@pytest.mark.parametrize("exponent", [3, 6, 12])
+def test_zcdp_converts_to_at_most_the_simple_formula_and_at_least_the_gaussian_curve(rho, exponent):
+    bound = 10.0**-exponent
+    eps = zcdp_eps(rho, bound)
+    assert eps <= rho + 2 * math.sqrt(rho * math.log(1 / bound))
+    # Noise N(0, 1) on a count that moves by sqrt(2 rho) is exactly rho-zCDP.
+    mu = math.sqrt(2 * rho)
+    exact = stats.norm.sf(eps / mu - mu / 2) - math.exp(eps) * stats.norm.sf(eps / mu + mu / 2)
+    assert exact <= bound
+    if eps > 1e-3:
+        assert zcdp_rho(eps, bound) == pytest.approx(rho, rel=1e-6)
+        assert zcdp_eps(zcdp_rho(eps, bound), bound) <= eps
+
+
+def test_noise_grows_with_the_sensitivity():
+    scales = {
+        (m, distinct, windows): make_noise(
+            Contributions("user", m, distinct, windows), "gaussian", 1.0, 1e-6
+        ).scale
+        for m, distinct, windows in [(1, False, 1), (4, False, 1), (4, True, 1), (1, False, 9)]
+    }
+    one = scales[1, False, 1]
+    assert scales[4, False, 1] == pytest.approx(4 * one)
+    assert scales[4, True, 1] == pytest.approx(2 * one)
+    assert scales[1, False, 9] == pytest.approx(3 * one)
+    for m, windows in product([1, 3], [1, 5]):
+        contributions = Contributions("user", m, False, windows)
+        assert make_noise(contributions, "laplace", 2.0, 0.0).scale == pytest.approx(
+            m * windows / 2
+        )
+
+
+def test_nothing_is_published_if_two_accountants_disagree(monkeypatch):
+    contributions = Contributions("user", 2)
+    right = noise_module._measurement
+    monkeypatch.setattr(
+        noise_module, "_measurement", lambda noise: right(Noise(noise.mechanism, noise.scale * 1.1))
+    )
+    for name, bound in [("laplace", 0.0), ("gaussian", 1e-6)]:
+        noise = make_noise(contributions, name, 1.0, bound)
+        with pytest.raises(ArithmeticError, match="our accountant"):
+            guarantees(noise, contributions, 1.0, bound)
+
+
+def test_less_noise_than_promised_is_a_defect():
+    contributions = Contributions("record")
+    with pytest.raises(ArithmeticError, match="defect"):
+        guarantees(Noise("laplace", 0.5), contributions, 1.0, 0.0)
+
+
+def test_without_opendp_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "opendp.prelude", None)
+    with pytest.raises(InputError, match=r"pip install 'shuffledp\[maps\]'"):
+        add_noise(np.zeros(3, np.int64), Noise("laplace", 1.0))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("laplace", 0.0, 0.0), "eps must be positive"),
+        (("laplace", math.inf, 0.0), "eps must be positive and finite"),
+        (("laplace", math.nan, 0.0), "eps must be positive"),
+        (("laplace", 1e-9, 0.0), "give a larger eps"),
+        (("laplace", 1.0, 1e-6), "give --mechanism gaussian"),
+        (("gaussian", 1.0, 0.0), "delta must be above 0"),
+        (("gaussian", 1.0, 1.0), "below 1"),
+    ],
+)
+def test_noise_that_promises_nothing_is_refused(arguments, message):
+    with pytest.raises(InputError, match=message):
+        make_noise(Contributions("record"), *arguments)
+
+
+# --- Intervals ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("noise", [*LAWS, Noise("laplace", 0.1), Noise("gaussian", 40.0)], ids=str)
+@pytest.mark.parametrize("miss", [0.5, 0.05, 1e-4, 1e-8])
+def test_half_widths_are_the_smallest_that_cover(noise, miss):
+    width = noise.half_width(miss)
+    half = law(noise, math.ceil(60 * noise.scale))
+    covered = 2 * sum(half[: width + 1]) - half[0]
+    assert covered >= 1 - Decimal(miss)
+    assert noise.coverage(width) == pytest.approx(float(covered), abs=1e-12)
+    if width:
+        assert covered - 2 * half[width] < 1 - Decimal(miss)
+
+
+def test_the_smallest_interval_at_eps_1_covers_97_percent():
+    assert Noise("laplace", 1.0).coverage(interval_widths(Noise("laplace", 1.0), 10).one) == (
+        pytest.approx(0.9732, abs=1e-4)
+    )
+
+
+@pytest.mark.parametrize("noise", [Noise("laplace", 2.0), Noise("gaussian", 3.0)], ids=str)
+def test_intervals_cover_as_often_as_the_law_says(noise):
+    counts = np.repeat([0, 1, 5, 100], 10_000)
+    table = estimates(add_noise(counts, noise), noise)
+    widths = interval_widths(noise, counts.size)
+    exact = noise.coverage(widths.one)
+    # Where a count of 0 is at the end of what is possible, its interval still covers it.
+    covered = (table["low"] <= counts) & (counts <= table["high"])
+    assert abs(covered[counts >= 100].mean() - exact) < 5 * math.sqrt(exact * (1 - exact) / 10_000)
+    assert covered.groupby(counts).mean().min() > 0.95 - 5 * math.sqrt(0.05 * 0.95 / 10_000)
+
+
+def test_joint_intervals_cover_all_cells_at_once():
+    noise, maps = Noise("laplace", 2.0), 1_000
+    width = interval_widths(noise, 40).joint
+    draws = add_noise(np.zeros(40 * maps, np.int64), noise).reshape(maps, 40)
+    together = (np.abs(draws) <= width).all(axis=1).mean()
+    exact = noise.coverage(width) ** 40
+    assert exact >= 0.95
+    assert abs(together - exact) < 5 * math.sqrt(exact * (1 - exact) / maps)
+
+
+@pytest.mark.parametrize("noise", [Noise("laplace", 1.5), Noise("gaussian", 2.0)], ids=str)
+def test_the_interval_of_a_sum_is_that_of_the_convolved_law(noise):
+    half = np.array([float(p) for p in law(noise, 120)])
+    one = np.concatenate([half[:0:-1], half])
+    of_sum = one
+    for _ in range(6):
+        of_sum = np.convolve(of_sum, one)
+    middle = of_sum.size // 2
+    covered = [of_sum[middle - q : middle + q + 1].sum() for q in range(60)]
+    assert noise.sum_half_width(7, 0.05) == int(np.argmax(np.array(covered) >= 0.95))
+    assert noise.sum_half_width(1, 0.05) == noise.half_width(0.05)
+
+
+@pytest.mark.parametrize("scale", [100.0, 5_000.0])
+def test_intervals_of_sums_of_large_noise_are_rounded_up_a_little(scale):
+    wide = Noise("laplace", scale).sum_half_width(1, 0.05)
+    exact = Noise("laplace", scale).half_width(0.05)
+    assert exact <= wide <= 1.03 * exact
+
+
+def test_every_number_of_cells_has_a_valid_half_width():
+    noise = Noise("laplace", 1.0)
+    pairs = sum_widths(noise, 3_000)
+    numbers, widths = zip(*pairs, strict=True)
+    assert numbers[:10] == tuple(range(1, 11))
+    assert numbers[-1] >= 3_000
+    assert list(widths) == sorted(widths)
+    assert max(b / a for a, b in pairwise(numbers[10:])) <= 1.1
+    # Far from the tail the sum is nearly normal.
+    assert widths[-1] == pytest.approx(1.96 * noise.sd * math.sqrt(numbers[-1]), rel=0.01)
+
+
+# --- Estimates ------------------------------------------------------------------------------
+
+
+def test_the_posterior_median_is_that_of_bayes_under_a_known_prior():
+    rng = np.random.default_rng(1)
+    # With so many cells the estimated prior is nearly the true one.
+    counts = np.where(rng.random(200_000) < 0.7, 0, 12)
+    noise = Noise("laplace", 2.0)
+    noisy = counts + rng.geometric(1 - math.exp(-0.5), (2, counts.size)).T @ [1, -1]
+    odds = 0.7 / 0.3 * np.exp((np.abs(noisy - 12) - np.abs(noisy)) / 2.0)
+    expected = np.where(odds >= 1.0, 0, 12)
+    clear = np.abs(np.log(odds)) > 0.6
+    assert (posterior_median(noisy, noise) == expected)[clear].mean() > 0.99
+
+
+def test_estimates_are_closer_to_the_truth_than_noisy_counts_of_a_sparse_map():
+    rng = np.random.default_rng(2)
+    counts = np.where(rng.random(5_000) < 0.8, 0, rng.geometric(0.05, 5_000))
+    noise = Noise("laplace", 3.0)
+    noisy = add_noise(counts, noise)
+    found = np.abs(posterior_median(noisy, noise) - counts).mean()
+    assert found < 0.6 * np.abs(np.maximum(noisy, 0) - counts).mean()
+
+
+@pytest.mark.parametrize("noise", [Noise("laplace", 1e-3), Noise("laplace", 5e5)], ids=str)
+def test_estimates_exist_for_extreme_noise(noise):
+    noisy = np.array([-(10**7), -3, 0, 5, 10**9])
+    found = posterior_median(noisy, noise)
+    assert (found >= 0).all()
+    assert found[-1] == pytest.approx(10**9, rel=0.02)
+
+
+def test_a_map_of_large_counts_is_not_mostly_noise():
+    noise, order = Noise("laplace", 1.0), np.arange(64)
+    assert not quality(np.full((1, 64), 100), noise, order).mostly_noise
+    sparse = quality(np.full((1, 64), 3), noise, order)
+    assert sparse.mostly_noise
+    assert sparse.eps_factor == pytest.approx(6 / 3)
+    assert sparse.cells_factor == 4  # 4 cells hold 12 records, and their interval is 12 wide
+    empty = quality(np.zeros((2, 64), np.int64), noise, order)
+    assert (empty.mostly_noise, empty.eps_factor, empty.cells_factor) == (True, None, None)
