@@ -225,7 +225,8 @@ class Silent:
         ({"colluding": 100}, "the target is honest, got colluding=100, n=100"),
         (
             {"dummies": -0.5},
-            "dummies, the mean number per user, must be at least 0, got dummies=-0.5",
+            "dummies, the mean number per user, must be at least 0 and below 10,000,000,000, got "
+            "dummies=-0.5",
         ),
         ({"dummies": float("nan")}, "got dummies=nan"),
         ({"mechanism": Silent()}, "eps0 applies to k-RR only, got eps0=1.0 with mechanism=silent"),
@@ -241,7 +242,7 @@ def test_derived_properties_of_a_setting():
     setting = Setting(100, 3, 1.5, rounds=4, colluding=10, sampling_rate=0.5)
     assert setting.budget == 6.0
     assert setting.honest == Setting(90, 3, 1.5, rounds=4, sampling_rate=0.5)
-    assert setting.once == Setting(90, 3, 1.5)
+    assert setting.single_round == Setting(90, 3, 1.5)
     assert setting.participation_rate == 0.5
     assert replace(setting, sampling_rate=1.0).participation_text == ", 10 collude"
     dropping = Setting(100, 3, 1.5, colluding=10, response_rate=0.25)

@@ -97,7 +97,10 @@ def test_calibrated_dummies_keep_the_target_over_all_rounds():
     target, setting = np.log(0.05), Setting(20, 2, 1.0, 2)
     calibrated = UserDummies().calibrate(1.0, target, setting)
     assert UserDummies().curve(calibrated, setting).log_delta(1.0).upper <= target
-    assert calibrated.dummies > 1.2 * UserDummies().calibrate(1.0, target, setting.once).dummies
+    assert (
+        calibrated.dummies
+        > 1.2 * UserDummies().calibrate(1.0, target, setting.single_round).dummies
+    )
 
 
 # --- dummies by users-----------------------------------------------------------------------------

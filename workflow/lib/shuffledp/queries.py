@@ -926,7 +926,8 @@ def certify(eps: float, setting: Setting, *, view: str = "analyst") -> Certifica
         A collection by k-RR, by true reports among users' dummies, or by ``shuffler-dummies``,
         ``two-servers`` or ``signed-dummies``. Only k-RR may have several rounds.
     view
-        Party against whom a mechanism is certified: ``analyst``, ``mixer``, ``public`` or ``both``.
+        Party against whom a mechanism is certified: ``analyst``, ``shuffler``, ``public`` or
+        ``both``.
 
     Raises
     ------

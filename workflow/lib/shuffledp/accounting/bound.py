@@ -69,7 +69,7 @@ class Scope:
     ----------
     domain
         Function ``(setting, log_delta)`` that returns the reason why the bound does not apply, or
-        None if it applies. Its log_delta is None if the target is not known.
+        None if it applies. ``log_delta`` is None if there is no target delta.
     composes
         Whether the bound covers more than one round.
     covers_dummies
@@ -91,11 +91,11 @@ class Structure:
         Dominating pair of one round, for composition and sampling; None for a setting without one.
     ceiling
         Cheap upper bound on log delta, except for rounding errors and, over several rounds, for the
-        mass that windows leave out. A search for eps starts there; for one round it may also end
-        the search.
+        mass that windows leave out. A search for eps starts from it. For one round, it may also
+        show that an eps is large enough, which saves evaluations of the bound.
     estimate
-        Cheap approximation of log delta, where searches over settings start, as do searches for
-        eps if there is no ceiling.
+        Cheap approximation of log delta: the starting point of searches over settings, and of
+        searches for eps if there is no ceiling.
     """
 
     pair: Callable[[Setting], Pair | None] | None = None

@@ -41,14 +41,15 @@ STEPS_PER_DEVIATION = 64.0
 # The grid of the lower end is finer by this factor, because the error of rounding down can be of
 # first order in the step.
 LOWER_GRID_REFINEMENT = 8.0
-# For a smaller log delta, windows may be too shallow, and the sum of the deltas a better bound.
-LOG_DELTA_OF_WINDOW_ENDS = -300.0
+# If log delta is smaller, the windows may leave out too much, so the sum of the rounds' deltas may
+# be a better bound.
+MIN_LOG_DELTA_OF_WINDOWS = -300.0
 
 
 def compose(curve: UpperCurve, rounds: int) -> UpperCurve:
-    """Return the joint curve of at least one round, each with the same curve.
+    """Return the joint curve of ``rounds`` (>= 1) rounds with the same curve.
 
-    The curve's `Composable` is used if present; otherwise a dominating pair is derived from it.
+    ``curve.composable.repeated`` is used if present; otherwise, see `compose_rounds`.
     """
     if rounds == 1:
         return curve
@@ -63,7 +64,7 @@ def compose_rounds(rounds: CountedCurves) -> UpperCurve:
     The upper end is the minimum of the composed privacy losses and of the sum of the rounds'
     deltas; it is exact if all rounds are mu-GDP. The lower end is the maximum of the composed
     losses of explicit data sets, over the rounds that have them, and of the lower ends of single
-    rounds: who sees all rounds also sees each of them.
+    rounds: whoever sees all rounds also sees each of them.
 
     Parameters
     ----------
@@ -131,7 +132,7 @@ class _Composition:
 
     @property
     def _step(self) -> float:
-        """Distance between grid points; a power of 2, so that its multiples are floats."""
+        """Distance between grid points; a power of 2, so that its multiples are exact floats."""
         counts = np.array(self._counts, np.float64)
         squares = np.array([loss.deviation for loss in self._losses]) ** 2
         width = float(np.sqrt(counts @ squares / counts.sum())) / STEPS_PER_DEVIATION
@@ -173,23 +174,23 @@ class _Composition:
         if eps >= self._budget:
             return -np.inf
         high = self._joint_upper(eps)
-        if high < LOG_DELTA_OF_WINDOW_ENDS or len(self._losses) == 1:
+        if high < MIN_LOG_DELTA_OF_WINDOWS or len(self._losses) == 1:
             high = min(high, self._sum_of_deltas(eps))
         return min(high, 0.0)
 
     def _sum_of_deltas(self, eps: float) -> float:
-        """Return the log of the sum of the rounds' deltas, where the rounds share out eps."""
-        parts = [
+        """Return log delta by basic composition: eps is divided among the rounds, deltas add up."""
+        weights = [
             curve.budget if self._budget < np.inf else loss.deviation
             for (curve, _), loss in zip(self._rounds, self._losses, strict=True)
         ]
-        # The factor ensures that the sum of the parts, as floats, is at most eps.
-        share = eps / fsum(np.multiply(parts, self._counts)) * (1.0 - 8.0 * UNIT)
-        if len(parts) == 1:
-            parts, share = [1.0], quotient_down(eps, self._counts[0])
+        # The factor ensures that the rounds' values of eps, as floats, add up to at most eps.
+        eps_per_weight = eps / fsum(np.multiply(weights, self._counts)) * (1.0 - 8.0 * UNIT)
+        if len(weights) == 1:
+            weights, eps_per_weight = [1.0], quotient_down(eps, self._counts[0])
         logs = [
-            float(np.log(count)) + curve.upper(share * part)
-            for (curve, count), part in zip(self._rounds, parts, strict=True)
+            float(np.log(count)) + curve.upper(eps_per_weight * weight)
+            for (curve, count), weight in zip(self._rounds, weights, strict=True)
         ]
         total = float(np.logaddexp.reduce(logs))
         return total + UNIT * (8.0 + len(logs)) * (1.0 + abs(total)) if len(logs) > 1 else total
@@ -240,13 +241,14 @@ def central_limit(
     Parameters
     ----------
     pair
-        Function that returns the dominating pair of one round, which has a symmetric form.
+        Function that returns the dominating pair of one round. The pair must have a symmetric form.
     eps
         Central budget of all rounds together, at least 0.
     setting
         Setting in which all users take part in every round.
     rate
-        Probability in ``(0, 1]`` with which each user takes part in a round instead.
+        Probability in ``(0, 1]`` with which each user takes part in a round; it replaces the
+        participation of ``setting``.
     """
     if eps >= setting.budget:
         return -np.inf

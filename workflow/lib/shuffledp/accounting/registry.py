@@ -100,7 +100,7 @@ def krr_loss(setting: Setting) -> Loss:
     For k = 2 or with dummies it is derived from the curve of the round, otherwise from the weak
     adversary's pair. All users of the setting must be honest and report.
     """
-    once = setting.once
+    once = setting.single_round
     if once.dummies:
         return loss_among_dummies(once, partial(loss_of_curve, upper_curve(once)))
     loss = shuffled_krr.loss_of(once)
@@ -113,7 +113,7 @@ def _composed_from_curve(setting: Setting) -> LogDelta:
 
     For k = 2 it is the minimum of this bound and that of `rounds.two_cells`.
     """
-    composed = compose_rounds([(_composing_curve(setting.once), setting.rounds)])
+    composed = compose_rounds([(_composing_curve(setting.single_round), setting.rounds)])
     recursion = MIN_ROUNDS_FOR_RECURSION <= setting.rounds <= rounds_of_two_cells.MAX_ROUNDS
     if setting.k > 2 or setting.dummies or not recursion:
         return composed.upper

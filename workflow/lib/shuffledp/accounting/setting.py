@@ -11,7 +11,8 @@ from shuffledp.numerics.arrays import Integers, scalar, sum_up
 
 LARGEST_N = 10_000_000_000
 LARGEST_K = 1_000_000
-# A report every hour for a century. The convolution of more rounds would take over 0.5 GB.
+# Enough for a report every hour for a century. The convolution of more rounds would take over
+# 0.5 GB.
 LARGEST_ROUNDS = 1_000_000
 # exp(eps + eps0) must be finite for every eps < eps0.
 LARGEST_EPS0 = 350.0
@@ -48,7 +49,7 @@ class CurveSource(Protocol):
     def curve(self, setting: "Setting") -> Any:
         """Return the `UpperCurve` of one round in which all users are honest and report.
 
-        It is annotated as Any because this module does not import the accounting.
+        The annotation is Any because importing `UpperCurve` here would be circular.
         """
 
 
@@ -123,7 +124,8 @@ class Setting:
         self._check_participation()
         if not 0.0 <= self.dummies < LARGEST_N:
             raise InputError(
-                f"dummies, the mean number per user, must be at least 0, got dummies={self.dummies}"
+                "dummies, the mean number per user, must be at least 0 and below "
+                f"{LARGEST_N:,}, got dummies={self.dummies}"
             )
 
     def _check_krr(self) -> None:
@@ -170,7 +172,7 @@ class Setting:
         return sum_up([(self.rounds, self.eps0)])
 
     @property
-    def once(self) -> "Setting":
+    def single_round(self) -> "Setting":
         """One round of this setting in which all honest users, and nobody else, take part."""
         honest = self.n - self.colluding
         return replace(self, n=honest, rounds=1, sampling_rate=1.0, colluding=0, response_rate=1.0)
@@ -221,7 +223,7 @@ def group_privacy(setting: Setting, reports: int) -> Setting:
     Proof: divide the n reports evenly into ``reports`` histograms such that each contains one of
     the person's reports, and release all of them instead of their sum. This is a composition of
     ``reports`` rounds with at least ``n // reports`` users each, and delta does not grow with n.
-    The lower end of the returned setting is not a lower bound for the person.
+    The lower end of the curve of the returned setting is not a lower bound for the person.
 
     Parameters
     ----------
@@ -229,7 +231,7 @@ def group_privacy(setting: Setting, reports: int) -> Setting:
         Setting of one round; n is the number of all reports, including those of the person.
     reports
         Number of reports of the person, from 1 to n. Neighbours differ in the replacement of all of
-        them; their number is not protected.
+        them. The number of reports itself is not protected.
 
     Raises
     ------

@@ -7,14 +7,14 @@ the law
 
     f(a, b) = (1 - q)^2 q^|a - b| G(min(a, b)),    G(t) = P(Z = t) + q^2 G(t - 1).
 
-One more record in the cell multiplies the probability of (a, b) by ``r = f(a - 1, b) / f(a, b)``.
-Under f, ``r = 1 / q`` where ``a > b``, with probability ``q / (1 + q)``, and
+One more record in the cell has the likelihood ratio ``r = f(a - 1, b) / f(a, b)``. Under f,
+``r = 1 / q`` where ``a > b``, with probability ``q / (1 + q)``, and
 ``r = q G(a - 1) / G(a)`` where ``a <= b``, with probability ``(1 - q) G(a)`` for each a. The
 target adds 1 to one of two cells, so ``delta = E (r - e^eps r')_+`` for every data set, where r and
-r' are the independent ratios of the two cells. The mechanism adapts one for sums of numbers by
-Ghazi, Kumar, Manurangsi, Pagh and Sinha (2021).
+r' are the independent likelihood ratios of the two cells. The mechanism adapts one for sums of
+numbers by Ghazi, Kumar, Manurangsi, Pagh and Sinha (2021).
 
-If s is not 1, the values of r are computed from a table of f. With the probabilities g of A,
+If s is not 1, the values of r are computed from a table of f. Where g is the law of A and of B,
 
     f(b + d, b) = f(b, b + d) = sum over z of P(Z = z) g(b + d - z) g(b - z).
 
@@ -36,7 +36,8 @@ from shuffledp.accounting.rounds.privacy_loss import UNDERFLOW, Loss, Outcomes, 
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import UNIT, Floats
 
-# Default probability left out of the laws. Computed values of delta are never much smaller.
+# Default probability left out of the laws. It is added to delta, so it limits how small a delta can
+# be computed.
 DEFAULT_TAIL = 1e-40
 # Largest number of summed values of Z, which takes a second and 0.3 GB. Wider noise is replaced by
 # one of its independent summands.
@@ -47,11 +48,12 @@ MAX_TABLE_ENTRIES = 2**23
 SMALLEST_MASS = 1e-306
 # Number of table entries processed at once.
 ENTRIES_AT_ONCE = 2**18
-# If a law has more than twice this many ratios, the first are kept and the others pooled in blocks.
+# Number of ratios that are kept if a law has more than twice as many; the others are pooled in
+# blocks.
 MAX_UNPOOLED_RATIOS = 2**16
 # Exponentials of exponents up to this size do not overflow.
 MAX_EXPONENT = 700.0
-# Number of positive grid points for the ratios of a table, and a lower limit of the smallest one.
+# Number of positive grid points for the ratios of a table, and a lower limit on the smallest point.
 GRID_RATIOS, SMALLEST_RATIO = 2**15, 1e-9
 # Largest relative distance, in units of rounding, of a ratio from the interval between its two grid
 # points. It is due to rounding in a logarithm below 40, its product with the scale, and powers with
@@ -82,17 +84,17 @@ def log_masses(t: Floats, mean: float, shape: float) -> tuple[Floats, float]:
     whose terms have about the size of ``t - mean``, replaces differences of log gamma functions,
     which are as large as ``t log t``.
     """
-    x, positive = t - mean, np.maximum(t, 1.0)
-    up = positive * np.log1p(np.where(t > 0.0, x / mean, 0.0))
-    down = x if shape == inf else (shape + t) * np.log1p(x / (shape + mean))
-    logs = down - up - 0.5 * np.log(2.0 * pi * positive) - _stirling(positive)
+    distance, positive = t - mean, np.maximum(t, 1.0)
+    count_term = positive * np.log1p(np.where(t > 0.0, distance / mean, 0.0))
+    size_term = distance if shape == inf else (shape + t) * np.log1p(distance / (shape + mean))
+    logs = size_term - count_term - 0.5 * np.log(2.0 * pi * positive) - _stirling(positive)
     if shape < inf:
         logs += _stirling(shape + t) - _stirling(np.array([shape]))
         logs -= 0.5 * (np.log(shape + t) - log(shape))
     # Stirling's formula is undefined at 0.
     logs[t == 0.0] = -mean if shape == inf else -shape * log1p(mean / shape)
-    sizes = 2.0 * np.abs(x).max() + np.abs(up).max() + np.abs(down).max()
-    return logs, 4096.0 + 8.0 * float(sizes)
+    magnitude = 2.0 * np.abs(distance).max() + np.abs(count_term).max() + np.abs(size_term).max()
+    return logs, 4096.0 + 8.0 * float(magnitude)
 
 
 def _stirling(x: Floats) -> Floats:
@@ -106,13 +108,13 @@ def _stirling(x: Floats) -> Floats:
 
 
 def _tail_bound(t: float, mean: float, shape: float) -> float:
-    """Return Chernoff's bound on the probability of the tail that starts at t."""
+    """Return Chernoff's bound on the probability of t and of all values farther from the mean."""
     if t < 0.0:
         return 0.0
-    x = t - mean
-    down = x if shape == inf else (shape + t) * log1p(x / (shape + mean))
-    up = t * log1p(x / mean) if t > 0.0 else 0.0
-    return 1.01 * exp(min(down - up, 0.0))
+    distance = t - mean
+    size_term = distance if shape == inf else (shape + t) * log1p(distance / (shape + mean))
+    count_term = t * log1p(distance / mean) if t > 0.0 else 0.0
+    return 1.01 * exp(min(size_term - count_term, 0.0))
 
 
 @dataclass(frozen=True)
@@ -141,10 +143,10 @@ class SignedNoise:
     tail: float = DEFAULT_TAIL
 
     @lru_cache(maxsize=128)  # noqa: B019 (the same numbers of participants recur at each eps)
-    def scaled(self, times: float) -> "SignedNoise":
-        """Return the noise if the number of users is multiplied by ``times``."""
+    def scaled(self, factor: float) -> "SignedNoise":
+        """Return the noise that ``factor`` times as many users add."""
         return replace(
-            self, pairs=times * self.pairs, shape=times * self.shape, size=times * self.size
+            self, pairs=factor * self.pairs, shape=factor * self.shape, size=factor * self.size
         )
 
     @property
@@ -188,11 +190,12 @@ class SignedNoise:
     def _ends(self) -> tuple[float, float]:
         """First and last value of Z to sum; Z lies outside with probability about ``tail``."""
         depth = -log(self.tail)
-        spread = 1.0 + self.pairs / self.shape
-        normal = sqrt(2.0 * depth * self.pairs * spread)  # Bernstein's inequality
-        scale = depth * spread / (3.0 if self.shape == inf else 1.0)
-        first = max(floor(self.pairs - normal), 0)
-        return float(first), float(ceil(self.pairs + scale + sqrt(scale**2 + normal**2)))
+        # Bernstein's inequality, for a law with this ratio of variance and mean.
+        variance_ratio = 1.0 + self.pairs / self.shape
+        below = sqrt(2.0 * depth * self.pairs * variance_ratio)
+        scale = depth * variance_ratio / (3.0 if self.shape == inf else 1.0)
+        first = max(floor(self.pairs - below), 0)
+        return float(first), float(ceil(self.pairs + scale + sqrt(scale**2 + below**2)))
 
     @property
     def _width(self) -> float:
@@ -200,11 +203,15 @@ class SignedNoise:
         return last - first + 1.0
 
     def _law_of_pairs(self) -> tuple[Floats, float, float]:
-        """Return the law of Z without its tails, their probability, and the units of rounding."""
+        """Return the law of Z without its tails, their probability, and the error of the law.
+
+        The error is relative to each probability, in units of rounding.
+        """
         first, last = self._ends
         t = np.arange(first, last + 1.0)
         logs, units = log_masses(t, self.pairs, self.shape)
-        kept = np.flatnonzero(logs > log(self.tail) - log(t.size))  # products must not underflow
+        # Products of the probabilities must not underflow.
+        kept = np.flatnonzero(logs > log(self.tail) - log(t.size))
         t, logs = t[kept[0] : kept[-1] + 1], logs[kept[0] : kept[-1] + 1]
         outside = _tail_bound(t[0] - 1.0, self.pairs, self.shape)
         outside += _tail_bound(t[-1] + 1.0, self.pairs, self.shape)
@@ -212,22 +219,25 @@ class SignedNoise:
 
     @cached_property
     def _law(self) -> tuple[Floats, Floats, float, float]:
-        """Masses and ascending ratios r under f, probability left out, and units of rounding."""
+        """Masses and ascending likelihood ratios r under f, probability left out, and error.
+
+        The error is relative to each mass and ratio, in units of rounding.
+        """
         noise = self.summable()
         if noise.size != 1.0:
-            return noise._table()
-        masses, ratios, outside, units = noise._formula()
+            return noise._law_from_table()
+        masses, ratios, outside, units = noise._law_in_closed_form()
         order = np.argsort(ratios, kind="stable")  # they are nearly sorted
         return masses[order], ratios[order], outside, units
 
-    def _formula(self) -> tuple[Floats, Floats, float, float]:
-        """Return the unsorted `_law` for geometric A and B."""
+    def _law_in_closed_form(self) -> tuple[Floats, Floats, float, float]:
+        """Return `_law` for geometric A and B, with unsorted ratios."""
         q = self.ratio
-        pairs, outside, units = self._law_of_pairs()
-        weights = np.asarray(lfilter([1.0], [1.0, -q * q], pairs), np.float64)  # G
+        z_masses, outside, units = self._law_of_pairs()
+        weights = np.asarray(lfilter([1.0], [1.0, -q * q], z_masses), np.float64)  # G
         masses = (1.0 - q) * weights
         ratios = np.append(0.0, q * weights[:-1] / weights[1:])
-        units += 3.0 * pairs.size
+        units += 3.0 * z_masses.size
         if masses.size > 2 * MAX_UNPOOLED_RATIOS:
             masses, ratios, extra_units = _pooled(masses, ratios)
             units += extra_units
@@ -241,50 +251,51 @@ class SignedNoise:
         law = stats.nbinom(self.size, 1.0 - self.ratio)
         return float(law.isf(sqrt(self.tail))) + 1.0, float(law.isf(self.tail)) + 1.0
 
-    def _table(self) -> tuple[Floats, Floats, float, float]:
+    def _law_from_table(self) -> tuple[Floats, Floats, float, float]:
         """Return `_law` from a table of f over all (a, b) except improbable ones.
 
-        The mass of each ratio is split onto two neighbouring grid points such that its mean is
-        kept. Delta is a convex function of r and of r', so it can only grow.
+        The mass of each ratio is split between two neighbouring grid points such that the mean is
+        kept. Delta is a convex function of r and of r', so delta can only grow.
         """
         min_reach, max_reach = (int(each) for each in self._reaches)
-        pairs, outside, units = self._law_of_pairs()
+        z_masses, outside, units = self._law_of_pairs()
         t = np.arange(float(min_reach + max_reach + 1))
         mean = self.size * self.ratio / (1.0 - self.ratio)
         logs, extra_units = log_masses(t, mean, self.size)
-        single = np.exp(logs)
+        a_masses = np.exp(logs)
         law = stats.nbinom(self.size, 1.0 - self.ratio)
         min_tail, max_tail = float(law.sf(min_reach - 1)), float(law.sf(max_reach - 1))
-        # At the largest values of A, B and Z the table has no entry of the law with the record.
-        outside += 2.0 * (min_tail**2 + 2.0 * max_tail) + float(pairs[-1]) + UNDERFLOW
-        units += 2.0 * extra_units + 3.0 * pairs.size + 4.0 * min_reach + MISPLACED_UNITS
+        # The mass that the record moves beyond the table, at the largest values of A, B and Z, is
+        # left out as well.
+        outside += 2.0 * (min_tail**2 + 2.0 * max_tail) + float(z_masses[-1]) + UNDERFLOW
+        units += 2.0 * extra_units + 3.0 * z_masses.size + 4.0 * min_reach + MISPLACED_UNITS
         # The smallest ratio is estimated from the lowest two values of A, B and Z; the largest is
         # an upper bound.
-        representable = single[single > SMALLEST_MASS]
-        single_ratios = (
+        representable = a_masses[a_masses > SMALLEST_MASS]
+        a_ratios = (
             representable[1:] / representable[:-1]
             if representable.size > 1
             else np.array([self.ratio])
         )
-        pair = float(pairs[1] / pairs[0]) if pairs.size > 1 else 0.0
-        lowest = single_ratios / np.maximum(pair + single_ratios * single_ratios[0], UNDERFLOW)
-        smallest_ratio = min(float(lowest.min()), 1.0 / single_ratios[0])
+        z_ratio = float(z_masses[1] / z_masses[0]) if z_masses.size > 1 else 0.0
+        lowest = a_ratios / np.maximum(z_ratio + a_ratios * a_ratios[0], UNDERFLOW)
+        smallest_ratio = min(float(lowest.min()), 1.0 / a_ratios[0])
         grid = _Grid(
-            min(smallest_ratio, float(single_ratios.min())), max(1.0, 1.0 / self.size) / self.ratio
+            min(smallest_ratio, float(a_ratios.min())), max(1.0, 1.0 / self.size) / self.ratio
         )
-        rows = max(ENTRIES_AT_ONCE // (pairs.size + min_reach), 1)
+        rows = max(ENTRIES_AT_ONCE // (z_masses.size + min_reach), 1)
         for start in range(0, max_reach, rows):
             # Rows are values of |a - b|, and columns values of min(a, b).
             f = np.stack(
                 [
-                    np.convolve(pairs, single[:min_reach] * single[d : d + min_reach])
+                    np.convolve(z_masses, a_masses[:min_reach] * a_masses[d : d + min_reach])
                     for d in range(start, min(start + rows, max_reach) + 1)
                 ]
             )
             # Masses without and with the record, for a > b and then for a <= b.
             grid.add(f[1:], f[:-1])
             grid.add(f[:-1], np.pad(f[1:, :-1], ((0, 0), (1, 0))))
-        units += 2.0 * max_reach * (pairs.size + min_reach)
+        units += 2.0 * max_reach * (z_masses.size + min_reach)
         return grid.masses, grid.ratios, outside, units
 
     @cached_property
@@ -315,22 +326,22 @@ class SignedNoise:
         # Delta falls with eps, so beyond MAX_EXPONENT the delta at MAX_EXPONENT is an upper bound.
         e, slack = np.exp(min(eps, MAX_EXPONENT)), UNIT * units
         # Probabilities that the ratio is at least r, with and without the record.
-        first = np.cumsum((masses * ratios)[::-1])[::-1]
-        second = np.cumsum(masses[::-1])[::-1]
+        with_record = np.cumsum((masses * ratios)[::-1])[::-1]
+        without_record = np.cumsum(masses[::-1])[::-1]
         # Values of r' with e^eps r' above all r do not contribute, and products might overflow.
         relevant = slice(np.searchsorted(ratios, ratios[-1] / e * (1.0 + 8.0 * slack)))
         mass, scaled = masses[relevant], e * ratios[relevant]
         start = np.minimum(np.searchsorted(ratios, scaled * (1.0 - 4.0 * slack)), ratios.size - 1)
-        p, q = mass * first[start], mass * scaled * second[start]
-        value = (p - q).sum() + 8.0 * slack * (p + q).sum() + 2.0 * outside
+        plus, minus = mass * with_record[start], mass * scaled * without_record[start]
+        value = (plus - minus).sum() + 8.0 * slack * (plus + minus).sum() + 2.0 * outside
         return min(float(np.log(value)), 0.0)
 
 
 def _pooled(masses: Floats, ratios: Floats) -> tuple[Floats, Floats, float]:
     """Return a law with fewer ratios and at least the same delta, and its error by rounding.
 
-    The masses of each block of ratios are split onto the smallest and the largest of them such that
-    the mean is kept. Delta is a convex function of r and of r', so it can only grow.
+    The masses of each block of ratios are split between its smallest and its largest ratio such
+    that the mean is kept. Delta is a convex function of r and of r', so delta can only grow.
     """
     block = ceil(masses.size / MAX_UNPOOLED_RATIOS)
     starts = np.arange(MAX_UNPOOLED_RATIOS, masses.size, block)
@@ -366,7 +377,10 @@ class _Grid:
         self.masses = np.zeros(self.ratios.size)
 
     def add(self, masses: Floats, masses_with_record: Floats) -> None:
-        """Split the masses of ``masses_with_record / masses`` onto grid points, keeping means."""
+        """Split the mass of each ratio ``masses_with_record / masses`` between two grid points.
+
+        The mean is kept.
+        """
         representable, grid = masses > SMALLEST_MASS, self.ratios
         masses = masses[representable]
         ratios = masses_with_record[representable] / masses

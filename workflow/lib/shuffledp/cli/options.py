@@ -1,4 +1,4 @@
-"""Options that several commands share, and their types. Imports only the standard library."""
+"""Options that several commands share, and their types. Imports no third-party library."""
 
 import argparse
 from collections.abc import Callable
@@ -75,8 +75,8 @@ PARTICIPATION: Final[dict[str, dict[str, Any]]] = {
         "type": real,
         "default": 1.0,
         "help": "probability with which each user responds, independently of the others and of "
-        "the data; delta is that of a user who does (default 1). If it depends on the data, give "
-        "the smallest possible number of respondents as n",
+        "the data; delta is that of a user who does (default 1). If responding depends on the "
+        "data, give the smallest possible number of respondents as n",
     },
 }
 DUMMIES: Final[dict[str, dict[str, Any]]] = {
@@ -101,7 +101,8 @@ BOUND: Final[dict[str, dict[str, Any]]] = {
         "help": "bounds to evaluate: 'certified' (default) or names of 'shuffledp list'",
     },
 }
-MECHANISM: Final[dict[str, Any]] = {"nargs": "+", "action": "extend", "metavar": "NAME"}
+# Details of one option, to which a command adds its name and may add a help text.
+SEVERAL_MECHANISMS: Final[dict[str, Any]] = {"nargs": "+", "action": "extend", "metavar": "NAME"}
 EPS: Final[dict[str, Any]] = {"type": real, "required": True, "help": "central budget"}
 DELTA: Final[dict[str, Any]] = {"type": decimal, "required": True, "help": "target delta"}
 SEVERAL_EPS: Final = {**EPS, "nargs": "+", "help": "central budgets"}
@@ -120,8 +121,8 @@ MECHANISM_OPTIONS: Final[dict[str, dict[str, Any]]] = {
     "--eps0": {**SETTING["--eps0"], "required": False},
     "--mechanism": {
         "metavar": "NAME",
-        "help": "mechanism of 'shuffledp list', instead of k-RR with --eps0; the output has a "
-        "column for each view, as for 'compare'",
+        "help": "a mechanism listed by 'shuffledp list', instead of k-RR with --eps0; the output "
+        "has a column for each view, as for 'compare'",
     },
     "--parameters": {
         "metavar": "NAME=VALUE,...",

@@ -19,7 +19,7 @@ from shuffledp.mechanisms.catalogue import CATALOGUE, VIEWS
 Row = dict[str, Any]
 
 # Smallest width, in characters, to which a last column with sentences is wrapped.
-_MIN_WRAPPED: Final = 24
+_MIN_WRAPPED_WIDTH: Final = 24
 # Columns that are the same in all rows and are printed below a table.
 _FOOTNOTES: Final = ("neighbours", "unit")
 # Width, in characters, of text and of the table of `compare`.
@@ -30,8 +30,9 @@ _HEADS: Final = ("mechanism", "people", "a user", "by 10", *VIEWS, "trusted")
 _NOTES: Final = (
     "error: standard deviation of a cell's count, root mean square over the cells",
     "sent: messages; moved: how far 10 dishonest users move a cell's count, at most",
-    "eps of: who opens the reports, mixes them and reads the map, reads the map, both servers; "
-    "-: sees every record, or the exact histogram",
+    "eps of: the analyst, who opens the reports; the shuffler, who mixes them and reads the map; "
+    "the public, who reads the map; both servers together; -: sees every record, or the exact "
+    "histogram",
     "more: --detail (parameters, largest error, sources), --format json (all digits)",
 )
 _SERVERS: Final = "servers: shuffler and analyst, who must not collude"
@@ -154,7 +155,7 @@ def print_rows(rows: Sequence[Row], style: str) -> None:
 
 
 def most_accurate_first(rows: Iterable[Row]) -> list[Row]:
-    """Sort rows of `compare` by the error of a cell; mechanisms without one come last."""
+    """Sort rows of `compare` by the error of a cell; uncalibrated mechanisms come last."""
     return sorted(rows, key=lambda row: math.inf if row["reason"] else row["cell_sd_users"])
 
 
@@ -162,10 +163,11 @@ def print_compared(rows: Iterable[Row], names: Iterable[str]) -> None:
     """Print rows of `compare` as a table, each line as soon as its row is computed.
 
     `names` are those of the mechanisms. A line at the end lists them in the order of their errors.
-    On a terminal narrower than the table, call `print_rows` once all rows are computed.
+    If the terminal is narrower than the table, the rows are printed by `print_rows`, once all of
+    them are computed.
     """
     name_width = max(map(len, [_HEADS[0], *names]))
-    # One space before a long heading and two before others fit into 80 columns.
+    # To fit into 80 columns, only one space precedes a long heading; two precede the others.
     widths = [len(head) + (2 if len(head) < 7 else 1) for head in _HEADS[1:-1]]
     if name_width + sum(widths) + len("  servers*") > shutil.get_terminal_size().columns:
         print_rows(most_accurate_first(rows), "table")
@@ -215,9 +217,8 @@ def _comparison_cells(row: Row) -> tuple[str, ...]:
     )
 
 
-def print_wrapped(text: str) -> None:
-    """Print text in lines that fit the terminal."""
-    width = min(_PAGE_WIDTH, max(shutil.get_terminal_size().columns, _MIN_WRAPPED))
+def _print_wrapped(text: str) -> None:
+    width = min(_PAGE_WIDTH, max(shutil.get_terminal_size().columns, _MIN_WRAPPED_WIDTH))
     lines = textwrap.wrap(text, width, break_on_hyphens=False)
     print(*lines, sep="\n", end="\n" if text else "")
 
@@ -255,7 +256,7 @@ def _widths(lines: Sequence[Sequence[str]]) -> list[int]:
 def _fits(lines: Sequence[Sequence[str]], width: int) -> bool:
     *others, last = _widths(lines)
     if any(" " in line[-1] for line in lines):
-        last = min(last, _MIN_WRAPPED)
+        last = min(last, _MIN_WRAPPED_WIDTH)
     return sum(others) + 2 * len(others) + last <= width
 
 
@@ -267,7 +268,7 @@ def _print_lines(lines: Sequence[Sequence[str]], width: int) -> None:
         start = "".join(cell.ljust(size) + "  " for cell, size in zip(cells, widths, strict=True))
         wrapped = textwrap.wrap(
             last,
-            max(width - indent, _MIN_WRAPPED),
+            max(width - indent, _MIN_WRAPPED_WIDTH),
             break_long_words=False,
             break_on_hyphens=False,
         )

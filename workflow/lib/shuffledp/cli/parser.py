@@ -1,4 +1,4 @@
-"""The parser of the command line. Imports only the standard library, so that --help is fast."""
+"""The parser of the command line. Imports no third-party library, so that --help is fast."""
 
 import argparse
 import re
@@ -15,7 +15,6 @@ from shuffledp.cli.options import (
     DELTA,
     EPS,
     HIDDEN_SLOT,
-    MECHANISM,
     MECHANISM_OPTIONS,
     PARTICIPATION,
     PUBLISH,
@@ -24,6 +23,7 @@ from shuffledp.cli.options import (
     SETTING,
     SEVERAL_DELTAS,
     SEVERAL_EPS,
+    SEVERAL_MECHANISMS,
     decimal,
     real,
     whole,
@@ -72,8 +72,8 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
     ),
     "plan": (
         "compute the one of n, k, eps0, eps, delta that is left out (smallest certified n, k, eps "
-        "or delta, largest certified eps0), and predict the error of each round's histogram by "
-        "mechanisms at the same privacy (uniform histogram, unbiased estimates): "
+        "or delta, largest certified eps0), and predict the error of one round's histogram for "
+        "several mechanisms at the same privacy (uniform histogram, unbiased estimates): "
         "cell_sd_users is the standard deviation of a cell's number of users, tv_distance the "
         "total variation distance of the shares",
         {
@@ -89,32 +89,33 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
         | PARTICIPATION
         | {
             "--mechanism": {
-                **MECHANISM,
+                **SEVERAL_MECHANISMS,
                 "help": "mechanisms whose errors are predicted (default gaussian krr)",
             }
         },
     ),
     "compare": (
         "compare mechanisms at the same certified privacy: each is calibrated to (eps, delta). The "
-        "table of 80 columns prints a line as soon as it is computed, in the order of --mechanism "
-        "or of 'shuffledp list'. With --detail, and in json or csv, the most accurate mechanism "
-        "comes first, with all digits of its parameters; the local budget of a user's messages "
-        "before they are mixed (local_eps0; empty: unbounded); the eps of four views (eps_...; "
-        "empty: unbounded): analyst, who opens the reports; mixer, who mixes them and reads the "
-        "map; public, who reads the map; both servers together; the messages per user; the number "
-        "of people by which one dishonest user can change a cell's estimate (moved_by_one); the "
-        "predicted error of the unbiased estimate (standard deviation of a cell's number of users, "
-        "root mean square over the cells and largest; total variation distance of the shares); and "
-        "who must be trusted",
+        "table is 80 columns wide; a line is printed as soon as it is computed, in the order of "
+        "--mechanism or of 'shuffledp list'. With --detail, and in json or csv, the most accurate "
+        "mechanism comes first, with all digits of its parameters; the local budget of a user's "
+        "messages before they are mixed (local_eps0; empty: unbounded); the eps of four views "
+        "(eps_...; empty: unbounded): analyst, who opens the reports; shuffler, who mixes them and "
+        "reads the map; public, who reads the map; both servers together; the messages per user; "
+        "the number of people by which one dishonest user can change a cell's estimate "
+        "(moved_by_one); the predicted error of the unbiased estimate (standard deviation of a "
+        "cell's number of users, root mean square over the cells and largest; total variation "
+        "distance of the shares); and who must be trusted",
         {
             "--n": {"type": whole, "help": "number of users (default: those of the histogram)"},
             "--k": {
                 "type": whole,
-                "help": "number of cells (default: those of the histogram; further ones are empty)",
+                "help": "number of cells (default: those of the histogram; additional cells are "
+                "empty)",
             },
             "--eps": EPS,
             "--delta": DELTA,
-            "--mechanism": {**MECHANISM, "help": "mechanisms to compare (default: all)"},
+            "--mechanism": {**SEVERAL_MECHANISMS, "help": "mechanisms to compare (default: all)"},
             "--histogram": {
                 "metavar": "FILE",
                 "help": "csv or parquet file with a column 'count', the users of each cell, such "
@@ -123,7 +124,7 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
             "--slots": {"type": whole, "help": "messages in an envelope, for signed dummies"},
             "--share": {
                 "type": real,
-                "help": "smallest share of users who take part, for signed dummies (0.9)",
+                "help": "smallest share of users who take part, for signed dummies (default 0.9)",
             },
             "--max-seconds": {
                 "type": real,
@@ -199,7 +200,11 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
                 "optionally 'count', the number of users with it, and 'delta', if reports are only "
                 "(eps, delta)-LDP, as Gaussian ones are",
             },
-            "--delta": {"type": decimal, "default": Decimal("1e-6"), "help": "default 1e-6"},
+            "--delta": {
+                "type": decimal,
+                "default": Decimal("1e-6"),
+                "help": "target delta (default 1e-6)",
+            },
             "--mechanism": {
                 "choices": ["krr", "binary", "laplace", "gaussian"],
                 "default": "krr",

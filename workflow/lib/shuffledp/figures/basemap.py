@@ -29,7 +29,7 @@ _RIVER_NAME: Final = (0.35, 0.65)  # part of a river's length along which its na
 _MIN_DETAIL: Final = 0.008  # share of a map's width; smaller details cannot be seen
 
 _WGS84: Final = 4326
-DISTRICTS: Final = ("district", "park")  # kinds of areas after which cells inside are named
+DISTRICT_KINDS: Final = ("district", "park")  # kinds of areas that give the cells in them a name
 
 
 def backdrop(basemap: FilePath | None = None, outline: FilePath | None = None) -> gpd.GeoDataFrame:
@@ -58,7 +58,7 @@ def simplify_districts(layers: gpd.GeoDataFrame, width: float) -> gpd.GeoDataFra
 
     `width` is the width of the map in degrees. Neighbouring districts keep their common borders.
     """
-    districts = layers["kind"].isin(DISTRICTS)
+    districts = layers["kind"].isin(DISTRICT_KINDS)
     kept = layers.copy()
     kept.loc[districts, "geometry"] = shapely.coverage_simplify(
         layers.geometry[districts].to_numpy(), _MIN_DETAIL * width
@@ -82,16 +82,16 @@ def draw_under(axes: Axes, layers: gpd.GeoDataFrame) -> None:
 def draw_over(axes: Axes, layers: gpd.GeoDataFrame) -> None:
     """Draw borders of districts and water, rivers and the outline over the cells.
 
-    Dark lines with a light rim are visible on any colour. They are thin enough to hide no cell.
+    Dark lines with a light halo are visible on any colour. They are thin enough to hide no cell.
     """
-    borders = layers[layers["kind"].isin([*DISTRICTS, "water"])].boundary
+    borders = layers[layers["kind"].isin([*DISTRICT_KINDS, "water"])].boundary
     _draw_lines(axes, borders, _INK, 0.35, _HALO, 0.9)
     _draw_lines(axes, layers[layers["kind"] == "river"].geometry, _RIVER, 2.0, _HALO, 2.8)
     _draw_lines(axes, layers[layers["kind"] == "outline"].boundary, _INK, 0.9, _HALO, 1.9)
 
 
 def _draw_lines(
-    axes: Axes, lines: gpd.GeoSeries, colour: str, width: float, rim: str, rim_width: float
+    axes: Axes, lines: gpd.GeoSeries, colour: str, width: float, halo: str, halo_width: float
 ) -> None:
     if lines.empty:
         return
@@ -102,7 +102,7 @@ def _draw_lines(
             [shapely.get_coordinates(line) for line in merged],
             colors=colour,
             linewidths=width,
-            path_effects=[withStroke(linewidth=rim_width, foreground=rim)],
+            path_effects=[withStroke(linewidth=halo_width, foreground=halo)],
             zorder=2,
         )
     )
@@ -195,7 +195,7 @@ def draw_names(axes: Axes, layers: gpd.GeoDataFrame, width: float) -> None:
 
 
 def _overlap(one: Floats, other: Floats) -> bool:
-    """Return whether two names are less than a character apart across and a third of a line up."""
+    """Return whether two names lie within a character (across) and a third of a line (up)."""
     across, up = np.abs(one - other)[:2] - [one[2] + other[2], _NAME_SIZE / 72.0]
     return bool(across < _GLYPH_WIDTH * _NAME_SIZE / 72.0 and up < _NAME_SIZE / 216.0)
 
@@ -207,7 +207,7 @@ def districts_at(layers: gpd.GeoDataFrame, points: Floats) -> list[str]:
     name. `points` are degrees, shape ``(number, 2)``.
     """
     names = [""] * len(points)
-    districts = layers[layers["kind"].isin(DISTRICTS)]
+    districts = layers[layers["kind"].isin(DISTRICT_KINDS)]
     for name, area in zip(districts["name"], districts.geometry, strict=True):
         if not missing_glyphs(name):
             for index in np.flatnonzero(shapely.intersects_xy(area, points)):

@@ -86,7 +86,7 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
             or not parameters.noise.scaled(setting.n / parameters.smallest).is_summable
         ):
             return promised
-        once = self._curve(parameters, setting.once, setting.n)
+        once = self._curve(parameters, setting.single_round, setting.n)
         # This curve composes without its loss distribution and so less tightly. Over several rounds
         # the promised curve may therefore be smaller.
         return pointwise_minimum(

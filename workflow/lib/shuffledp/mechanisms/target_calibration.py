@@ -169,7 +169,7 @@ def calibrated(mechanism: Mechanism[P], eps: float, log_delta: float, setting: S
         return mechanism.calibrate(eps, log_delta, honest)
     # With dropouts, delta is a mean over the number of respondents, slightly above delta at their
     # mean number. The mechanism is calibrated at the mean number to a slightly smaller delta.
-    mean = replace(honest.once, n=1 + round((honest.n - 1) * honest.response_rate))
+    mean = replace(honest.single_round, n=1 + round((honest.n - 1) * honest.response_rate))
     reduction, step = 0.0, DROPOUT_LOG_MARGIN
     while True:
         parameters = mechanism.calibrate(eps, log_delta - reduction, mean)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import shapely
 
-from shuffledp.figures.basemap import DISTRICTS, named_places, simplify_districts
+from shuffledp.figures.basemap import DISTRICT_KINDS, named_places, simplify_districts
 from shuffledp.mechanisms.catalogue import CATALOGUE
 from shuffledp.numerics.arrays import Floats, Integers
 
@@ -128,7 +128,7 @@ def surroundings(layers: gpd.GeoDataFrame, box: Floats) -> dict[str, Any]:
 
 def districts_of(cells: gpd.GeoSeries, layers: gpd.GeoDataFrame) -> list[str]:
     """Return the name of the district that contains the centre of each cell, empty if none does."""
-    named = layers[layers["kind"].isin(DISTRICTS) & (layers["name"] != "")]
+    named = layers[layers["kind"].isin(DISTRICT_KINDS) & (layers["name"] != "")]
     names = [""] * len(cells)
     centres = shapely.centroid(cells.to_numpy())
     for cell, district in zip(*named.sindex.query(centres, predicate="within"), strict=True):

@@ -37,12 +37,15 @@ TAIL_DECAY = 45.0
 ALIAS_DEVIATIONS, ALIAS_MARGIN = 22.1, 40.0
 # Bound on the sum of four errors, relative to F(r) r^(1-t), with r >= kappa: r^-J, twice exp(-52)
 # for the rest of the circle, and twice exp(-60), by Bernstein, for each of the two tails beyond 20
-# standard deviations and 40 counts. The mean of the tilted law lies at most POLE_DISTANCE times
-# ALIKE_DEVIATIONS = 2.04 standard deviations from the threshold.
+# standard deviations and 40 counts. ALIAS_DEVIATIONS is larger than 20, because the mean of the
+# tilted law may lie POLE_DISTANCE * MAX_RATIO_NEAR_POLE = 2.04 standard deviations from the
+# threshold.
 NEGLECTED_SHARE = 1e-19
-# Largest number of sums on one circle, limited by the processor's cache, and largest ratio of their
-# standard deviations; ALIKE_DEVIATIONS is that ratio where the deviations determine the radius.
-MAX_SUMS_PER_CIRCLE, SIMILAR_DEVIATIONS, ALIKE_DEVIATIONS = 500, 1.2, 1.02
+# Largest number of sums on one circle, limited by the processor's cache.
+MAX_SUMS_PER_CIRCLE = 500
+# Largest ratio of the standard deviations of sums on one circle; the second is used if the radius
+# kappa is too close to the pole, so that the deviations determine the radius.
+MAX_DEVIATION_RATIO, MAX_RATIO_NEAR_POLE = 1.2, 1.02
 # Smallest distance of log |z| from the pole at z = 1, times the standard deviation.
 POLE_DISTANCE = 2.0
 LOG_UNDERFLOW = -800.0  # exponentials of smaller numbers are 0
@@ -61,13 +64,15 @@ class Chance:
         return Chance(self.q, self.p)
 
 
-def log_falling_tail(excess: float, *parts: tuple[ArrayLike, Chance]) -> tuple[Floats, Floats]:
-    """Return ``log sum_s (f(s - 1) - kappa f(s))_+`` for ``kappa = 1 + excess``, and its error.
+def log_falling_tail(
+    kappa_minus_1: float, *parts: tuple[ArrayLike, Chance]
+) -> tuple[Floats, Floats]:
+    """Return ``log sum_s (f(s - 1) - kappa f(s))_+`` and its error.
 
     Parameters
     ----------
-    excess
-        ``kappa - 1``, at least 0 and accurate to a few units in the last place.
+    kappa_minus_1
+        At least 0 and accurate to a few units in the last place.
     parts
         For each binomial, the numbers of trials (>= 0, broadcast) and the probability of success,
         with p and q accurate to a few units in the last place.
@@ -80,21 +85,23 @@ def log_falling_tail(excess: float, *parts: tuple[ArrayLike, Chance]) -> tuple[F
     trial_arrays = np.broadcast_arrays(*(np.asarray(n, np.float64) for n, _ in parts))
     chances = [chance for _, chance in parts]
     shape, trials = trial_arrays[0].shape, [n.ravel() for n in trial_arrays]
-    theta = float(np.log1p(excess))
+    theta = float(np.log1p(kappa_minus_1))
     deviation = _deviation(_all_tilted(trials, chances, theta))
     values, errors = np.empty(deviation.size), np.empty(deviation.size)
-    for group in _similar_deviations(deviation, theta):
-        values[group], errors[group] = _on_one_circle(excess, [n[group] for n in trials], chances)
+    for group in _groups(deviation, theta):
+        values[group], errors[group] = _on_one_circle(
+            kappa_minus_1, [n[group] for n in trials], chances
+        )
     return values.reshape(shape), errors.reshape(shape)
 
 
-def _similar_deviations(deviation: Floats, theta: float) -> Iterator[Integers]:
+def _groups(deviation: Floats, theta: float) -> Iterator[Integers]:
     """Yield the indices of sums that share a circle."""
     order = np.argsort(deviation, kind="stable")
     ordered, start = deviation[order], 0
     while start < order.size:
         max_ratio = (
-            SIMILAR_DEVIATIONS if theta * ordered[start] >= POLE_DISTANCE else ALIKE_DEVIATIONS
+            MAX_DEVIATION_RATIO if theta * ordered[start] >= POLE_DISTANCE else MAX_RATIO_NEAR_POLE
         )
         stop = int(np.searchsorted(ordered, max_ratio * ordered[start], side="right"))
         stop = min(stop, start + MAX_SUMS_PER_CIRCLE)
@@ -123,9 +130,9 @@ def log_pmf_ratio(
     In Loader's form only the deviances differ between the two laws, so only these are computed.
     """
     if min(*first, *second) < SMALLEST_PROBABILITY:
-        before, error = log_pmf_with_error(x, n, *first)
-        after, second_error = log_pmf_with_error(x, n, *second)
-        return before - after, error + second_error
+        first_log, first_error = log_pmf_with_error(x, n, *first)
+        second_log, second_error = log_pmf_with_error(x, n, *second)
+        return first_log - second_log, first_error + second_error
     y = n - x
     counts = np.stack([x, y, x, y])
     means = np.array([*first, *second])[:, None] * n
@@ -187,9 +194,9 @@ def _all_tilted(
     return [_tilted(n, chance, log_odds) for n, chance in zip(trials, chances, strict=True)]
 
 
-def _deviation(terms: Sequence[_Binomial]) -> Floats:
+def _deviation(binomials: Sequence[_Binomial]) -> Floats:
     """Return the standard deviation of each tilted sum, plus 1."""
-    return np.asarray(np.sqrt(_sum([term.variance for term in terms])) + 1.0)
+    return np.asarray(np.sqrt(_sum([binomial.variance for binomial in binomials])) + 1.0)
 
 
 @dataclass(frozen=True)
@@ -205,12 +212,14 @@ class _Circle:
     phi: Floats
     weight: Floats
 
-    def factor(self, excess: float) -> Any:
+    def factor(self, kappa_minus_1: float) -> Any:
         """Return ``(z - kappa) (1 - z^-terms) / (z - 1)`` at the points."""
         sine, versine = np.sin(self.phi), 2.0 * np.sin(self.phi / 2.0) ** 2
         relative = np.exp(self.tau) * (1j * sine - versine)  # z minus the radius
         # On the circle of radius kappa, z - kappa is exactly 0 at phi = 0.
-        pole_offset = np.expm1(self.tau) - excess if self.tau > np.log1p(excess) else 0.0
+        pole_offset = (
+            np.expm1(self.tau) - kappa_minus_1 if self.tau > np.log1p(kappa_minus_1) else 0.0
+        )
         cut = 1.0 - np.exp(-self.terms * self.tau) * np.exp(-1j * self.terms * self.phi)
         return (pole_offset + relative) / (np.expm1(self.tau) + relative) * cut
 
@@ -230,44 +239,47 @@ def _circle(tau: float, min_deviation: float, deviation: Floats) -> _Circle:
 
 
 def _on_one_circle(
-    excess: float, trials: Sequence[Floats], chances: Sequence[Chance]
+    kappa_minus_1: float, trials: Sequence[Floats], chances: Sequence[Chance]
 ) -> tuple[Floats, Floats]:
-    theta, users = float(np.log1p(excess)), _sum(trials)
-    terms = _all_tilted(trials, chances, theta)
+    theta, total_trials = float(np.log1p(kappa_minus_1)), _sum(trials)
+    binomials = _all_tilted(trials, chances, theta)
     # The mode of the tilted law is adjacent to its mean (Darroch); rounding changes little.
-    mean = _sum([term.n * term.a for term in terms])
-    last = np.floor(np.maximum(mean - 8.0 * UNIT * users, 0.0))  # t - 1, or 1 or 2 below it
-    deviation = _deviation(terms)
+    mean = _sum([binomial.n * binomial.a for binomial in binomials])
+    last = np.floor(np.maximum(mean - 8.0 * UNIT * total_trials, 0.0))  # t - 1, or 1 or 2 below it
+    deviation = _deviation(binomials)
     # The radius is kappa, or larger if that is too close to the pole.
     tau = max(theta, POLE_DISTANCE / float(np.median(deviation)))
-    terms = _all_tilted(trials, chances, tau)
-    circle = _circle(tau, float(deviation.max()), np.sqrt(_sum([term.variance for term in terms])))
-    points = [term.on_circle(circle.phi) for term in terms]
-    trial_columns = [term.n[:, None] for term in terms]
+    binomials = _all_tilted(trials, chances, tau)
+    circle = _circle(
+        tau, float(deviation.max()), np.sqrt(_sum([binomial.variance for binomial in binomials]))
+    )
+    points = [binomial.on_circle(circle.phi) for binomial in binomials]
+    trial_columns = [binomial.n[:, None] for binomial in binomials]
     size = np.exp(
         _sum([n * modulus for n, (modulus, _) in zip(trial_columns, points, strict=True)])
     )
-    turns = _sum([term.n * term.success_is_frequent for term in terms]) - last
+    turns = _sum([binomial.n * binomial.success_is_frequent for binomial in binomials]) - last
     argument = _sum([n * angle for n, (_, angle) in zip(trial_columns, points, strict=True)])
     argument = argument + turns[:, None] * circle.phi
     real, imaginary = size * np.cos(argument), size * np.sin(argument)
-    factor = circle.factor(excess) * circle.weight
+    factor = circle.factor(kappa_minus_1) * circle.weight
 
     # The arguments of F are sums of large numbers, each accurate to a few units in the last place.
     # Rounding of the tilt has a smaller effect.
-    counts = _sum([term.n * min(term.a, term.b) for term in terms])
+    counts = _sum([binomial.n * min(binomial.a, binomial.b) for binomial in binomials])
     sizes = size @ np.stack([np.abs(factor), np.abs(factor) * circle.phi, circle.weight], axis=1)
-    units = 12.0 * len(terms) * sizes[:, 0] + 12.0 * (counts + 1.0) * sizes[:, 1]
+    units = 12.0 * len(binomials) * sizes[:, 0] + 12.0 * (counts + 1.0) * sizes[:, 1]
     error = UNIT * units + NEGLECTED_SHARE
-    # kappa is accurate to a few units in the last place of the excess; f(t - 1) bounds its effect.
+    # kappa is accurate to a few units in the last place of kappa - 1; f(t - 1) bounds its effect.
     error += (8.0 + 2.0 * theta) * UNIT * sizes[:, 2]
 
-    scale, scale_error = _log_scale(last, terms)
-    log_value, log_error = np.full(users.shape, -np.inf), np.full(users.shape, np.inf)
+    scale, scale_error = _log_scale(last, binomials)
+    log_value, log_error = np.full(total_trials.shape, -np.inf), np.full(total_trials.shape, np.inf)
+    # Other thresholds give a smaller value, so the largest of three candidates is the result.
     for step in range(3):
         rotated = factor * np.exp(-1j * step * circle.phi)
         value = np.sum(real * rotated.real - imaginary * rotated.imag, axis=1)
-        significant = (last + step <= users) & (value > 2.0 * error)
+        significant = (last + step <= total_trials) & (value > 2.0 * error)
         value = np.where(significant, value, 1.0)
         candidate = np.where(significant, np.log(value) + scale - step * tau, -np.inf)
         better = candidate > log_value
@@ -280,20 +292,20 @@ def _sum(values: Sequence[Floats]) -> Floats:
     return sum(values[1:], values[0])
 
 
-def _log_scale(total: Floats, terms: Sequence[_Binomial]) -> tuple[Floats, Floats]:
+def _log_scale(total: Floats, binomials: Sequence[_Binomial]) -> tuple[Floats, Floats]:
     """Return ``log F(r) - total log r`` and its error, without subtracting numbers of order n.
 
     It is the sum over the binomials of the log ratio of the untilted to the tilted probability of
     x successes, for any numbers x that add up to the total.
     """
     scale, error = np.zeros(total.shape), np.zeros(total.shape)
-    remaining, later_trials = total, _sum([term.n for term in terms])
-    for term in terms:
-        later_trials = later_trials - term.n
-        x = np.maximum(np.round(term.n * term.a), np.maximum(0.0, remaining - later_trials))
-        x = np.minimum(x, np.minimum(term.n, remaining))
+    remaining, later_trials = total, _sum([binomial.n for binomial in binomials])
+    for binomial in binomials:
+        later_trials = later_trials - binomial.n
+        x = np.maximum(np.round(binomial.n * binomial.a), np.maximum(0.0, remaining - later_trials))
+        x = np.minimum(x, np.minimum(binomial.n, remaining))
         remaining = remaining - x
-        ratio, ratio_error = term.log_ratio(x)
+        ratio, ratio_error = binomial.log_ratio(x)
         scale, error = scale + ratio, error + ratio_error
-    # The added units cover the change to other thresholds, and the sum.
-    return scale, error + 8.0 * len(terms) * UNIT * (1.0 + np.abs(scale))
+    # The added units cover rounding of this sum and of the shift to the other candidate thresholds.
+    return scale, error + 8.0 * len(binomials) * UNIT * (1.0 + np.abs(scale))

@@ -66,7 +66,7 @@ class WeightedSum:
 
 @dataclass(frozen=True)
 class Grain:
-    """Windows and groups of the sums over n2 and n3.
+    """How the sums over n2 and n3 are truncated to windows and grouped.
 
     Attributes
     ----------
@@ -110,15 +110,15 @@ def conditional_excess(
     shift
         Amount subtracted from A for each s, shape ``(m,)``.
     grain
-        Windows, and the number of neighbouring n2 that are grouped.
+        Windows, and the number of neighbouring values of n2 that are grouped.
     side
         Whether grouping of n2 rounds the value up ("upper") or down ("lower").
 
     Returns
     -------
-    Three natural logs for each s, shape ``(m,)``: the value; the largest tilted probability left
-    out; and the largest relative amount neglected where n3 is assumed not to change the sign of A.
-    Both omissions make the value smaller.
+    Three natural logs for each s, shape ``(m,)``: the value; an upper bound on the tilted
+    probability left out; and an upper bound on the relative amount neglected where n3 is assumed
+    not to change the sign of A. Both omissions make the value smaller.
     """
     both, alpha, slope = weighted.p1 + weighted.p2, weighted.alpha, weighted.c - weighted.d
     rho1, rho2 = weighted.p1 / both, weighted.p2 / both
@@ -127,10 +127,10 @@ def conditional_excess(
     mean3 = trials * pi
     base = weighted.a * s - weighted.d * trials - shift
 
-    def below(n3: Floats) -> Floats:
+    def y_at(n3: Floats) -> Floats:
         return (base - slope * n3) / alpha
 
-    def closed(last2: Floats | None = None) -> LogIntervals:
+    def closed_form(last2: Floats | None = None) -> LogIntervals:
         """Return the sum over n2 <= last2 (default: all with A > 0), with n3 at its mean."""
         other_terms = (slope * mean3, weighted.d * trials, shift)
         if weighted.a > weighted.b:
@@ -139,7 +139,7 @@ def conditional_excess(
             start = np.floor(threshold) + 1.0 if last2 is None else s - last2
             gap, error = start - threshold, weighted.sum_error(weighted.b * s, *other_terms)
         else:
-            y = below(mean3)
+            y = y_at(mean3)
             last2 = np.ceil(y) - 1.0 if last2 is None else last2
             threshold, start, gap = s - y, s - last2, y - last2
             error = weighted.sum_error(weighted.a * s, *other_terms)
@@ -150,7 +150,7 @@ def conditional_excess(
 
     if slope == 0.0 or pi == 0.0 or co_pi == 0.0:
         no_mass = np.full_like(s, -np.inf)
-        return closed(), no_mass, no_mass
+        return closed_form(), no_mass, no_mass
     tilted_mean = trials * grain.tilted_pi
     low3 = np.maximum(grain.window(tilted_mean, tilted_mean * (1.0 - grain.tilted_pi))[0], 0.0)
     high3 = np.minimum(grain.window(mean3, mean3 * co_pi)[1], trials)
@@ -158,13 +158,13 @@ def conditional_excess(
     neglected = log_excess_bound(high3, trials, pi, co_pi)
     neglected -= np.log((high3 - mean3).clip(1e-300))
     # For n2 < first, A is positive for all n3 in the window; for n2 >= last, for none of them.
-    first = np.clip(np.ceil(below(high3)), 0.0, s + 1.0)
-    last = np.clip(np.ceil(below(low3)) + 1.0, first, s + 1.0)
-    # Between them, n2 outside a window around the tilted mean are left out as well.
+    first = np.clip(np.ceil(y_at(high3)), 0.0, s + 1.0)
+    last = np.clip(np.ceil(y_at(low3)) + 1.0, first, s + 1.0)
+    # Between them, values of n2 outside a window around the tilted mean are left out as well.
     tilted2 = s * grain.tilted_rho
     low2, high2 = grain.window(tilted2, tilted2 * (1.0 - grain.tilted_rho))
     cut_below, cut_above = low2 > first, high2 + 1.0 < last
-    below_window = closed(first - 1.0)
+    below_window = closed_form(first - 1.0)
     first, last = np.where(cut_below, low2, first), np.where(cut_above, high2 + 1.0, last)
     last = np.maximum(first, last)
     share2 = (grain.tilted_rho, 1.0 - grain.tilted_rho)
@@ -193,9 +193,9 @@ def _excess_by_n2(
 ) -> LogIntervals:
     """Return ``log E[A_+ 1{first <= n2 < last} | s]`` for each s, with n3 in closed form.
 
-    A group of n2 counts with the excess of its first member and the largest probability of a member
-    (upper), or with the excess of its last member and the smallest probability (lower). The excess
-    falls with n2, and a log-concave law is smallest at an end of the group.
+    For the upper side, all values of n2 in a group are given the excess of the first of them and
+    the largest probability; for the lower side, the excess of the last and the smallest
+    probability. The excess falls with n2, and a log-concave law is smallest at an end of the group.
     """
     first, last = n2_range
     both, other = weighted.p1 + weighted.p2, weighted.p3 + weighted.p4
@@ -227,7 +227,7 @@ def _excess_by_n2(
     terms = (weighted.a * (s[row] - n2), weighted.b * n2, weighted.d * trials[row], shift[row])
     weight_error = weighted.sum_error(*terms)
     with np.errstate(over="ignore"):
-        # A is never positive for z3 <= -1, so smaller values are clipped.
+        # A is positive where n3 < z3, so never for z3 <= -1; smaller values are clipped.
         z3 = np.maximum((terms[0] - terms[1] - terms[2] - terms[3]) / slope, -1.0)
         weight_error = np.where(z3 > -1.0, weight_error / slope + 2.0 * UNIT * np.abs(z3), 0.0)
     last3 = np.ceil(z3) - 1.0

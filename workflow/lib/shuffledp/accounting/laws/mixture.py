@@ -32,7 +32,8 @@ from shuffledp.numerics.roots import brentq
 WINDOW_DEVIATIONS, WINDOW_MARGIN = 9.3, 20.0
 # Relative error of tilted probabilities, in units of rounding.
 TILTED_INPUT_UNITS = 8.0
-# Added to the log of the part left out to cover its rounding; that part is too small to matter.
+# Allowance for rounding in the log of the part left out. A generous one does no harm, because that
+# part is negligible.
 LEFT_OUT_LOG_ERROR = 1e-3
 # If the tilted probability of the third cell is below this, all reports are taken to be in the
 # first two.
@@ -93,7 +94,7 @@ class _Tilt:
     rho: float  # probability that a uniform report falls into one of the first two cells
     rest: float  # 1 - rho, computed without cancellation
     log_others: Floats  # log E exp(lam A) of each of the other users
-    spread: float  # E |expm1(lam A)| of one uniform report, at most 1 + log_total
+    spread: float  # E |expm1(min(lam w, 1))|, at most 1, for the weight w of one uniform report
 
 
 def _log_mean_exp(p: Floats, x: Floats) -> float:
@@ -110,8 +111,9 @@ def _tilt(mixture: Mixture) -> _Tilt:
     log_odds, counts = mixture.trials.log_odds, mixture.trials.counts
 
     def tilted(lam: float) -> tuple[float, Floats, Floats]:
-        total = _log_mean_exp(p, lam * weights)
-        return total, p * np.exp(lam * weights - total), expit(log_odds + total)
+        """Return the log moment of one report, its tilted law, and the tilted rates."""
+        log_report = _log_mean_exp(p, lam * weights)
+        return log_report, p * np.exp(lam * weights - log_report), expit(log_odds + log_report)
 
     def slope(log_lam: float) -> float:
         lam = np.exp(log_lam)
@@ -123,23 +125,23 @@ def _tilt(mixture: Mixture) -> _Tilt:
     while slope(high) < 0.0 and high < low + 700.0:
         high += 3.0
     lam = float(np.exp(brentq(slope, low, high, xtol=1e-6)))
-    total, law, rates = tilted(lam)
-    rates_before = expit(log_odds)
+    log_report, law, rates = tilted(lam)
+    untilted_rates = expit(log_odds)
     with np.errstate(divide="ignore"):
-        others = np.where(
-            total < 1.0,
-            np.log1p(rates_before * np.expm1(min(total, 1.0))),
-            np.logaddexp(np.log1p(-rates_before), np.log(rates_before) + total),
+        log_others = np.where(
+            log_report < 1.0,
+            np.log1p(untilted_rates * np.expm1(min(log_report, 1.0))),
+            np.logaddexp(np.log1p(-untilted_rates), np.log(untilted_rates) + log_report),
         )
     return _Tilt(
         lam=lam,
-        log_total=float(total + counts @ others),
+        log_total=float(log_report + counts @ log_others),
         log_pair=_log_mean_exp(np.array([0.5, 0.5]), lam * weights[:2]),
         rates=rates,
-        co_rates=expit(-(log_odds + total)),
+        co_rates=expit(-(log_odds + log_report)),
         rho=float(min(law[0] + law[1], 1.0)) if third else 1.0,
         rest=float(law[2]) if third else 0.0,
-        log_others=others,
+        log_others=log_others,
         spread=min(float(p @ np.abs(np.expm1(np.minimum(lam * weights, 1.0)))), 1.0),
     )
 
@@ -183,7 +185,7 @@ def _log_rows(
     The interval covers the rounding of thresholds and tails; `_rounding` covers the rest. For
     ``side="upper"`` the lower end is -inf, which halves the time.
 
-    Given m and s, ``A = alpha (y - n2)``. ``E[(y - n2)_+ | s]`` is linear between integers y; its
+    Given m and s, ``A = (a + b) (y - n2)``. ``E[(y - n2)_+ | s]`` is linear between integers y; its
     coefficients are taken from a small table.
     """
     a, b, c = mixture.a, mixture.b, mixture.c
@@ -195,24 +197,24 @@ def _log_rows(
     in_third = m[:, None] - clipped
     y = (a * clipped - c * in_third) / alpha
     n2 = np.ceil(y) - 1.0
-    values = np.arange(clipped.min(), clipped.max() + 1.0)
-    row = (clipped - values[0]).astype(np.int64)
-    largest = np.ceil((a * values - c * (m[0] - values)) / alpha)
-    column = (largest[row] - n2).astype(np.int64)
+    s_values = np.arange(clipped.min(), clipped.max() + 1.0)
+    row = (clipped - s_values[0]).astype(np.int64)
+    max_y = np.ceil((a * s_values - c * (m[0] - s_values)) / alpha)
+    column = (max_y[row] - n2).astype(np.int64)
     # The first column is for thresholds that rounding may have moved across an integer.
-    points = (values - largest)[:, None] + np.arange(-1.0, column.max() + 1.0)
-    scale = values[:, None] * tilt.log_pair
-    tails = log_sf_ends(points, values[:, None], 0.5, 0.5, 0.0)
-    linear = log_excess(points, values[:, None], 0.5, 0.5, input_units=0.0)
+    thresholds = (s_values - max_y)[:, None] + np.arange(-1.0, column.max() + 1.0)
+    scale = s_values[:, None] * tilt.log_pair
+    tails = log_sf_ends(thresholds, s_values[:, None], 0.5, 0.5, 0.0)
+    excess = log_excess(thresholds, s_values[:, None], 0.5, 0.5, input_units=0.0)
     at, gap = (row, column + 1), y - n2
     gap_error = UNIT * (mixture.units + 16.0) * (a * clipped + c * in_third) / alpha
     with np.errstate(divide="ignore"):
         log_gap = np.log(gap)
         log_crossed = np.log(np.maximum(gap + gap_error - 1.0, 0.0)) + tails.high[row, column]
-    high = np.logaddexp(np.logaddexp(linear.high[at], log_gap + tails.high[at]), log_crossed)
+    high = np.logaddexp(np.logaddexp(excess.high[at], log_gap + tails.high[at]), log_crossed)
 
-    def summed(excess: Floats) -> Floats:
-        terms = log_weight + excess - scale[row, 0] + tilt.lam * c * in_third
+    def summed(log_term: Floats) -> Floats:
+        terms = log_weight + log_term - scale[row, 0] + tilt.lam * c * in_third
         terms = np.where(clipped == s, terms, -np.inf)
         return np.asarray(logsumexp(terms, axis=1) + np.log(alpha))
 
@@ -220,15 +222,15 @@ def _log_rows(
         return LogIntervals(np.full(m.size, -np.inf), summed(high)), outside
     with np.errstate(divide="ignore"):
         log_gap_low = np.log(np.maximum(gap - gap_error, 0.0))
-        positive = linear.low[at] > -np.inf
+        positive = excess.low[at] > -np.inf
         ratio = np.exp(
-            np.where(positive, tails.high[at] - np.where(positive, linear.low[at], 0.0), 0.0)
+            np.where(positive, tails.high[at] - np.where(positive, excess.low[at], 0.0), 0.0)
         )
         lost_share = np.where(positive, np.minimum(gap_error * ratio, 1.0), 1.0)
         low = np.where(
             gap > gap_error,
-            np.logaddexp(linear.low[at], log_gap_low + tails.low[at]),
-            linear.low[at] + np.log1p(-lost_share),
+            np.logaddexp(excess.low[at], log_gap_low + tails.low[at]),
+            excess.low[at] + np.log1p(-lost_share),
         )
     return LogIntervals(summed(low), summed(high)), outside
 
@@ -278,7 +280,6 @@ def log_mixture_excess(mixture: Mixture, side: Side | None = None) -> LogInterva
     with np.errstate(divide="ignore"):
         # A_+ <= exp(lam A) / (e lam), and 1/m <= 1.
         left_out = np.log(window.missing + window.mass @ (outside / m)) - 1.0 - np.log(tilt.lam)
-    common = tilt.log_total
     high = float(np.logaddexp(high, left_out + LEFT_OUT_LOG_ERROR))
-    slack = _rounding(mixture, tilt, m, common + high)
-    return LogInterval(float(common + low - slack), float(common + high + slack))
+    slack = _rounding(mixture, tilt, m, tilt.log_total + high)
+    return LogInterval(float(tilt.log_total + low - slack), float(tilt.log_total + high + slack))

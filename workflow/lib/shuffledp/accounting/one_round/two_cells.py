@@ -25,10 +25,10 @@ EXHAUSTIVE_N = 10_000
 # Number of initial blocks, smallest number of parts of a divided block, and number of blocks to
 # evaluate at once (the bounds of 64 blocks take about as long as one).
 INITIAL_BLOCKS, MIN_PARTS, BLOCKS_AT_ONCE = 16, 4, 64
-# Largest number of evaluated blocks, for n up to EXHAUSTIVE_N and above. Above, the final blocks
-# have about n / 16,000 counts, which changes eps by about 1 part in 32,000.
-MAX_BLOCKS, MAX_BLOCKS_OF_MANY_USERS = 2 * EXHAUSTIVE_N, 20_000
-# Number of blocks, those with the largest bounds, at whose ends delta itself is evaluated.
+# Largest number of evaluated blocks, for n up to EXHAUSTIVE_N and for larger n. For larger n, the
+# final blocks have about n / 16,000 counts, which changes eps by about 1 part in 32,000.
+MAX_BLOCKS, MAX_BLOCKS_LARGE_N = 2 * EXHAUSTIVE_N, 20_000
+# Delta itself is evaluated at the ends of this number of blocks, those with the largest bounds.
 BLOCKS_WITH_EVALUATED_COUNTS = 10
 
 
@@ -67,15 +67,15 @@ def worst_count(eps: float, setting: Setting, tolerance: float = 0.0) -> WorstCo
         Largest acceptable difference between the ends: absolute if the log of delta is above -1,
         otherwise relative to it.
 
-    Returns
-    -------
+    Notes
+    -----
     With a tolerance of 0, the ends differ by rounding only (about 1e-13) for n up to 10,000. For
     larger n, the eps that they imply differ by up to about 1e-4 (relative).
     """
     low, high = _parts(np.array([0]), np.array([setting.n - 1]), INITIAL_BLOCKS)
     candidates = np.array([0, setting.n - 1])
     best, count, visited = -np.inf, 0, 0
-    max_blocks = MAX_BLOCKS if setting.n <= EXHAUSTIVE_N else MAX_BLOCKS_OF_MANY_USERS
+    max_blocks = MAX_BLOCKS if setting.n <= EXHAUSTIVE_N else MAX_BLOCKS_LARGE_N
     done: list[tuple[Integers, Integers, float]] = []
     while low.size:
         visited += low.size
@@ -132,5 +132,5 @@ def two_rr_log_delta(eps: float, setting: Setting) -> float:
     """
     reason = two_rr_domain(setting)
     if reason:
-        raise InputError(f"the exact delta of 2-RR does not apply: {reason}")
+        raise InputError(f"the exact bound on 2-RR does not apply: {reason}")
     return worst_count(eps, setting).ends.high

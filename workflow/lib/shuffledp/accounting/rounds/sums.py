@@ -173,8 +173,8 @@ def log_hockey_stick(rounds: Rounds, eps: float) -> LogInterval:
     """Enclose the log of the hockey-stick divergence of independent rounds.
 
     The interval accounts for the rounding error of the FFT, the mass outside its window, and the
-    ``loss_error`` and ``mass_error`` of the distributions: per round, they change eps and log delta
-    by at most as much. The probability of an infinite loss is added separately.
+    ``loss_error`` and ``mass_error`` of the distributions, which bound the changes of eps and of
+    log delta per round. The probability of an infinite loss is added separately.
 
     Parameters
     ----------
@@ -195,10 +195,10 @@ def log_hockey_stick(rounds: Rounds, eps: float) -> LogInterval:
     offset, convolved = convolve(list(zip(masses, tilted.counts, strict=True)))
     start = sum(count * law.start for law, count in rounds)
     index = start + offset + np.arange(convolved.size, dtype=np.float64)
-    transform = 0.0
+    fft_error = 0.0
     for mass, count in zip(masses, tilted.counts, strict=True):
         norm = float(np.linalg.norm(mass)) * np.sqrt(np.ceil(mass.size / convolved.size))
-        transform += transform_error(convolved.size, count, norm)
+        fft_error += transform_error(convolved.size, count, norm)
     # Largest weight exp(-lam x) (1 - exp(-x)) over all distances x, also outside the window.
     max_weight = (lam / (1.0 + lam)) ** lam / (1.0 + lam)
     outside = 2.0 * float(np.exp(LOG_TAIL)) * max_weight * float(sum(tilted.counts) > 1)
@@ -210,7 +210,7 @@ def log_hockey_stick(rounds: Rounds, eps: float) -> LogInterval:
         above = distance > 0.0
         weights = np.exp(-lam * distance[above]) * -np.expm1(-distance[above])
         value = float(np.sum(weights * convolved[above]))
-        error = float(np.linalg.norm(weights)) * transform + outside
+        error = float(np.linalg.norm(weights)) * fft_error + outside
         scale = log_moment - lam * eps
         with np.errstate(divide="ignore"):
             end = np.log(max(value, 0.0) + error) if sign > 0 else np.log(max(value - error, 0.0))
@@ -230,8 +230,9 @@ def upper_log_hockey_stick(
     Parameters
     ----------
     rounds_at
-        Function that returns dominating loss distributions for a depth of windows. The depth grows
-        until the mass left out is a negligible share of the result, or stops falling.
+        Function that returns dominating loss distributions for a depth: their windows leave out a
+        probability of about ``exp(-depth)``. The depth grows until the mass left out is a
+        negligible share of the result, or stops falling.
     eps
         Central budget of all rounds, at least 0.
     log_left_out_share
