@@ -97,7 +97,7 @@ def test_upper_encloses_the_exact_composition_of_the_dominating_pair(
             e = 1 + (E**rounds - 1) * share
             truth = log(exact_delta(law, e))
             setting = Setting(n, k, log(E), rounds)
-            upper = shuffled_krr.dominated_log_delta(log(e), setting)
+            upper = shuffled_krr.dominating_log_delta(log(e), setting)
             assert truth - 1e-12 <= upper <= truth + 3e-3
             assert shuffled_krr.composed_log_delta(log(e), setting, "upper") <= upper
 

@@ -186,7 +186,7 @@ def test_the_eps_of_one_round_is_searched_in_few_steps_and_never_exceeded(guess,
         asked[one] = -np.inf if one < 0.15 else -14.0 * (0.4 / exact) ** 2
         return asked[one]
 
-    answer = calibrate.round_epsilon(log_delta, -14.0, 0.1, guess)
+    answer = calibrate.epsilon_per_round(log_delta, -14.0, 0.1, guess)
     best = 0.4 if steps == np.inf else 2.0 / 7.0
     assert asked[answer] <= -14.0
     assert answer == pytest.approx(best, rel=1.1e-3)

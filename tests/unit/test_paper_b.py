@@ -148,7 +148,7 @@ def test_a_known_sample_averages_over_the_rounds_with_the_target() -> None:
 
     def mean(participants: int) -> float:
         settings = [Setting(participants, 2, eps0, int(one)) for one in j]
-        log_delta = [shuffled_krr.dominated_log_delta(eps, one) for one in settings]
+        log_delta = [shuffled_krr.dominating_log_delta(eps, one) for one in settings]
         return float(binom.pmf(j, count, rate) @ np.exp(log_delta))
 
     # It lies between the means for the mean number of participants and for three deviations fewer.

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffledp.accounting import accountant
-from shuffledp.accounting.accountant import CERTIFIED, Collected, log_of
+from shuffledp.accounting.accountant import CERTIFIED, SettingOrLedger, log_of
 from shuffledp.accounting.curve import Interval, NotApplicableError, largest_eps0, require_upper
 from shuffledp.accounting.registry import BOUNDS, get_bound, upper_curve
 from shuffledp.accounting.setting import Setting
@@ -69,14 +69,20 @@ TRADEOFF_POINTS, SMALLEST_TRADEOFF_DELTA = 65, 1e-12
 
 
 @overload
-def log_delta(eps: float, setting: Collected, *, bound: str = ...) -> LogDeltaResult[float]: ...
+def log_delta(
+    eps: float, setting: SettingOrLedger, *, bound: str = ...
+) -> LogDeltaResult[float]: ...
 
 
 @overload
-def log_delta(eps: ArrayLike, setting: Collected, *, bound: str = ...) -> LogDeltaResult[Any]: ...
+def log_delta(
+    eps: ArrayLike, setting: SettingOrLedger, *, bound: str = ...
+) -> LogDeltaResult[Any]: ...
 
 
-def log_delta(eps: ArrayLike, setting: Collected, *, bound: str = CERTIFIED) -> LogDeltaResult[Any]:
+def log_delta(
+    eps: ArrayLike, setting: SettingOrLedger, *, bound: str = CERTIFIED
+) -> LogDeltaResult[Any]:
     """Enclose the natural log of the delta of a collection at eps.
 
     Unlike `delta` it never underflows: even deltas of 1e-10000 are distinguished.
@@ -112,14 +118,14 @@ def log_delta(eps: ArrayLike, setting: Collected, *, bound: str = CERTIFIED) -> 
 
 
 @overload
-def delta(eps: float, setting: Collected, *, bound: str = ...) -> DeltaResult[float]: ...
+def delta(eps: float, setting: SettingOrLedger, *, bound: str = ...) -> DeltaResult[float]: ...
 
 
 @overload
-def delta(eps: ArrayLike, setting: Collected, *, bound: str = ...) -> DeltaResult[Any]: ...
+def delta(eps: ArrayLike, setting: SettingOrLedger, *, bound: str = ...) -> DeltaResult[Any]: ...
 
 
-def delta(eps: ArrayLike, setting: Collected, *, bound: str = CERTIFIED) -> DeltaResult[Any]:
+def delta(eps: ArrayLike, setting: SettingOrLedger, *, bound: str = CERTIFIED) -> DeltaResult[Any]:
     """Enclose the delta of a collection at eps.
 
     Parameters
@@ -149,18 +155,21 @@ def delta(eps: ArrayLike, setting: Collected, *, bound: str = CERTIFIED) -> Delt
 
 @overload
 def epsilon(
-    delta: float | Decimal, setting: Collected, *, bound: str = ...
+    delta: float | Decimal, setting: SettingOrLedger, *, bound: str = ...
 ) -> EpsilonResult[float]: ...
 
 
 @overload
 def epsilon(
-    delta: ArrayLike | Sequence[Decimal], setting: Collected, *, bound: str = ...
+    delta: ArrayLike | Sequence[Decimal], setting: SettingOrLedger, *, bound: str = ...
 ) -> EpsilonResult[Any]: ...
 
 
 def epsilon(
-    delta: ArrayLike | Decimal | Sequence[Decimal], setting: Collected, *, bound: str = CERTIFIED
+    delta: ArrayLike | Decimal | Sequence[Decimal],
+    setting: SettingOrLedger,
+    *,
+    bound: str = CERTIFIED,
 ) -> EpsilonResult[Any]:
     """Enclose the smallest eps for which a collection is (eps, delta)-DP.
 

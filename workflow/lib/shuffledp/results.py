@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic
 
 import numpy as np
 
-from shuffledp.accounting.accountant import Collected, distinct, log_of
+from shuffledp.accounting.accountant import SettingOrLedger, distinct_rounds, log_of
 from shuffledp.accounting.curve import Curve, End, Interval, UpperCurve, exp_down, exp_up
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import Setting
@@ -172,7 +172,7 @@ def _rounds_columns(setting: Setting) -> Row:
     return {"rounds": setting.rounds, **sampled, **_participation_columns(setting)}
 
 
-def _views(collected: Collected, curve: Curve) -> Mapping[str, Curve]:
+def _views(collected: SettingOrLedger, curve: Curve) -> Mapping[str, Curve]:
     """Return the curve against each view in `VIEWS`; empty if the mechanism distinguishes none."""
     if isinstance(collected, Setting):
         views = getattr(collected.mechanism, "views", None)
@@ -184,7 +184,7 @@ def _views(collected: Collected, curve: Curve) -> Mapping[str, Curve]:
     from shuffledp.mechanisms.target_calibration import Released, views_of_rounds
 
     rounds = []
-    for once, count in distinct(collected).items():
+    for once, count in distinct_rounds(collected).items():
         released = once.mechanism or Released(MECHANISMS["krr"], KRRParameters(once.eps0))
         if not isinstance(released, Released):
             return {}
@@ -208,7 +208,7 @@ class _Enclosure(Interval[End], Result, Generic[End]):
     """
 
     asked: Any
-    setting: Collected
+    setting: SettingOrLedger
     bound: str
     curve: Curve = field(compare=False)
 

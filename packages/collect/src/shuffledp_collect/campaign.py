@@ -15,7 +15,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 import numpy as np
-from shuffledp.accounting.accountant import certified_curve, distinct
+from shuffledp.accounting.accountant import certified_curve, distinct_rounds
 from shuffledp.accounting.curve import UpperCurve, add_total_variation, pointwise_minimum
 from shuffledp.accounting.participation import with_participation
 from shuffledp.accounting.setting import Setting
@@ -166,7 +166,7 @@ class Campaign:
         setting = replace(settings[0], rounds=rounds)
         views = how.views(setting, with_participation(how.curve, setting))
         if settings[0] != settings[-1]:
-            ledger = [(how, once, count) for once, count in distinct(settings).items()]
+            ledger = [(how, once, count) for once, count in distinct_rounds(settings).items()]
             by_round = views_of_rounds(ledger, certified_curve(settings))
             views = {view: pointwise_minimum(views[view], by_round[view]) for view in VIEWS}
         rounding = rounds * self.laws.rounding(self.people, self.cells)

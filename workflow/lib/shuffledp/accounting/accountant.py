@@ -27,10 +27,10 @@ CERTIFIED = "certified"
 # Largest number of distinct rounds in a ledger. Each of them needs an FFT for each eps.
 MAX_DISTINCT_ROUNDS = 1_000
 # One setting, whose rounds are identical, or a ledger: the settings of rounds that differ.
-Collected = Setting | Sequence[Setting]
+SettingOrLedger = Setting | Sequence[Setting]
 
 
-def curve(setting: Collected, bound: str = CERTIFIED) -> Curve:
+def curve(setting: SettingOrLedger, bound: str = CERTIFIED) -> Curve:
     """Return the curve of a collection, or the joint curve of several.
 
     Parameters
@@ -38,31 +38,38 @@ def curve(setting: Collected, bound: str = CERTIFIED) -> Curve:
     setting
         The collection, or a ledger: the settings of rounds that differ.
     bound
-        ``"certified"``, or the name of a bound on k-RR (``shuffledp list``), which has one end.
+        ``"certified"``, or the name of a bound on k-RR (``shuffledp list``), whose curve has only
+        one end.
 
     Raises
     ------
     InputError
         If the bound does not apply to the setting, or is neither an upper nor a lower one.
     """
-    if isinstance(setting, Setting) and bound != CERTIFIED:
-        return _published_curve(setting, bound)
-    return certified_curve(setting, bound)
+    if bound == CERTIFIED:
+        return certified_curve(setting)
+    if isinstance(setting, Setting):
+        return _curve_of_bound(setting, bound)
+    raise InputError(
+        f"a ledger has a certified curve only, got bound={bound}: use bound={CERTIFIED}"
+    )
 
 
-def certified_curve(setting: Collected, bound: str = CERTIFIED) -> UpperCurve:
-    """Return the certified curve of a collection or a ledger; errors mention ``bound``."""
+def certified_curve(setting: SettingOrLedger) -> UpperCurve:
+    """Return the certified curve of a collection or a ledger."""
     if not isinstance(setting, Setting):
-        return _ledger_curve(setting, bound)
+        return _ledger_curve(setting)
     if setting.count is not None:
-        raise InputError(f"{bound} does not depend on count: leave count out, or use single-bin")
+        raise InputError(
+            f"{CERTIFIED} does not depend on count: leave count out, or use single-bin"
+        )
     if setting.mechanism is not None:
         once: UpperCurve = with_participation(setting.mechanism.curve, replace(setting, rounds=1))
         return compose(once, setting.rounds)
     return krr_curve(setting)
 
 
-def distinct(rounds: Sequence[Setting]) -> dict[Setting, int]:
+def distinct_rounds(rounds: Sequence[Setting]) -> dict[Setting, int]:
     """Return the distinct one-round settings of a ledger, with the number of rounds of each.
 
     Raises
@@ -89,12 +96,8 @@ def distinct(rounds: Sequence[Setting]) -> dict[Setting, int]:
     return counts
 
 
-def _ledger_curve(rounds: Sequence[Setting], bound: str) -> UpperCurve:
-    if bound != CERTIFIED:
-        raise InputError(
-            f"a ledger has a certified curve only, got bound={bound}: use bound={CERTIFIED}"
-        )
-    counts = distinct(rounds)
+def _ledger_curve(rounds: Sequence[Setting]) -> UpperCurve:
+    counts = distinct_rounds(rounds)
     if len(counts) == 1:
         ((once, count),) = counts.items()
         return certified_curve(replace(once, rounds=count))
@@ -103,7 +106,7 @@ def _ledger_curve(rounds: Sequence[Setting], bound: str) -> UpperCurve:
     return compose_rounds([(certified_curve(once), count) for once, count in counts.items()])
 
 
-def _published_curve(setting: Setting, name: str) -> Curve:
+def _curve_of_bound(setting: Setting, name: str) -> Curve:
     bound = get_bound(name)
     if not (bound.guarantee or bound.kind == "lower"):
         raise InputError(

@@ -24,8 +24,8 @@ XTOL = 1e-12
 COARSE_XTOL = 1e-6
 # Relative tolerance of the smallest noise.
 NOISE_XTOL = 1e-9
-# Tolerances of `round_epsilon`: relative in eps, absolute in log delta.
-ROUND_EPS_XTOL, ROUND_LOG_DELTA_TOLERANCE = 1e-3, 1e-2
+# Tolerances of `epsilon_per_round`: relative in eps, absolute in log delta.
+PER_ROUND_EPS_XTOL, PER_ROUND_LOG_DELTA_TOLERANCE = 1e-3, 1e-2
 # Size of the first step away from the root of an estimate, in the log of the unknown.
 FIRST_LOG_STEP = 1e-3
 # Replaces log 0 = -inf where differences must be finite.
@@ -260,7 +260,7 @@ def guided_eps0(
 
 
 def largest_feasible_budget(meets: Callable[[float], bool], budget: float) -> float:
-    """Return the largest of a few budgets, slightly below a given one, that meets the target.
+    """Return a budget that meets the target: the given one or, failing that, a smaller one.
 
     A mechanism that is constructed for this budget may exceed it by rounding errors.
 
@@ -269,7 +269,7 @@ def largest_feasible_budget(meets: Callable[[float], bool], budget: float) -> fl
     meets
         Function that returns whether a budget meets the target.
     budget
-        The largest candidate. The others are smaller by factors from ``1 - 1e-14`` to 1/2.
+        The first candidate. Further candidates are smaller by factors from ``1 - 1e-14`` to 1/2.
 
     Raises
     ------
@@ -395,7 +395,7 @@ def guided_noise(
     return None if crossing.meets is None else at(crossing.meets)
 
 
-def round_epsilon(log_delta: Function, target: float, eps: float, guess: float) -> float:
+def epsilon_per_round(log_delta: Function, target: float, eps: float, guess: float) -> float:
     """Return an eps per round, close to the largest, at which all rounds together meet the target.
 
     It is found by the secant method for log delta over log eps, since each evaluation may take
@@ -420,11 +420,11 @@ def round_epsilon(log_delta: Function, target: float, eps: float, guess: float) 
     low, high, point = eps, np.inf, max(guess, eps)
     # For Gaussian noise, log delta is about proportional to eps^-2; this is its slope over log eps.
     previous, slope = None, max(-2.0 * target, 1.0)
-    while high > low * (1.0 + ROUND_EPS_XTOL):
+    while high > low * (1.0 + PER_ROUND_EPS_XTOL):
         excess = log_delta(point) - target
         if excess <= 0.0:
             low = point
-            if excess >= -ROUND_LOG_DELTA_TOLERANCE:
+            if excess >= -PER_ROUND_LOG_DELTA_TOLERANCE:
                 break
         else:
             high = point
@@ -433,7 +433,7 @@ def round_epsilon(log_delta: Function, target: float, eps: float, guess: float) 
             secant = (current[1] - previous[1]) / (current[0] - previous[0])
             slope = secant if 0.0 < secant < np.inf else slope
         previous = current if excess > -np.inf else None
-        following = point * float(np.exp(-(excess + 0.5 * ROUND_LOG_DELTA_TOLERANCE) / slope))
+        following = point * float(np.exp(-(excess + 0.5 * PER_ROUND_LOG_DELTA_TOLERANCE) / slope))
         if not low < following < high:
             following = float(np.sqrt(low * high)) if high < np.inf else 2.0 * point
         point = following

@@ -36,10 +36,10 @@ from shuffledp.version import find_version
 POINTS_PER_DEVIATION = 2.0
 # Relative increase of the probabilities in the grid of a round. It exceeds the error of the round's
 # deltas, so that the check does not depend on their last digits.
-RELATIVE_RESERVE = 1e-8
+RELATIVE_MARGIN = 1e-8
 # Log of the largest share of delta that losses beyond the grid may contribute.
 LOG_LEFT_OUT_SHARE = -9.0
-# The grid ends where delta of a round is below exp(-depth); smallest depth that is tried.
+# Smallest depth that is tried. The grid ends where delta of a round is below exp(-depth).
 MIN_DEPTH = 10.0
 # Mechanisms for which the checker recomputes delta of a view.
 CERTIFIED_MECHANISMS = ("shuffler-dummies", "two-servers", "signed-dummies")
@@ -60,7 +60,7 @@ def _argument(eps: float, setting: Setting) -> dict[str, Any]:
 
 
 def _head(kind: int, eps: float) -> dict[str, Any]:
-    """Return the entries that all certificates have."""
+    """Return the entries that all certificates have; ``kind`` is the number of the format."""
     if not 0.0 <= eps < np.inf:
         raise InputError(f"eps must be at least 0 and finite, got eps={eps}")
     return {
@@ -75,7 +75,7 @@ def certificate(eps: float, setting: Setting) -> dict[str, Any]:
 
     Logs of delta are natural, and None for a delta of 0. For one round the certificate has both
     ends. For several rounds it has only the upper end; its eps at a given delta is a few per cent
-    above that of `shuffledp.epsilon`, or far above for k = 2 (it is for the weak adversary).
+    above that of `shuffledp.epsilon`, or far above for k = 2, because it is for the weak adversary.
 
     Raises
     ------
@@ -107,7 +107,7 @@ def certificate(eps: float, setting: Setting) -> dict[str, Any]:
 
 
 def dummies_certificate(eps: float, n: int, k: int, dummies: float, chances: int) -> dict[str, Any]:
-    """Return a certificate of both ends, for any data set, of true reports among users' dummies.
+    """Return a certificate of both ends if users add dummies; delta is the same for all data sets.
 
     Parameters
     ----------
@@ -204,7 +204,7 @@ def _rounds_certificate(eps: float, setting: Setting) -> dict[str, Any]:
 
     curve, depth = UpperCurve(setting.eps0, upper=upper), MIN_DEPTH
     while True:
-        law = _reserved(dominating(curve, depth, POINTS_PER_DEVIATION))
+        law = _with_margin(dominating(curve, depth, POINTS_PER_DEVIATION))
         high = log_hockey_stick([(law, rounds)], eps).high
         inside = log_hockey_stick([(replace(law, infinite=0.0), rounds)], eps).high
         if depth >= MAX_DEPTH or not high > inside + np.exp(LOG_LEFT_OUT_SHARE):
@@ -228,13 +228,13 @@ def _rounds_certificate(eps: float, setting: Setting) -> dict[str, Any]:
     }
 
 
-def _reserved(law: LossDistribution) -> LossDistribution:
-    """Return a distribution whose divergence at each eps >= 0 is larger by `RELATIVE_RESERVE`.
+def _with_margin(law: LossDistribution) -> LossDistribution:
+    """Return a distribution whose divergence at each eps >= 0 is larger by `RELATIVE_MARGIN`.
 
     Losses below 0 are the mirror image of those above 0; the remaining mass has loss 0.
     """
-    above = law.mass[1 - law.start :] * (1.0 + RELATIVE_RESERVE)
-    infinite = law.infinite * (1.0 + RELATIVE_RESERVE)
+    above = law.mass[1 - law.start :] * (1.0 + RELATIVE_MARGIN)
+    infinite = law.infinite * (1.0 + RELATIVE_MARGIN)
     last = int(np.flatnonzero(above)[-1]) + 1
     above = above[:last]
     below = above * np.exp(-law.step * np.arange(1.0, last + 1.0))
@@ -243,7 +243,6 @@ def _reserved(law: LossDistribution) -> LossDistribution:
     if rest < error:
         raise InputError("no certificate for several rounds exists: eps0 is too large for this n")
     mass = np.concatenate([below[::-1], [rest], above])
-    exponent = law.step * last
-    return LossDistribution(
-        law.step, -last, mass, infinite, error / min(rest, 1.0) + 4.0 * UNIT * (1.0 + exponent)
-    )
+    largest_loss = law.step * last
+    error = error / min(rest, 1.0) + 4.0 * UNIT * (1.0 + largest_loss)
+    return LossDistribution(law.step, -last, mass, infinite, error)

@@ -99,8 +99,8 @@ class Pair:
 def hockey_stick(pair: Pair, eps: float, side: Side | None = None) -> LogInterval:
     """Return an interval around the log of the hockey-stick divergence ``sum (P - exp(eps) Q)_+``.
 
-    Its width is that of `log_mean_excess` or `log_mixture_excess`. Both ends are -inf if eps is at
-    least the largest loss.
+    It is as wide as that of `log_mean_excess` or, if n is random, of `log_mixture_excess`. Both
+    ends are -inf if eps is at least the largest loss.
 
     Parameters
     ----------

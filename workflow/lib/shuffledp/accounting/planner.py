@@ -44,9 +44,10 @@ class Plan:
 
 
 def complete(plan: Plan) -> Plan:
-    """Return the plan with its missing value, at which the certified upper end meets (eps, delta).
+    """Return the plan with its missing value filled in, so that it meets (eps, delta).
 
-    It is the smallest n, k, eps or delta, or the largest eps0, rounded in the safe direction.
+    The value is the smallest n, k, eps or delta, or the largest eps0, at which the certified upper
+    end meets the target, rounded in the safe direction.
 
     Raises
     ------

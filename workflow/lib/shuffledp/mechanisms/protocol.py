@@ -300,7 +300,7 @@ def calibrate_rounds_by_search(
     factor = float(np.sqrt(rounds * round_log_delta / log_delta)) if log_delta < 0.0 else 1.0
     guess = smallest * factor
     with bar:
-        best = calibrate.round_epsilon(composed_if_possible, log_delta, smallest, guess)
+        best = calibrate.epsilon_per_round(composed_if_possible, log_delta, smallest, guess)
         if best not in parameters:
             best = calibrate.largest_feasible_budget(
                 lambda round_eps: composed(round_eps) <= log_delta, best

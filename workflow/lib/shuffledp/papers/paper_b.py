@@ -326,7 +326,7 @@ def certified_composition(setting: Setting, rounds: Floats, side: Side) -> Float
             return float(shuffled_krr.composed_epsilon(log_delta, composed, side, step))
         # The bound against the weak adversary holds for every randomiser, not only 2-RR.
         return calibrate.guided_epsilon(
-            lambda eps: shuffled_krr.dominated_log_delta(eps, composed, step),
+            lambda eps: shuffled_krr.dominating_log_delta(eps, composed, step),
             log_delta,
             composed.budget,
             side,

@@ -505,7 +505,7 @@ def _clones_panel(setting: Setting, min_delta: float) -> Iterator[pd.DataFrame]:
     yield profile(PRINTED, "as printed", lambda x: printed.log_delta(x).high, fourier_eps)
 
     def two_rr_upper(eps: float) -> float:
-        return shuffled_krr.dominated_log_delta(eps, setting)
+        return shuffled_krr.dominating_log_delta(eps, setting)
 
     end = end_of_profile(two_rr_upper, min_delta, 1.0)
     yield profile(ANY, "upper", two_rr_upper, np.linspace(0.05, end, _CLONES_POINTS))

@@ -43,7 +43,7 @@ from scipy.special import expit
 
 from shuffledp.accounting.laws.binomial_sum import Chance
 from shuffledp.accounting.laws.multinomial import LogInterval
-from shuffledp.accounting.one_round.single_bin import falling_ends
+from shuffledp.accounting.one_round.single_bin import log_divergence_ends
 from shuffledp.numerics.arrays import Floats, Integers
 from shuffledp.personalised.groups import BudgetGroups
 
@@ -88,7 +88,7 @@ class Search:
         )
         if not parts:
             parts = [(np.zeros(low.shape[0], np.int64), Chance(0.5, 0.5))]
-        return falling_ends(gain, float(np.expm1(self.eps)), *parts)
+        return log_divergence_ends(gain, float(np.expm1(self.eps)), *parts)
 
     def halved(self, low: Integers, high: Integers) -> tuple[Integers, Integers]:
         """Return both halves of each block, cut along the group that contributes most variance."""

@@ -8,11 +8,12 @@ from typing import Any
 
 from shuffledp.verification.deltas import RefusedError, TooLongError
 
-MAX_FILE_BYTES = 2**20  # twice what the longest list of blocks takes
+# Twice the size of the largest certificate, one with `certificate.MAX_BLOCKS` blocks of counts.
+MAX_FILE_BYTES = 2**20
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object with unique keys, since parsers differ on which duplicate counts."""
+    """Return a JSON object; refuse duplicate keys, because parsers keep different ones of them."""
     unique = dict(pairs)
     if len(unique) < len(pairs):
         names = [name for name, _ in pairs]
@@ -39,8 +40,8 @@ def read(source: Path) -> Any:
     OSError
         If it cannot be read.
     """
-    about = source.stat()
-    if not stat.S_ISREG(about.st_mode):
+    file_status = source.stat()
+    if not stat.S_ISREG(file_status.st_mode):
         raise TooLongError("it is not a regular file")
     with source.open("rb") as file:
         # The file may grow while it is read.
@@ -78,7 +79,8 @@ def number(value: Any, name: str) -> float:
     """Return a value, which must be a finite number that a double represents exactly."""
     demand(type(value) in (int, float), f"{name} must be a number, got {shortened(value)}")
     demand(
-        abs(value) < 2**53 if type(value) is int else math.isfinite(value), f"{name} is too large"
+        abs(value) < 2**53 if type(value) is int else math.isfinite(value),
+        f"{name} must be finite, and below 2^53 if it is an integer, got {shortened(value)}",
     )
     return float(value)
 

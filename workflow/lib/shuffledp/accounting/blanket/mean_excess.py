@@ -64,7 +64,7 @@ def log_mean_excess(atoms: Atoms, n: int) -> LogInterval:
 
 
 def _scaled(atoms: Atoms, sign: float) -> tuple[Floats, Floats, float]:
-    """Return values shifted outwards and divided by their maximum, masses, and log maximum."""
+    """Return the values of `Atoms.shifted_outwards` over their maximum, masses, and log maximum."""
     law = atoms.shifted_outwards(sign)
     top = float(law.values.max(initial=0.0))
     if top <= 0.0:
@@ -177,7 +177,8 @@ def _pooled(values: Floats, masses: Floats, weights: Floats) -> tuple[Floats, Fl
     """
     if values.size <= MAX_POOLED_ATOMS:
         return values, masses
-    # Bins are spaced half by position and half by tilted probability, so they are fine in both.
+    # The bins have equal widths in the mean of relative position and cumulative weight, so that
+    # they are narrow in both.
     share = (values - values.min()) / np.ptp(values)
     order = np.argsort(values, kind="stable")
     rank = np.empty_like(values)
@@ -234,7 +235,7 @@ def _trapezoidal(
     """
     step = 2.0 * np.pi / period
     block = np.arange(FREQUENCIES_AT_ONCE, dtype=np.float64)
-    # Each block of frequencies is the previous one times a factor for each atom.
+    # The terms of a later block are those of the first block times one factor for each atom.
     rotations = np.exp(1j * step * values[:, None] * block)
     spread = float(weights @ np.abs(values))
     totals, errors = list[float](), list[float]()
@@ -244,22 +245,29 @@ def _trapezoidal(
         t = step * (start + block)
         phi_error = UNIT * (weights.size + 32.0 + 8.0 * t * spread)
         modulus = np.maximum(np.abs(phi), 1e-300)
-        size = lam**2 + t**2
-        weight = np.where(t == 0.0, 1.0, 2.0) / size  # t and -t
+        denominator = lam**2 + t**2
+        kernel_modulus = np.where(t == 0.0, 1.0, 2.0) / denominator  # |1 / (lam + i t)^2|, t and -t
         log_max = np.log(modulus + phi_error)
         relevant = n * log_max > LOG_NEGLIGIBLE_INTEGRAND
         if not relevant.all():
-            errors.append(float(np.exp(LOG_NEGLIGIBLE_INTEGRAND)) * float(weight[~relevant].sum()))
-            t, phi, phi_error, modulus, size, weight, log_max = (
-                each[relevant] for each in (t, phi, phi_error, modulus, size, weight, log_max)
+            errors.append(
+                float(np.exp(LOG_NEGLIGIBLE_INTEGRAND)) * float(kernel_modulus[~relevant].sum())
+            )
+            t, phi, phi_error, modulus, denominator, kernel_modulus, log_max = (
+                each[relevant]
+                for each in (t, phi, phi_error, modulus, denominator, kernel_modulus, log_max)
             )
         power = _power(phi, n)
-        terms = weight / size * (power.real * (lam**2 - t**2) + 2.0 * lam * t * power.imag)
+        terms = (
+            kernel_modulus
+            / denominator
+            * (power.real * (lam**2 - t**2) + 2.0 * lam * t * power.imag)
+        )
         totals.append(float(terms.sum()))
         # A complex product has an error of 2.3 units; 64 units cover the other steps and the sum.
         growth = np.exp((n - 1) * np.minimum(log_max, 1.0))
         error = growth * (n * phi_error + (8.0 * n + 64.0) * UNIT * modulus)
-        errors.append(float((weight * error).sum()))
+        errors.append(float((kernel_modulus * error).sum()))
     return math.fsum(totals) / period, math.fsum(errors) / period
 
 

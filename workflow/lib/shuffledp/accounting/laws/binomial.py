@@ -123,7 +123,8 @@ def log_pmf(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike | None = None
 
     Returns
     -------
-    Natural logarithms. `log_pmf_error` bounds their error, about 1e-13 except far out for large n.
+    Natural logarithms. `log_pmf_error` bounds their error, which is about 1e-13 except in the far
+    tails for large n.
 
     Source: C. Loader, "Fast and accurate computation of binomial probabilities" (2000).
     """
@@ -206,7 +207,7 @@ def log_pmf_run(first: int, count: int, n: int, p: float, q: float) -> Floats:
     Parameters
     ----------
     first, count
-        First count and number of counts, all in ``0..n``.
+        First value of x, and number of consecutive values, all in ``0..n``.
     n, p, q
         See `log_pmf`, scalars.
     """
@@ -236,7 +237,7 @@ def log_pmf_run_error(log_mass: Floats, input_units: float = INPUT_UNITS) -> flo
 
 def _tail_from_mean(x: Floats, n: Floats, p: Floats, q: Floats, input_units: float) -> LogIntervals:
     """Return intervals around ``log Pr[X >= x]`` for ``1 <= x <= n`` above the mean."""
-    mills, error = inexact_mills_ratio(x, n, p, q, input_units)
+    mills, error = mills_ratio_with_input_error(x, n, p, q, input_units)
     log_mass, mass_error = log_pmf_with_error(x, n, p, q, input_units)
     error = error + mass_error + 8.0 * UNIT
     value = log_mass + np.log(mills)
@@ -261,10 +262,10 @@ def mean_minus(x: Floats, n: Floats, p: Floats, q: Floats) -> Floats:
     return np.where(p <= q, n * p - x, (n - x) - n * q)
 
 
-def inexact_mills_ratio(
+def mills_ratio_with_input_error(
     x: Floats, n: Floats, p: Floats, q: Floats, input_units: float
 ) -> tuple[Floats, Floats]:
-    """Return `mills_ratio` and a bound on its relative error, including that due to p and q.
+    """Return `mills_ratio` and a bound on its relative error that includes those of p and q.
 
     Parameters
     ----------

@@ -10,10 +10,10 @@ from shuffledp.accounting.laws.binomial import (
     INPUT_UNITS,
     LogIntervals,
     complement,
-    inexact_mills_ratio,
     log_pmf,
     log_pmf_with_error,
     mean_minus,
+    mills_ratio_with_input_error,
 )
 from shuffledp.numerics.arrays import UNIT, Floats
 
@@ -167,7 +167,7 @@ def _steep_ratio(at: _Start, input_units: float) -> tuple[Floats, Floats]:
 
 def _gentle_ratio(at: _Start, input_units: float) -> tuple[Floats, Floats]:
     """Return ``E[(X - x + gap) 1{X >= x}] / Pr[X = x]`` and its error, by Todhunter's identity."""
-    mills, mills_error = inexact_mills_ratio(at.x, at.n, at.p, at.q, input_units)
+    mills, mills_error = mills_ratio_with_input_error(at.x, at.n, at.p, at.q, input_units)
     above = at.mean_minus_start + at.gap
     value = at.x * at.q + above * mills
     error = (

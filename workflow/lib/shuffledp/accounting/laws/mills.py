@@ -23,9 +23,9 @@ from shuffledp.numerics.arrays import UNIT, Floats
 
 # Factor that covers second-order terms, and rounding of the bounds themselves, which is below 1e-6.
 SECOND_ORDER_FACTOR = 1.01
-# Smallest k p for which (2) is used. For much smaller k p the ellipse comes close to the zero of f
-# at y = 1.
-MIN_QUADRATURE_SPREAD = 400.0
+# Smallest k p for which (2) is used. For much smaller k p the ellipse in the error bound (see
+# `_quadrature`) comes close to the zero of f at y = 1.
+MIN_QUADRATURE_KP = 400.0
 # Number N of Gauss nodes, and rho of the ellipse in the error bound, which is at most 3e-16.
 GAUSS_NODES = 56
 ELLIPSE_RHO = 1.8
@@ -65,13 +65,13 @@ def mills_ratio(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike) -> tuple
     shape = arguments[0].shape
     x, n, p, q = (v.ravel() for v in arguments)
     value, error = np.empty_like(x), np.empty_like(x)
-    spread = (n - x) * p
-    smooth = spread >= MIN_QUADRATURE_SPREAD
+    kp = (n - x) * p
+    use_quadrature = kp >= MIN_QUADRATURE_KP
     with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
         # Elements are sorted so that those of a block need about the same number of terms.
         for method, chosen, key, block in (
-            (_sum_of_ratios, ~smooth, _terms(x, n, p, q), SUM_BLOCK_SIZE),
-            (_quadrature, smooth, spread, QUADRATURE_BLOCK_SIZE),
+            (_sum_of_ratios, ~use_quadrature, _terms(x, n, p, q), SUM_BLOCK_SIZE),
+            (_quadrature, use_quadrature, kp, QUADRATURE_BLOCK_SIZE),
         ):
             where = np.flatnonzero(chosen)
             where = where[np.argsort(key[where])]
@@ -86,8 +86,8 @@ def _terms(x: Floats, n: Floats, p: Floats, q: Floats) -> Floats:
     """Return the number of terms of (1) to sum; the error bound does not rely on the choice.
 
     The terms grow up to j = top. As in Bernstein's inequality, the i-th term after that is about
-    exp(-i**2 / (2 V + 2 i / 3)) times the largest one, 1 / V = 1 / (x + top) + 1 / (k - top). Terms
-    also fall by at least R_0, the first ratio, at each step.
+    exp(-i**2 / (2 V + 2 i / 3)) times the largest one, 1 / V = 1 / (x + top) + 1 / (k - top). Each
+    term is also at most R_0 = r k / (x + 1) times the one before it.
     """
     k, r = n - x, p / q
     top = np.maximum((k * p - x * q) / (p + q), 0.0)
@@ -175,7 +175,9 @@ def _quadrature(x: Floats, n: Floats, p: Floats, q: Floats) -> tuple[Floats, Flo
     )
     rounding = rounding / total + (GAUSS_NODES + 16.0)
     cosine = 0.5 * (ELLIPSE_RHO + 1.0 / ELLIPSE_RHO) - 1.0
-    excess = 2.0 * np.abs(shape * a - k * b) * cosine + shape * _spread(a) + k * _spread(b)
+    excess = (
+        2.0 * np.abs(shape * a - k * b) * cosine + shape * _ellipse_sum(a) + k * _ellipse_sum(b)
+    )
     gauss = (
         64.0
         / 15.0
@@ -269,7 +271,7 @@ def _coefficients(shape: Floats, k: Floats, a: Floats, b: Floats) -> tuple[Float
     return signed, units, np.where(factor < 1.0, cut, np.inf)
 
 
-def _spread(a: Floats) -> Floats:
+def _ellipse_sum(a: Floats) -> Floats:
     """Return ``S(a)``, the sum of ``2 a**j / j (cosh(j log rho) - 1)`` over j >= 2."""
     closed = 2.0 * np.log1p(-a) - np.log1p(-a * ELLIPSE_RHO) - np.log1p(-a / ELLIPSE_RHO)
     return np.where(

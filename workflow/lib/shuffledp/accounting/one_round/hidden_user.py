@@ -24,7 +24,7 @@ from shuffledp.numerics.arrays import UNIT, Floats
 # Half-width of the windows of counts: standard deviations, and a margin. Terms outside the windows
 # are left out of the reduction.
 WINDOW_DEVIATIONS, WINDOW_MARGIN = 5.0, 3.0
-# Largest number of counts of the other cell that are evaluated for each pair of the two counts.
+# Largest number of values of `other` that are evaluated for each pair of `total` and `own`.
 MAX_STEPS = 8
 # Relative error of the probabilities, in units of rounding.
 INPUT_UNITS = 8.0
@@ -36,15 +36,15 @@ def _window(trials: int, share: float) -> Floats:
     return np.arange(max(first, 0.0), min(last, float(trials)) + 1.0)
 
 
-def log_reduction(eps: float, setting: Setting, tilted: Floats, *, forward: bool) -> float:
+def log_reduction(eps: float, setting: Setting, shares: Floats, *, forward: bool) -> float:
     """Return the log of a lower bound on the reduction of delta by hiding one user, for k = 3.
 
     Parameters
     ----------
     eps, setting
         ``0 <= eps < eps0``, ``k = 3`` and ``n >= 2``.
-    tilted
-        Typical shares of random reports in x0, x1 and the third cell, and of truthful reports,
+    shares
+        Typical shares of uniform reports in x0, x1 and the third cell, and of truthful reports,
         among the outcomes that contribute to delta (`tilted_shares`); shape (4,). The windows are
         centred at these.
     forward
@@ -57,16 +57,17 @@ def log_reduction(eps: float, setting: Setting, tilted: Floats, *, forward: bool
     n, eps0 = setting.n, setting.eps0
     e, E_minus_1, e_minus_1 = np.exp(eps), np.expm1(eps0), np.expm1(eps)
     _, q = probabilities(eps0, 3)
-    total = _window(n, 1.0 - float(tilted[3]))
-    own = _window(n, float(tilted[0 if forward else 1]))
+    # Of the `total` reports in h, `own` are in the hidden user's cell, and `other` in the other one
+    # of x0 and x1.
+    total = _window(n, 1.0 - float(shares[3]))
+    own = _window(n, float(shares[0 if forward else 1]))
     total, own = total[total >= 2.0], own[own >= 1.0]
     chances = (3.0 * q, E_minus_1 * q)  # of randomising, and of reporting the truth
     log_total_pmf = log_pmf(total - 2.0, n - 2, *chances)
     log_total_pmf -= log_pmf_error(total - 2.0, n - 2, *chances, INPUT_UNITS)
     row, column = np.nonzero(own <= total[:, None])
     total, own, log_total_pmf = total[row], own[column], log_total_pmf[row]
-    # `own` reports are in the hidden user's cell, and `other` reports in the other one of x0 and
-    # x1. Up to a common factor, a = constant + slope * other and b = a - shift.
+    # Up to a common factor, a = constant + slope * other and b = a - shift.
     if forward:
         slope, shift = -e * E_minus_1, e * np.expm1(eps0 - eps)
         constant = E_minus_1 * own - e_minus_1 * total

@@ -24,16 +24,16 @@ COUNTS_PER_STEP = 65
 
 
 def channel(setting: Setting) -> tuple[Chance, Chance]:
-    """Return the probability of reporting x0 of a user in x0, and of a user in another cell."""
+    """Return the probabilities that a user in x0, and a user in another cell, report x0."""
     p, q = probabilities(setting.eps0, setting.k)
     k = setting.k
     return Chance(p, (k - 1) * q), Chance(q, float((np.expm1(setting.eps0) + k - 1) * q))
 
 
-def falling_ends(
+def log_divergence_ends(
     gain: float, excess: float, *parts: tuple[ArrayLike, Chance]
 ) -> tuple[Floats, Floats]:
-    """Enclose ``log sum_s (gain (f(s - 1) - f(s)) - excess f(s))_+``.
+    """Return certified ends of ``log sum_s (gain (f(s - 1) - f(s)) - excess f(s))_+``.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def falling_ends(
 def forward_ends(
     eps: float, setting: Setting, users: ArrayLike, counts: ArrayLike
 ) -> tuple[Floats, Floats]:
-    """Enclose the log divergence of x0's count if P has the target in x0 and Q in another cell.
+    """Return ends of the log divergence of x0's count: P has the target in x0, Q in another cell.
 
     Parameters
     ----------
@@ -74,12 +74,12 @@ def forward_ends(
     """
     counts = np.asarray(counts)
     others = np.asarray(users) - 1 - counts
-    high, low = channel(setting)
+    inside, outside = channel(setting)
     if eps >= setting.eps0:
         zero = np.full(np.broadcast_shapes(counts.shape, others.shape), -np.inf)
         return zero, zero
-    gain = low.p * float(np.exp(eps) * np.expm1(setting.eps0 - eps))
-    return falling_ends(gain, float(np.expm1(eps)), (counts, high), (others, low))
+    gain = outside.p * float(np.exp(eps) * np.expm1(setting.eps0 - eps))
+    return log_divergence_ends(gain, float(np.expm1(eps)), (counts, inside), (others, outside))
 
 
 def _backward_low(eps: float, setting: Setting, counts: Integers) -> Floats:
@@ -88,13 +88,14 @@ def _backward_low(eps: float, setting: Setting, counts: Integers) -> Floats:
     if setting.k == 2:
         # Exchanging the two cells instead avoids cancellation.
         return forward_ends(eps, setting, setting.n, others)[0]
-    high, low = channel(setting)
+    inside, outside = channel(setting)
     excess = float(np.expm1(eps))
     minuend, subtrahend = float(np.expm1(setting.eps0)), (setting.k - 1) * excess
     # The divergence grows with the gain, so the gain is rounded down.
-    gain = low.p * (minuend - subtrahend - 8.0 * UNIT * (minuend + subtrahend))
+    gain = outside.p * (minuend - subtrahend - 8.0 * UNIT * (minuend + subtrahend))
     # Counting the reports of other cells than x0 exchanges the roles of P and Q.
-    return falling_ends(gain, excess, (others, low.complement), (counts, high.complement))[0]
+    parts = (others, outside.complement), (counts, inside.complement)
+    return log_divergence_ends(gain, excess, *parts)[0]
 
 
 def log_delta(
@@ -140,10 +141,10 @@ def log_delta(
 
 @over_eps_of_one_round
 def worst_count_log_delta(eps: float, setting: Setting) -> float:
-    """Return the largest log divergence of one bin's count found over data sets, rounded down.
+    """Return the log divergence of one bin's count for the worst data set found, rounded down.
 
-    It is paper A's eq. (10), in both directions, at the number of other users in the target's cell
-    that a search finds to be worst: a lower bound on log delta of shuffled k-RR. Parameters and
+    It is paper A's eq. (10), in both directions. The search is over the number of other users in
+    the target's cell. The result is a lower bound on log delta of shuffled k-RR. Parameters and
     errors are those of `log_delta`.
     """
     counts = np.unique(np.linspace(0, setting.n - 1, COUNTS_PER_STEP).astype(np.int64))

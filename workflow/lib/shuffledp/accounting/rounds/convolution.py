@@ -8,7 +8,7 @@ import scipy
 
 from shuffledp.numerics.arrays import UNIT, Floats
 
-# Probabilities of 0, 1, ..., and the number of independent integers that have them.
+# For each law: the probabilities of 0, 1, ..., and the number of independent summands that have it.
 Laws = Sequence[tuple[Floats, int]]
 # Upper bound on the log probability of sums beyond each end of the transform's window.
 LOG_TAIL = -40.0
@@ -60,15 +60,13 @@ def deviation(laws: Sequence[tuple[Floats, Floats, int]]) -> float:
     t = float(np.sqrt(-2.0 * LOG_TAIL / variance))
     low, high, best = 0.0, np.inf, furthest
     for _ in range(MAX_CHERNOFF_STEPS):
-        cumulant = information = 0.0
+        cumulant = divergence = 0.0
         for centred, log_weights, count in laws:
-            term_cumulant, term_information = _cumulant(centred, log_weights, t)
-            cumulant, information = (
-                cumulant + count * term_cumulant,
-                information + count * term_information,
-            )
+            term_cumulant, term_divergence = _cumulant_and_divergence(centred, log_weights, t)
+            cumulant += count * term_cumulant
+            divergence += count * term_divergence
         best = min(best, (cumulant - LOG_TAIL) / t)
-        ratio = max(information / -LOG_TAIL, 1e-4)
+        ratio = max(divergence / -LOG_TAIL, 1e-4)
         # For larger t, the bound approaches the largest value of the sum.
         if 0.8 < ratio < 1.25 or (ratio < 1.0 and t * spread > 1e4):
             break
@@ -79,8 +77,8 @@ def deviation(laws: Sequence[tuple[Floats, Floats, int]]) -> float:
     return best
 
 
-def _cumulant(centred: Floats, log_weights: Floats, t: float) -> tuple[float, float]:
-    """Return ``K(t)`` and ``t K'(t) - K(t)``."""
+def _cumulant_and_divergence(centred: Floats, log_weights: Floats, t: float) -> tuple[float, float]:
+    """Return ``K(t)``, and ``t K'(t) - K(t)``, the tilted law's divergence from the law."""
     exponents = log_weights + t * centred
     top = float(exponents.max())
     tilted = np.exp(exponents - top)
@@ -124,8 +122,8 @@ def convolve(laws: Laws) -> tuple[int, Floats]:
     Parameters
     ----------
     laws
-        Probabilities of 0, 1, ..., which may add up to less than 1, and the number (>= 1) of
-        independent integers that have them.
+        For each law: the probabilities of 0, 1, ..., which may add up to less than 1; and the
+        number (>= 1) of independent summands that have it.
     """
     if len(laws) == 1 and laws[0][1] == 1:
         return 0, laws[0][0]

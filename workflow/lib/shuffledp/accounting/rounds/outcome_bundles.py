@@ -5,9 +5,9 @@ The notation is that of `SymmetricForm`: n1, ..., n4 are the counts of the pair'
 ``log((D + g u) / (D - g u))``, so replacing u by -u changes its sign. Given s, u is a sum of s fair
 coins of value +1 or -1.
 
-A bundle consists of the outcomes with neighbouring u, n3 and large s, for which D lies in a known
-range. For all s in a bundle, u has the law for the largest of them (upper bounds) or for the
-smallest (lower bounds).
+A bundle consists of the outcomes in a range of u, a range of n3 and, where s is large, a range of
+s; D lies in a known range. For all s in a bundle, u has the law for the largest of them (upper
+bounds) or for the smallest (lower bounds).
 """
 
 from collections.abc import Iterator
@@ -185,11 +185,12 @@ class _ThirdCounts:
 def _third_counts(form: SymmetricForm, s: Floats, depth: float) -> _ThirdCounts:
     trials = (form.n - s)[:, None]
     rest = form.p3 + form.p4
-    pi, co_pi = (form.p3 / rest, form.p4 / rest) if rest > 0.0 else (0.0, 1.0)
-    if pi == 0.0:
+    # Probabilities of the third and the fourth cell, given that a report is in one of them.
+    third, fourth = (form.p3 / rest, form.p4 / rest) if rest > 0.0 else (0.0, 1.0)
+    if third == 0.0:
         edges = np.broadcast_to([-1.0, 0.0], (s.size, 2))
         return _ThirdCounts(edges, np.ones_like(trials), np.zeros_like(trials), 0.0, 0.0)
-    half_width = np.ceil(_bernstein_deviation(float(trials.max()) * pi * co_pi, depth))
+    half_width = np.ceil(_bernstein_deviation(float(trials.max()) * third * fourth, depth))
     # Bundles become wider with the depth, so that their number does not grow.
     width = max(
         1.0,
@@ -197,7 +198,7 @@ def _third_counts(form: SymmetricForm, s: Floats, depth: float) -> _ThirdCounts:
     )
     if 2.0 * half_width <= width:
         # One bundle covers the whole window.
-        mean = trials * pi
+        mean = trials * third
         edges = np.clip(
             np.hstack([np.floor(mean) - half_width - 1.0, np.ceil(mean) + half_width]), -1.0, trials
         )
@@ -206,19 +207,20 @@ def _third_counts(form: SymmetricForm, s: Floats, depth: float) -> _ThirdCounts:
         return _ThirdCounts(edges, np.ones_like(trials), mean, outside, error)
     middle = int(np.ceil(half_width / width))
     steps = width * np.arange(-middle, middle + 1)
-    edges = np.clip(np.floor(trials * pi) + steps, -1.0, trials)
-    chances = _interval_probabilities(edges, trials, pi, co_pi, middle)
-    fewer = np.maximum(trials - 1.0, 0.0)
-    moments = _interval_probabilities(edges - 1.0, fewer, pi, co_pi, middle)
-    below = log_cdf_ends(edges[:, :1], trials, pi, co_pi, INPUT_UNITS).high
-    above = log_sf_ends(edges[:, -1:] + 1.0, trials, pi, co_pi, INPUT_UNITS).high
+    edges = np.clip(np.floor(trials * third) + steps, -1.0, trials)
+    intervals = _interval_probabilities(edges, trials, third, fourth, middle)
+    # For X ~ Bin(m, p), E[X; a < X <= b] = m p Pr[a - 1 < Bin(m - 1, p) <= b - 1].
+    trials_minus_1 = np.maximum(trials - 1.0, 0.0)
+    moments = _interval_probabilities(edges - 1.0, trials_minus_1, third, fourth, middle)
+    below = log_cdf_ends(edges[:, :1], trials, third, fourth, INPUT_UNITS).high
+    above = log_sf_ends(edges[:, -1:] + 1.0, trials, third, fourth, INPUT_UNITS).high
     outside = float((np.exp(below) + np.exp(above)).max())
     return _ThirdCounts(
         edges,
-        chances.probability,
-        trials * pi * moments.probability,
-        outside + chances.lost + float(trials.max()) * pi * moments.lost,
-        max(chances.error, moments.error) + UNIT * (INPUT_UNITS + 4.0),
+        intervals.probability,
+        trials * third * moments.probability,
+        outside + intervals.lost + float(trials.max()) * third * moments.lost,
+        max(intervals.error, moments.error) + UNIT * (INPUT_UNITS + 4.0),
     )
 
 
@@ -252,18 +254,19 @@ def _rows(form: SymmetricForm, side: Side, depth: float) -> _Rows:
     )
 
 
-def _bundles(form: SymmetricForm, rows: _Rows, largest: float, step: float) -> Iterator[Bundles]:
-    counts = np.arange(largest // 2 + 1, dtype=np.float64)
+def _bundles(form: SymmetricForm, rows: _Rows, largest_u: float, step: float) -> Iterator[Bundles]:
+    # Given s, u takes every second value: 2 half_u, plus 1 if s is odd.
+    half_u = np.arange(largest_u // 2 + 1, dtype=np.float64)
     # The loss is about 2 g u / D with D about 2 n, so it changes by this between neighbouring u.
-    per_count = 2.0 * form.gain / form.n
-    bundle_size = max(1, int(step / BUNDLES_PER_STEP / per_count)) if step > 0.0 else 1
-    starts = np.arange(0, counts.size, bundle_size)
-    ends = np.append(starts[1:], counts.size) - 1
-    rows_at_once = max(1, MAX_ELEMENTS_AT_ONCE // (counts.size + starts.size * rows.total.shape[1]))
+    loss_per_half_u = 2.0 * form.gain / form.n
+    bundle_size = max(1, int(step / BUNDLES_PER_STEP / loss_per_half_u)) if step > 0.0 else 1
+    starts = np.arange(0, half_u.size, bundle_size)
+    ends = np.append(starts[1:], half_u.size) - 1
+    rows_at_once = max(1, MAX_ELEMENTS_AT_ONCE // (half_u.size + starts.size * rows.total.shape[1]))
     for i in range(0, rows.coins.size, rows_at_once):
         part = slice(i, i + rows_at_once)
         coins = rows.coins[part, None]
-        u = 2.0 * counts + coins % 2.0
+        u = 2.0 * half_u + coins % 2.0
         heads = (coins + u) / 2.0
         pmf = np.exp(log_pmf(heads, coins, 0.5)) * np.where(u > 0.0, 1.0, 0.5)
         inside = np.broadcast_to(heads <= coins, u.shape)
@@ -284,12 +287,12 @@ def _bundles(form: SymmetricForm, rows: _Rows, largest: float, step: float) -> I
         )
         keep = mass > 0.0
 
-        def loss_denominator(rest_part: Floats, u: Floats, coins: Floats = coins) -> Floats:
-            return rest_part + form.gain * (coins - u)
+        def loss_denominator(h: Floats, u: Floats, coins: Floats = coins) -> Floats:
+            return h + form.gain * (coins - u)
 
         smallest, middle_loss, largest_loss = (
-            np.broadcast_to(_loss(form.gain * u, loss_denominator(rest, u)), keep.shape)[keep]
-            for u, rest in ((first, high), (middle, mean), (last, low))
+            np.broadcast_to(_loss(form.gain * u, loss_denominator(h, u)), keep.shape)[keep]
+            for u, h in ((first, high), (middle, mean), (last, low))
         )
         mass_error = rows.error + pmf_error
         # The errors of the means of u and H are at most twice `mass_error` times their ranges.
@@ -327,8 +330,8 @@ def bundles(
     form = symmetric_form(pair)
     rows = _rows(form, side, depth)
     max_coins = float(rows.coins[-1])
-    largest = min(np.ceil(2.0 * _bernstein_deviation(max_coins / 4.0, depth)), max_coins)
+    largest_u = min(np.ceil(2.0 * _bernstein_deviation(max_coins / 4.0, depth)), max_coins)
     outside = rows.left_out
-    if largest < max_coins:
+    if largest_u < max_coins:
         outside += 2.0 * float(np.exp(-depth))
-    return _bundles(form, rows, largest, step), form.largest_weight * outside
+    return _bundles(form, rows, largest_u, step), form.largest_weight * outside

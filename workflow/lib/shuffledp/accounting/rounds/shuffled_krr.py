@@ -78,8 +78,8 @@ def single_round(
         return (rounded_up(weak, discretisation or default_step(weak), depth),)
     step = discretisation or default_step(weak) / LOWER_GRID_REFINEMENT
     if setting.k == 2:
-        uniform_pairs = (pairs.other_cell(setting), pairs.same_cell(setting))
-        return tuple(_two_cell_loss(pair, setting.n, step) for pair in uniform_pairs)
+        data_sets = (pairs.other_cell(setting), pairs.same_cell(setting))
+        return tuple(_two_cell_loss(pair, setting.n, step) for pair in data_sets)
     return (rounded_down(pairs.third_cell(setting), step),)
 
 
@@ -87,7 +87,7 @@ def loss_of(setting: Setting) -> Loss:
     """Return the loss of one round: an upper bound, and losses of explicit data sets.
 
     The upper bound is against the weak adversary. There are two explicit data sets for k = 2,
-    otherwise one. The setting must have no dummies, and all its users are honest and report.
+    otherwise one. The setting must have no dummies, and all its users must be honest and report.
     """
     once = replace(setting, rounds=1)
 
@@ -105,7 +105,9 @@ def _check(side: Side, discretisation: float | None) -> None:
         raise InputError(f"discretisation must be positive and finite, got {discretisation!r}")
 
 
-def dominated_log_delta(eps: float, setting: Setting, discretisation: float | None = None) -> float:
+def dominating_log_delta(
+    eps: float, setting: Setting, discretisation: float | None = None
+) -> float:
     """Return an upper bound on log delta of all rounds, against the weak adversary.
 
     For k = 2 it holds for every shuffled eps0-LDP randomiser (`papers.literature.clones`).
@@ -171,7 +173,7 @@ def composed_log_delta(
         return -np.inf
     rounds, once = setting.rounds, replace(setting, rounds=1)
     if side == "upper":
-        high = dominated_log_delta(eps, setting, discretisation)
+        high = dominating_log_delta(eps, setting, discretisation)
         # Basic composition is smaller only for tiny deltas, for which windows are too shallow.
         eps_per_round = quotient_down(eps, rounds)
         if np.log(rounds) + 2.0 * _chernoff(eps_per_round, once) - 30.0 < high:

@@ -18,14 +18,17 @@ from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import UNIT, Floats
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(100)
-# exp(-x) is negligible compared with 1e-16 for larger x.
-LOG_NEGLIGIBLE = 40.0
-# Errors of log delta: absolute, from special functions and quadrature; and, in units of rounding
-# times the square of eps / mu + mu / 2 + sqrt(2), from the rounding of the arguments.
-FUNCTION_ERROR, ARGUMENT_UNITS, ROOT_2 = 1e-12, 10.0, 1.4142135623730951
+# exp(-x) is negligible compared with 1e-16 for x above this.
+NEGLIGIBLE_EXPONENT = 40.0
+# Absolute error of log delta from special functions and quadrature.
+FUNCTION_ERROR = 1e-12
+# Error of log delta from the rounding of the arguments: this many units of rounding times
+# (eps / mu + mu / 2 + sqrt(2))^2.
+ARGUMENT_UNITS, ROOT_2 = 10.0, 1.4142135623730951
 # Beyond this many standard deviations the square, and so log delta, may overflow.
 MAX_STANDARD_DEVIATIONS = 1e150
-# Grid of a normal loss: steps per standard deviation, and its half-width for the lower end.
+# Grid of a normal loss: default steps per standard deviation for the upper end, and half-width in
+# standard deviations for the lower end.
 STEPS_PER_DEVIATION, LOWER_DEVIATIONS = 128.0, 9.0
 
 
@@ -36,12 +39,12 @@ def _log_mills_difference(x: Floats, mu: Floats) -> Floats:
     which loses no digits for small mu.
     """
     # exp(-x t - t^2/2) < exp(-40) from here on; this form does not cancel for large x.
-    end = 2.0 * LOG_NEGLIGIBLE / (x + np.sqrt(x * x + 2.0 * LOG_NEGLIGIBLE))
+    end = 2.0 * NEGLIGIBLE_EXPONENT / (x + np.sqrt(x * x + 2.0 * NEGLIGIBLE_EXPONENT))
     t = 0.5 * end[:, None] * (1.0 + _NODES)
     integrand = np.exp(-t * (x[:, None] + 0.5 * t)) * -np.expm1(-mu[:, None] * t)
     integral = 0.5 * end * (integrand @ _WEIGHTS)
     # Here the integrand varies too fast for quadrature, but the difference does not cancel.
-    far = mu * end > LOG_NEGLIGIBLE
+    far = mu * end > NEGLIGIBLE_EXPONENT
     root = np.sqrt(0.5)
     difference = np.sqrt(np.pi / 2.0) * (erfcx(x * root) - erfcx((x + mu) * root))
     return np.asarray(np.log(np.where(far, difference, integral)))
@@ -106,10 +109,10 @@ def gdp_upper_log_delta(eps: float, mu: float) -> float:
     if mu > 0.0 and eps / mu - 0.5 * mu > MAX_STANDARD_DEVIATIONS:
         # delta <= Phi(-MAX_STANDARD_DEVIATIONS), and the exact logarithm may overflow.
         return -0.4 * MAX_STANDARD_DEVIATIONS**2
-    return min(sum(_with_error(eps, mu)), 0.0)
+    return min(sum(_log_delta_with_error(eps, mu)), 0.0)
 
 
-def _with_error(eps: float, mu: float) -> tuple[float, float]:
+def _log_delta_with_error(eps: float, mu: float) -> tuple[float, float]:
     """Return `gdp_to_log_delta` and an upper bound on its error."""
     value = float(gdp_to_log_delta(eps, mu))
     if value in (-np.inf, 0.0):
@@ -128,7 +131,7 @@ def gdp_curve(mu: float) -> UpperCurve:
     def lower(eps: float) -> float:
         if mu > 0.0 and eps / mu - 0.5 * mu > MAX_STANDARD_DEVIATIONS:
             return -np.inf
-        value, error = _with_error(eps, mu)
+        value, error = _log_delta_with_error(eps, mu)
         return value - error
 
     return UpperCurve(
@@ -146,7 +149,8 @@ def gdp_curve(mu: float) -> UpperCurve:
 def gdp_loss(mu: float) -> Loss:
     """Return the privacy loss of mu-GDP: normal with mean mu^2 / 2 and standard deviation mu.
 
-    Each range between grid points becomes one outcome (down), or one at each of its ends (up).
+    For the lower end, each range between grid points becomes one outcome. For the upper end, it
+    becomes two, one at each of its ends.
 
     Parameters
     ----------
@@ -158,7 +162,8 @@ def gdp_loss(mu: float) -> Loss:
         """Return the lower ends of the ranges, in steps, and the ranges as outcomes."""
         centre, half_width = 0.5 * mu * mu / step, deviations * mu / step
         index = np.arange(np.floor(centre - half_width), np.ceil(centre + half_width) + 1.0)
-        # In standard deviations from the mean under P; under Q the mean is lower by mu of them.
+        # Distances from the mean under P, in standard deviations. The mean under Q is lower by mu
+        # standard deviations.
         standardised = index * step / mu - 0.5 * mu
         p, p_error = _normal_ranges(standardised)
         q, q_error = _normal_ranges(standardised + mu)
@@ -190,8 +195,8 @@ def _normal_ranges(edges: Floats) -> tuple[Floats, float]:
     larger, smaller = ndtr(near), ndtr(far)
     difference = larger - smaller
     positive = difference > 0.0
-    share = float(((larger + smaller)[positive] / difference[positive]).max(initial=1.0))
-    return np.where(positive, difference, 0.0), FUNCTION_ERROR * share
+    amplification = float(((larger + smaller)[positive] / difference[positive]).max(initial=1.0))
+    return np.where(positive, difference, 0.0), FUNCTION_ERROR * amplification
 
 
 def gdp_epsilon(mu: float, log_delta: float) -> float:
@@ -260,9 +265,9 @@ def tradeoff(alpha: ArrayLike, eps: ArrayLike, log_delta: ArrayLike) -> Floats:
     """
     levels = _levels(alpha)[..., None]
     e, d = _points(eps, log_delta)
-    kept = -np.expm1(d)
+    one_minus_delta = -np.expm1(d)
     with np.errstate(over="ignore", invalid="ignore"):
-        steep = kept - np.where(levels > 0.0, np.exp(e) * levels, 0.0)
-    flat = np.exp(-e) * (kept - levels)
+        steep = one_minus_delta - np.where(levels > 0.0, np.exp(e) * levels, 0.0)
+    flat = np.exp(-e) * (one_minus_delta - levels)
     best = np.maximum(steep, flat).max(axis=-1)
     return np.asarray(np.maximum(best - 4.0 * np.finfo(np.float64).eps, 0.0))

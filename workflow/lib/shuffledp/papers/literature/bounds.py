@@ -32,7 +32,7 @@ def _scalar(function: Callable[[float, Setting], Floats]) -> Callable[[float, Se
 def _any_randomiser(eps: float, s: Setting) -> float:
     if s.rounds == 1:
         return float(clones.generic_log_delta(eps, s))
-    return shuffled_krr.dominated_log_delta(eps, replace(s, k=2))
+    return shuffled_krr.dominating_log_delta(eps, replace(s, k=2))
 
 
 @lru_cache(maxsize=4)
