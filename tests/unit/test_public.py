@@ -18,6 +18,7 @@ from shuffledp import Setting, queries, version
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import probabilities
 from shuffledp.errors import InputError
+from shuffledp.interoperability import exchange
 
 ROOT = Path(__file__).parents[2]
 LIBRARY = ROOT / "workflow" / "lib"
@@ -52,7 +53,7 @@ def test_help_shows_every_name():
     )
 
 
-@pytest.mark.parametrize("module", [shuffledp, queries])
+@pytest.mark.parametrize("module", [shuffledp, queries, exchange])
 def test_examples_in_docstrings_come_true(module):
     failed, tried = doctest.testmod(module, optionflags=doctest.ELLIPSIS)
     assert failed == 0

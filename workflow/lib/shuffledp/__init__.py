@@ -3,6 +3,7 @@
 `Setting` describes a collection. `epsilon`, `delta` and `log_delta` enclose its privacy, `rdp` and
 `fdp` bound its Renyi DP and its trade-off function, `bounds` compares the literature. `calibrate`,
 `plan` and `compare` choose a mechanism and its parameters. Results have `to_frame()` and `plot()`.
+`to_dp_accounting`, `to_opendp_profile` and `write_curve` export a privacy curve.
 
 >>> from shuffledp import Setting, epsilon
 >>> epsilon(1e-6, Setting(n=100_000, k=408, eps0=4.0)).upper
@@ -23,6 +24,7 @@ __all__ = [
     "delta",
     "epsilon",
     "fdp",
+    "from_dp_accounting",
     "krr",
     "log_delta",
     "matrix",
@@ -33,14 +35,21 @@ __all__ = [
     "rdp",
     "read_budgets",
     "read_rounds",
+    "to_dp_accounting",
+    "to_opendp_profile",
     "verify",
+    "write_curve",
 ]
 _HOMES = {
     "Interval": "accounting.curve",
     "Setting": "accounting.setting",
     "publish": "publishing.publication",
+    "from_dp_accounting": "interoperability.exchange",
     "read_budgets": "input_files",
     "read_rounds": "input_files",
+    "to_dp_accounting": "interoperability.exchange",
+    "to_opendp_profile": "interoperability.exchange",
+    "write_curve": "interoperability.exchange",
 }
 
 

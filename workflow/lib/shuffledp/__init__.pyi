@@ -2,6 +2,10 @@ from shuffledp.accounting.curve import Interval as Interval
 from shuffledp.accounting.setting import Setting as Setting
 from shuffledp.input_files import read_budgets as read_budgets
 from shuffledp.input_files import read_rounds as read_rounds
+from shuffledp.interoperability.exchange import from_dp_accounting as from_dp_accounting
+from shuffledp.interoperability.exchange import to_dp_accounting as to_dp_accounting
+from shuffledp.interoperability.exchange import to_opendp_profile as to_opendp_profile
+from shuffledp.interoperability.exchange import write_curve as write_curve
 from shuffledp.mechanisms import krr as krr
 from shuffledp.publishing.publication import publish as publish
 from shuffledp.queries import bounds as bounds

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic
 import numpy as np
 
 from shuffledp.accounting.accountant import SettingOrLedger, distinct_rounds, log_of
+from shuffledp.accounting.accountant import Collected, distinct, log_of
+from shuffledp.accounting.conventions import NEIGHBOURS
 from shuffledp.accounting.curve import Curve, End, Interval, UpperCurve, exp_down, exp_up
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import Setting
@@ -32,8 +34,6 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-# Neighbouring data sets of the guarantees.
-NEIGHBOURS: Final = "replacement, the same n"
 PROVEN: Final = "proven"
 # Columns of a certificate's claim, apart from the ends of delta.
 _CLAIM: Final = (

@@ -6,7 +6,7 @@ shape; the result has the same shape.
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Concatenate, Literal, ParamSpec
+from typing import Concatenate, Final, Literal, ParamSpec
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,6 +17,9 @@ from shuffledp.numerics.arrays import Floats, floats
 
 # Direction of rounding: "lower" is never above the true value, "upper" never below it.
 Side = Literal["lower", "upper"]
+
+# Neighbouring data sets of all guarantees, in words.
+NEIGHBOURS: Final = "replacement, the same n"
 
 _Rest = ParamSpec("_Rest")
 

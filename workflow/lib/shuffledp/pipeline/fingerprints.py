@@ -13,7 +13,7 @@ from types import CodeType
 from typing import Final
 
 _PACKAGE: Final = Path(__file__).parents[1]
-_NOT_USED_BY_JOBS: Final = frozenset({"cli", "verification"})
+_NOT_USED_BY_JOBS: Final = frozenset({"cli", "interoperability", "verification"})
 _DRAWING: Final = frozenset({"figures", "page"})
 _NO_OPERATION: Final = bytes([opmap["NOP"], 0])  # what the compiler leaves of a docstring
 

@@ -68,13 +68,30 @@ def dominating(
     resolution
         Number of points per standard deviation of the loss, up to a factor of 2.
     step
-        Distance between grid points, a power of 2; by default that of the first points.
+        Distance between grid points; by default that of the first points. It must be a power of 2
+        unless the curve is an upper bound even at an eps that is larger by a rounding error.
     """
+    step, points = points_of_curve(curve, depth, resolution, step)
+    return law_of_points(points, points, step)
+
+
+def points_of_curve(
+    curve: UpperCurve,
+    depth: float,
+    resolution: float = POINTS_PER_DEVIATION,
+    step: float | None = None,
+) -> tuple[float, Points]:
+    """Return the step of the grid, and the points that `dominating` connects; see there."""
     max_eps, end = _ends(curve, depth)
     spacing = _step(curve.upper, max_eps, end, resolution)
     step = spacing if step is None else step
-    points = _points(curve, step, max_eps, end, max(int(spacing / step), 1))
-    return law_of_points(points, points, step)
+    return step, _points(curve, step, max_eps, end, max(int(spacing / step), 1))
+
+
+def point_spacing(curve: UpperCurve, depth: float, resolution: float) -> float:
+    """Return the distance between the first points that `dominating` connects by default."""
+    max_eps, end = _ends(curve, depth)
+    return _step(curve.upper, max_eps, end, resolution)
 
 
 def law_of_points(above: Points, mirrored: Points, step: float) -> LossDistribution:
@@ -126,10 +143,15 @@ def _last_eps(upper: Callable[[float], float], width: float, max_eps: float, end
 def _points(
     curve: UpperCurve, step: float, max_eps: float, end: float, stride: int
 ) -> list[tuple[int, float]]:
-    """Return points of the curve whose distance starts at ``stride`` steps and grows."""
+    """Return points of the curve whose distance starts at ``stride`` steps and grows.
+
+    The last one is the first grid point from max_eps on, where the curve may have a kink.
+    """
     from tqdm import tqdm
 
     points, index = list[tuple[int, float]](), 0
+    last_index = int(np.ceil(max_eps / step))
+    last_index += step * last_index < max_eps
     # For k = 2 and many users, each point takes a tenth of a second.
     with tqdm(desc="points of the curve", delay=2.0, leave=False, disable=None) as bar:
         while not points or (points[-1][1] > end and step * points[-1][0] < max_eps):
@@ -137,7 +159,7 @@ def _points(
             points.append((index, curve.upper(eps) if eps < curve.budget else -np.inf))
             if len(points) % POINTS_PER_SPACING == 0:
                 stride *= 2
-            index += stride
+            index = min(index + stride, last_index)
             bar.update()
     return points
 

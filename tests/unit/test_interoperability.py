@@ -1,0 +1,225 @@
+"""Exported curves against our own ends, dp_accounting's own distributions and closed forms."""
+
+import csv
+import subprocess
+import sys
+from math import exp, inf
+from pathlib import Path
+
+import numpy as np
+import opendp.prelude as dp
+import pytest
+import shuffledp
+from dp_accounting.pld import privacy_loss_distribution as plds
+from scipy.stats import norm
+from shuffledp import Setting, epsilon, from_dp_accounting, to_dp_accounting, to_opendp_profile
+from shuffledp.errors import InputError
+
+ROOT = Path(__file__).parents[2]
+REPLACE_ONE = plds.NeighborRel.REPLACE_ONE
+SETTING = Setting(n=100_000, k=408, eps0=4.0)
+DELTA = 1e-6
+
+
+@pytest.fixture(scope="module", autouse=True)
+def features():
+    """Enable what OpenDP asks for before it accepts a profile."""
+    dp.enable_features("contrib", "honest-but-curious")
+
+
+@pytest.fixture(scope="module")
+def exported():
+    return to_dp_accounting(SETTING)
+
+
+def gaussian(noise=20.0, interval=1e-4, **options):
+    """Return dp_accounting's distribution; for its sensitivity 1, replacement moves a sum by 2."""
+    return plds.from_gaussian_mechanism(
+        noise, value_discretization_interval=interval, neighboring_relation=REPLACE_ONE, **options
+    )
+
+
+def random_setting(rng):
+    n, k = int(10 ** rng.uniform(1, 6)), int(10 ** rng.uniform(0.5, 3))
+    kind = rng.integers(8)
+    if kind == 0:
+        return Setting(
+            n, k, mechanism=shuffledp.mechanism("gaussian", sigma=exp(rng.uniform(0, 5)))
+        )
+    if kind == 1:
+        noise = shuffledp.mechanism("discrete-laplace", eps=10 ** rng.uniform(-3, 1))
+        return Setting(n, k, mechanism=noise)
+    if kind == 2:
+        return Setting(n, k, rng.uniform(0.1, 8.0), rounds=int(rng.integers(2, 30)))
+    colluding = int(n * rng.choice([0.0, 0.0, 0.5]))
+    return Setting(n, k, rng.uniform(0.1, 8.0), colluding=colluding)
+
+
+def check_exports(seed, count):
+    """Check exports of random settings at random deltas; return the largest excess of eps."""
+    rng, excess = np.random.default_rng(seed), []
+    while len(excess) < count:
+        setting, delta = random_setting(rng), 10 ** rng.uniform(-10, -4)
+        ends = epsilon(delta, setting)
+        if not 1e-3 <= ends.upper < inf:
+            continue
+        pld, profile = to_dp_accounting(ends.curve), to_opendp_profile(ends.curve)
+        for eps in (pld.get_epsilon_for_delta(delta), profile.epsilon(delta)):
+            assert ends.upper <= eps <= 1.01 * ends.upper, (setting, delta)
+            excess.append(eps / ends.upper - 1.0)
+    return max(excess)
+
+
+def test_exports_of_random_settings_are_above_our_upper_end_by_at_most_one_percent():
+    assert 0.0 < check_exports(1, 20) < 0.01
+
+
+@pytest.mark.slow
+def test_exports_of_two_hundred_random_settings_are_pessimistic_and_tight():
+    assert 0.0 < check_exports(2, 400) < 0.01  # both exports of 200 settings
+
+
+def test_the_deltas_of_an_export_are_above_our_upper_end_for_both_signs_of_eps(exported):
+    upper = shuffledp.delta(np.linspace(0.0, 0.06, 25), SETTING).upper
+    for eps, delta in zip(np.linspace(0.0, 0.06, 25), upper, strict=True):
+        assert delta <= exported.get_delta_for_epsilon(eps) <= 1.05 * delta
+        # The profile of the exchanged pair: delta(-eps) = 1 - exp(-eps) (1 - delta(eps)).
+        mirrored = 1.0 - exp(-eps) * (1.0 - delta)
+        assert mirrored <= exported.get_delta_for_epsilon(-eps) * (1.0 + 1e-13)
+
+
+def test_ten_rounds_and_a_gaussian_agree_with_our_own_ledger(exported):
+    ten = exported.self_compose(10)
+    own = epsilon(DELTA, Setting(n=100_000, k=408, eps0=4.0, rounds=10)).upper
+    assert ten.get_epsilon_for_delta(DELTA) == pytest.approx(own, rel=2e-3)
+    query = from_dp_accounting(gaussian(), REPLACE_ONE)
+    both = ten.compose(query).get_epsilon_for_delta(DELTA)
+    # The same noise: replacement moves a histogram by sqrt(2), and dp_accounting's sum by 2.
+    noise = shuffledp.mechanism("gaussian", sigma=20.0 / 2**0.5)
+    rounds = Setting(n=100_000, k=408, eps0=4.0, rounds=10)
+    for row in (noise, query):
+        ledger = [rounds, Setting(n=100_000, k=408, mechanism=row)]
+        assert both == pytest.approx(epsilon(DELTA, ledger).upper, rel=2e-3)
+    assert both == pytest.approx(0.4225, abs=1e-4)
+
+
+def test_a_gaussian_curve_exported_equals_the_distribution_that_dp_accounting_makes():
+    setting = Setting(1000, 10, mechanism=shuffledp.mechanism("gaussian", sigma=30.0 / 2**0.5))
+    ours, theirs = to_dp_accounting(setting), gaussian(30.0)
+    for rounds in (1, 7):
+        pair = [each.self_compose(rounds).get_epsilon_for_delta(DELTA) for each in (ours, theirs)]
+        assert pair[0] == pytest.approx(pair[1], rel=2e-3)
+
+
+def test_an_imported_distribution_has_the_delta_of_the_closed_form():
+    row = Setting(1000, 10, mechanism=from_dp_accounting(gaussian(), REPLACE_ONE))
+    eps, mu = np.array([0.05, 0.2, 0.4]), 2.0 / 20.0
+    exact = norm.cdf(mu / 2 - eps / mu) - np.exp(eps) * norm.cdf(-mu / 2 - eps / mu)
+    upper = shuffledp.delta(eps, row).upper
+    assert np.all((exact <= upper) & (upper <= 1.001 * exact))
+
+
+def test_what_probabilities_lack_to_one_counts_as_infinite_loss():
+    half = plds.PrivacyLossDistribution.create_from_rounded_probability({0: 0.25, 1: 0.5}, 0.0, 0.5)
+    row = Setting(1000, 10, mechanism=from_dp_accounting(half, REPLACE_ONE))
+    assert shuffledp.delta(100.0, row).upper == pytest.approx(0.25)
+
+
+def test_the_grid_is_finer_for_a_narrow_curve():
+    narrow = to_dp_accounting(Setting(n=1_000_000, k=100, eps0=0.1))
+    assert narrow.value_discretization_interval < 1e-5
+    own = epsilon(DELTA, Setting(n=1_000_000, k=100, eps0=0.1)).upper
+    assert own <= narrow.get_epsilon_for_delta(DELTA) <= 1.01 * own
+    with pytest.raises(InputError, match="same value_discretization_interval"):
+        narrow.compose(from_dp_accounting(gaussian(), REPLACE_ONE))
+    query = gaussian(interval=narrow.value_discretization_interval)
+    assert narrow.compose(from_dp_accounting(query, REPLACE_ONE)).get_epsilon_for_delta(DELTA) > own
+
+
+def test_the_relation_travels_with_the_distribution(exported):
+    assert exported.neighboring_relation is REPLACE_ONE
+    assert exported.self_compose(3).neighboring_relation is REPLACE_ONE
+    assert exported.compose(exported).neighboring_relation is REPLACE_ONE
+    assert exported.compute_mixture(exported, 0.5).neighboring_relation is REPLACE_ONE
+
+
+def test_distributions_that_state_no_relation_do_not_compose_with_ours(exported):
+    with pytest.raises(InputError, match="states no relation: pass it to"):
+        exported.compose(gaussian())
+    with pytest.raises(InputError, match="states no relation"):
+        exported.compute_mixture(gaussian(), 0.5)
+    with pytest.raises(ValueError, match="DensePLDPmf != ReplaceOnePmf"):
+        gaussian().compose(exported)
+
+
+@pytest.mark.parametrize("relation", ["REPLACE_ONE", plds.NeighborRel.ADD_OR_REMOVE_ONE])
+def test_only_distributions_for_replacement_are_imported(relation):
+    with pytest.raises(InputError, match=r"neighboring_relation=NeighborRel\.REPLACE_ONE, got"):
+        from_dp_accounting(gaussian(), relation)
+
+
+def test_an_optimistic_distribution_is_not_imported():
+    with pytest.raises(InputError, match="optimistic"):
+        from_dp_accounting(gaussian(pessimistic_estimate=False), REPLACE_ONE)
+    with pytest.raises(InputError, match="must be a PrivacyLossDistribution of dp_accounting"):
+        from_dp_accounting(0.5, REPLACE_ONE)
+
+
+@pytest.mark.parametrize("interval", [0.0, -1e-4, inf, float("nan")])
+def test_an_interval_that_is_no_distance_is_refused(interval):
+    with pytest.raises(InputError, match="value_discretization_interval must be positive"):
+        to_dp_accounting(SETTING, interval)
+
+
+def test_a_curve_without_upper_end_is_not_exported():
+    lower = epsilon(DELTA, Setting(1000, 5, 1.0), bound="single-bin").curve
+    for export in (to_dp_accounting, to_opendp_profile):
+        with pytest.raises(InputError, match="an upper bound is needed"):
+            export(lower)
+
+
+def test_opendp_composes_a_measurement_that_keeps_the_profile():
+    profile = to_opendp_profile(SETTING)
+    counts = dp.vector_domain(dp.atom_domain(T=int)), dp.change_one_distance()
+    measurement = dp.m.make_user_measurement(
+        *counts,
+        output_measure=dp.approximate(dp.max_divergence()),
+        function=lambda records: [len(records)],
+        privacy_map=lambda d_in: (profile.epsilon(DELTA) if d_in <= 1 else inf, DELTA),
+    )
+    eps, delta = dp.c.make_composition([measurement] * 10).map(1)
+    assert (eps, delta) == pytest.approx((10 * epsilon(DELTA, SETTING).upper, 10 * DELTA), rel=1e-5)
+
+
+def test_the_csv_file_has_the_upper_ends_and_names_the_neighbours(tmp_path):
+    file = tmp_path / "curve.csv"
+    shuffledp.write_curve(file, SETTING, [0.04, 0.03])
+    with file.open(encoding="utf-8") as stream:
+        rows = list(csv.DictReader(stream))
+    assert [float(row["eps"]) for row in rows] == [0.03, 0.04]
+    upper = shuffledp.delta([0.03, 0.04], SETTING).upper
+    assert [float(row["delta_upper"]) for row in rows] == upper.tolist()
+    assert {row["neighbours"] for row in rows} == {"replacement, the same n"}
+
+
+def test_lines_between_the_default_points_of_the_csv_file_are_above_the_curve(tmp_path):
+    file = tmp_path / "curve.csv"
+    shuffledp.write_curve(file, SETTING)
+    points = np.loadtxt(file, delimiter=",", skiprows=1, usecols=(0, 1))
+    assert points[0, 0] == 0.0 and points[-1, 1] < 1e-21
+    eps = np.linspace(0.0, points[-1, 0], 17)
+    lines = np.interp(np.exp(eps), np.exp(points[:, 0]), points[:, 1])
+    assert np.all(shuffledp.delta(eps, SETTING).upper <= lines * (1.0 + 1e-12))
+
+
+@pytest.mark.parametrize(
+    ("call", "package"),
+    [("to_dp_accounting(s)", "dp-accounting"), ("to_opendp_profile(s)", "opendp")],
+)
+def test_an_error_names_the_missing_package(call, package):
+    code = (
+        f"import sys; sys.modules[{package.replace('-', '_')!r}] = None\n"
+        f"import shuffledp; s = shuffledp.Setting(10, 3, 1.0); shuffledp.{call}"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert f"which is not installed: pip install {package}" in done.stderr
