@@ -93,10 +93,10 @@ collect: $(READY) ## Collect a map of Paris from thousands of devices on this ma
 pictures: run docs ## Take the pictures of README and docs/ from a run (and from `make reproduce`, if it was made)
 	$(BIN)/python docs/_site/pictures.py
 
-docs: $(DOCS_READY) ## Run the tutorial and write the documentation as a site, in site/
-	$(BIN)/python -m nbconvert --log-level WARN --to notebook --execute --output-dir build docs/tutorial.ipynb
+docs: $(DOCS_READY) ## Run the tutorials and write the documentation as a site, in site/
+	$(BIN)/python -m nbconvert --log-level WARN --to notebook --execute --output-dir build docs/tutorial.ipynb docs/python.ipynb
 	$(BIN)/python -m nbconvert --log-level WARN --to markdown --output-dir build/docs \
-	  --CoalesceStreamsPreprocessor.enabled=True build/tutorial.ipynb
+	  --CoalesceStreamsPreprocessor.enabled=True build/tutorial.ipynb build/python.ipynb
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 clean: ## Remove results, keep downloads

@@ -29,11 +29,17 @@ ADDED = {
     "resources/basemaps/README.md": "basemaps.md",
 }
 SOURCES = {place: name for name, place in ADDED.items()}
-MOVED = ADDED | {"docs/tutorial.ipynb": "tutorial.md"}
+MOVED = ADDED | {f"docs/{name}.ipynb": f"{name}.md" for name in ("tutorial", "python")}
 
-# The tutorial with its output and pictures, written by `make docs`.
-TUTORIAL = ROOT / "build" / "docs"
-NOT_RUN = "# Your city in ten minutes\n\n`make docs` runs `docs/tutorial.ipynb` and shows it.\n"
+# The tutorials with their output and pictures, written by `make docs`.
+TUTORIALS = ROOT / "build" / "docs"
+NOT_RUN = {
+    f"{name}.md": f"# {title}\n\n`make docs` runs `docs/{name}.ipynb` and shows it.\n"
+    for name, title in (
+        ("tutorial", "Your city in ten minutes"),
+        ("python", "A private map in Python"),
+    )
+}
 
 # Folders in which the gallery looks for a picture; the first match wins.
 FIGURES = [ROOT / "results" / "figures", ROOT / "results" / "paper" / "figures"]
@@ -57,9 +63,9 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the files that are not in docs/."""
     copied = {place: ROOT / name for name, place in ADDED.items()}
-    copied |= {str(path.relative_to(TUTORIAL)): path for path in TUTORIAL.rglob("*.*")}
+    copied |= {str(path.relative_to(TUTORIALS)): path for path in TUTORIALS.rglob("*.*")}
     copied |= {f"pictures/{path.name}": path for path in _pictures("*")}
-    written = {"tutorial.md": NOT_RUN} | _reference_pages()
+    written = NOT_RUN | _reference_pages()
     for place, text in written.items():
         if place not in copied:
             files.append(File.generated(config, place, content=text))

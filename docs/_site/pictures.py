@@ -1,6 +1,6 @@
 """Write the pictures of the pages to docs/figures, from finished runs: `make pictures`.
 
-The tutorial keeps the output that `make docs` produced, with smaller pictures.
+The tutorials keep the output that `make docs` produced, with smaller pictures.
 """
 
 import json
@@ -25,6 +25,7 @@ from shuffledp.pipeline.tables import read_tables
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
 PICTURES = ROOT / "docs" / "figures"
+TUTORIALS = ("tutorial.ipynb", "python.ipynb")
 
 # Figures of runs by the names of their pictures. A picture stays as it is where the figure of
 # another run (`make reproduce`) is missing.
@@ -129,7 +130,7 @@ def _outputs(outputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """Draw the map, shrink the figures of runs, and store the tutorial with its output."""
+    """Draw the map, shrink the figures of runs, and store the tutorials with their output."""
     releases = read_tables([RESULTS / f"releases/{REGION}.shape.target-{MECHANISM}.parquet"])
     n = releases["n"].max()
     samples = read_tables([RESULTS / f"samples/{REGION}.shape.parquet"], n=n)
@@ -141,9 +142,10 @@ def main() -> None:
     for name, source in {"map": "figures/map", **TAKEN}.items():
         if (path := RESULTS / f"{source}.png").exists():
             shrink(path, PICTURES / f"{name}.png")
-    ran = json.loads((ROOT / "build" / "tutorial.ipynb").read_text(encoding="utf-8"))
-    text = json.dumps(kept(ran), indent=1, ensure_ascii=False)
-    (ROOT / "docs" / "tutorial.ipynb").write_text(f"{text}\n", encoding="utf-8")
+    for name in TUTORIALS:
+        ran = json.loads((ROOT / "build" / name).read_text(encoding="utf-8"))
+        text = json.dumps(kept(ran), indent=1, ensure_ascii=False)
+        (ROOT / "docs" / name).write_text(f"{text}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

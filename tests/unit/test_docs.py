@@ -1,5 +1,7 @@
 """The committed pages are current, and `make docs` makes a site that needs no other."""
 
+import contextlib
+import io
 import json
 import re
 import runpy
@@ -15,6 +17,7 @@ from needs import needs
 
 ROOT = Path(__file__).parents[2]
 TUTORIAL = ROOT / "docs" / "tutorial.ipynb"
+PYTHON_TUTORIAL = ROOT / "docs" / "python.ipynb"
 # Addresses that a browser fetches without being asked.
 FETCHED = re.compile(
     r'<(?:script|img|iframe|source)\b[^>]*\bsrc="?([^"> ]+)|<link\b[^>]*\bhref="?([^"> ]+)'
@@ -46,6 +49,22 @@ def test_the_tutorial_is_kept_with_small_pictures():
     texts, drawn = outputs(json.loads(TUTORIAL.read_text(encoding="utf-8")))
     assert len(texts) > 5 and sum(map(bool, texts)) >= 4 and len(drawn) == 3
     assert all(len(picture) < 120_000 for picture in drawn)
+
+
+def test_the_tutorial_in_python_prints_what_it_shows(monkeypatch):
+    notebook = json.loads(PYTHON_TUTORIAL.read_text(encoding="utf-8"))
+    texts, drawn = outputs(notebook)
+    assert sum(map(bool, texts)) >= 6 and len(drawn) == 2
+    assert all(len(picture) < 120_000 for picture in drawn)
+    monkeypatch.chdir(PYTHON_TUTORIAL.parent)
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    namespace = {}
+    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    for cell, shown in zip(cells, texts, strict=True):
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec("".join(cell["source"]), namespace)
+        assert alike(printed.getvalue(), "".join(shown)), "`make docs pictures` updates it"
 
 
 @pytest.mark.slow

@@ -139,9 +139,9 @@ class ReplaceOnePLD(PrivacyLossDistribution):  # type: ignore[misc]
         finite = not any(each.infinite for each in directions)
 
         def upper(eps: float) -> float:
-            return max(each.upper_log_delta(eps) for each in directions)
+            return max(float(each.upper_log_delta(eps)) for each in directions)
 
-        budget = max(largest, 0.0) * (1.0 + 4.0 * UNIT)
+        budget: float = max(largest, 0.0) * (1.0 + 4.0 * UNIT)
         return UpperCurve(budget if finite else np.inf, upper=upper, horizon=budget)
 
 
