@@ -2,6 +2,7 @@
 
 import ast
 import doctest
+import importlib
 import pydoc
 import re
 import subprocess
@@ -18,7 +19,6 @@ from shuffledp import Setting, queries, version
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import probabilities
 from shuffledp.errors import InputError
-from shuffledp.interoperability import exchange
 
 ROOT = Path(__file__).parents[2]
 LIBRARY = ROOT / "workflow" / "lib"
@@ -53,9 +53,24 @@ def test_help_shows_every_name():
     )
 
 
-@pytest.mark.parametrize("module", [shuffledp, queries, exchange])
+def public_functions():
+    """Return the public functions and types by name; a module stands for its functions."""
+    for name in sorted({*shuffledp.__all__} - {"__version__", "krr"}):
+        yield name, getattr(shuffledp, name)
+    yield "krr.randomise", shuffledp.krr.randomise
+    yield "krr.invert", shuffledp.krr.invert
+
+
+def test_every_public_function_has_an_example():
+    names = [name for name, item in public_functions() if ">>> " not in item.__doc__]
+    assert names == []
+
+
+@pytest.mark.parametrize(
+    "module", sorted({item.__module__ for _, item in public_functions()} | {"shuffledp"})
+)
 def test_examples_in_docstrings_come_true(module):
-    failed, tried = doctest.testmod(module, optionflags=doctest.ELLIPSIS)
+    failed, tried = doctest.testmod(importlib.import_module(module), optionflags=doctest.ELLIPSIS)
     assert failed == 0
     assert tried > 0
 
@@ -254,7 +269,9 @@ def test_a_certificate_of_the_api_is_verified(tmp_path):
 
 
 TYPED = """
+import numpy as np
 import shuffledp
+from opendp.mod import PrivacyProfile
 from shuffledp import Setting
 
 setting = Setting(100_000, 408, eps0=4)
@@ -277,12 +294,23 @@ high: float = shuffledp.matrix([[0.7, 0.3], [0.3, 0.7]], 9, eps=0.1).ends.promis
 own = shuffledp.personal_budgets(1e-6, shuffledp.read_budgets("budgets.csv"), k=5).entries[0].eps
 ledger: list[Setting] = shuffledp.read_rounds("ledger.csv")
 version: str = shuffledp.__version__
+ends: shuffledp.Interval[float] = shuffledp.epsilon(1e-6, setting)
+reports = shuffledp.krr.randomise([9, 1], 1.0, np.random.default_rng())
+share: float = shuffledp.krr.invert(reports, 1.0).sum()
+pld = shuffledp.to_dp_accounting(setting, value_discretization_interval=1e-4)
+row = shuffledp.from_dp_accounting(pld, pld.neighboring_relation)
+interval: float = pld.self_compose(10).compose(row).value_discretization_interval
+joint: float | None = shuffledp.epsilon(1e-6, [setting, Setting(9, 3, mechanism=row)]).upper
+profile: PrivacyProfile = shuffledp.to_opendp_profile([setting])
+shuffledp.write_curve("curve.csv", shuffledp.epsilon(1e-6, setting).curve, [0.5, 1.0])
+shuffledp.to_dp_accounting(0.5)  # type: ignore[arg-type]
 shuffledp.epsilon("1e-6").upper  # type: ignore[call-overload]
 """
 
 
 @pytest.mark.slow
 def test_the_whole_api_is_typed(tmp_path):
+    assert [name for name in shuffledp.__all__ if not re.search(rf"\b{name}\b", TYPED)] == []
     (tmp_path / "typed.py").write_text(TYPED)
     command = [sys.executable, "-m", "mypy", "--strict", str(tmp_path / "typed.py")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

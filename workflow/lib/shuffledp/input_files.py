@@ -109,7 +109,7 @@ class Budgets:
 
 
 def read_budgets(source: str | Path) -> Budgets:
-    """Read local budgets: the column ``eps``, and ``count`` and ``delta`` if there are any.
+    r"""Read local budgets: the column ``eps``, and ``count`` and ``delta`` if there are any.
 
     Rows whose count is 0 are left out.
 
@@ -118,6 +118,14 @@ def read_budgets(source: str | Path) -> Budgets:
     InputError
         If the file cannot be read or has no such column, a value is out of range, or there is
         nobody.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "budgets.csv"
+    >>> _ = file.write_text("eps,count\n0.5,900\n1,100\n")
+    >>> read_budgets(file).counts.tolist()
+    [900, 100]
     """
     needed = {"eps": "the local budget of each user, or of count users"}
     found = read_columns(source, needed, optional=(_COUNT, "delta"))
@@ -350,7 +358,7 @@ def _parquet_lines(source: Path) -> list[Any]:
 
 
 def read_rounds(source: str | Path) -> list[Setting]:
-    """Read a ledger: the settings of rounds in which the same users took part, one row each.
+    r"""Read a ledger: the settings of rounds in which the same users took part, one row each.
 
     Parameters
     ----------
@@ -370,7 +378,11 @@ def read_rounds(source: str | Path) -> list[Setting]:
 
     Examples
     --------
-    >>> epsilon(1e-6, read_rounds("ledger.csv"))  # doctest: +SKIP
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "ledger.csv"
+    >>> _ = file.write_text("n,k,eps0,rounds\n1000,5,1,3\n800,5,0.5,1\n")
+    >>> [(setting.n, setting.rounds) for setting in read_rounds(file)]
+    [(1000, 3), (800, 1)]
     """
     source = Path(source)
     try:

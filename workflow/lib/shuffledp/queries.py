@@ -339,6 +339,12 @@ def bounds(delta: float | Decimal, setting: Setting) -> BoundsResult:
     ------
     InputError
         If delta is out of range, or no bound applies.
+
+    Examples
+    --------
+    >>> found = bounds(1e-6, Setting(n=1000, k=5, eps0=1.0))
+    >>> round(found["upper"], 3), round(found["clones"], 3)
+    (0.108, 0.182)
     """
     from tqdm import tqdm
 
@@ -998,6 +1004,14 @@ def verify(files: str | Path | Iterable[str | Path]) -> VerificationResult:
     ------
     InputError
         If a file cannot be read, before any is checked; or if python-flint is not installed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "certificate.json"
+    >>> certify(0.3, Setting(20, 3, eps0=1.0)).write(file)
+    >>> verify(file).proven
+    True
     """
     try:
         from shuffledp.verification.certificate import verify as check

@@ -50,6 +50,11 @@ class Interval(Generic[End]):
     ----------
     lower, upper
         Floats, or arrays of the shape of the argument; None if there is no such bound.
+
+    Examples
+    --------
+    >>> Interval(0.25, 0.5).promised
+    0.5
     """
 
     lower: End | None

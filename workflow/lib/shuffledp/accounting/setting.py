@@ -90,6 +90,11 @@ class Setting:
     ------
     InputError
         If a value is out of range, or two values exclude each other.
+
+    Examples
+    --------
+    >>> Setting(n=100_000, k=408, eps0=4.0, rounds=10).budget
+    40.0
     """
 
     n: int

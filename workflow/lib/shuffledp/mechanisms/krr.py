@@ -40,6 +40,11 @@ def randomise(
     Returns
     -------
     Integers of shape ``(repetitions, k)``; each row sums to ``sum(counts)``.
+
+    Examples
+    --------
+    >>> int(randomise([700, 200, 100], 2.0, np.random.default_rng()).sum())
+    1000
     """
     counts = np.asarray(counts, dtype=np.int64)
     _, q = probabilities(eps0, counts.size)
@@ -62,6 +67,11 @@ def invert(reports: ArrayLike, eps0: float) -> Floats:
     Returns
     -------
     Shares of shape ``(..., k)``; each row sums to 1, and entries may be negative.
+
+    Examples
+    --------
+    >>> invert([593, 256, 151], 2.0).round(3).tolist()
+    [0.715, 0.22, 0.065]
     """
     reports = np.asarray(reports, dtype=np.float64)
     p, q = probabilities(eps0, reports.shape[-1])
