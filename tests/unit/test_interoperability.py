@@ -119,6 +119,16 @@ def test_an_imported_distribution_has_the_delta_of_the_closed_form():
     assert np.all((exact <= upper) & (upper <= 1.001 * exact))
 
 
+def test_results_with_an_imported_distribution_are_called_pessimistic():
+    row = Setting(1000, 10, mechanism=from_dp_accounting(gaussian(), REPLACE_ONE))
+    own = Setting(1000, 10, eps0=1.0)
+    for rows, bound in [(row, "pessimistic"), ([own, row], "pessimistic"), (own, "certified")]:
+        assert epsilon(DELTA, rows).rows()[0]["bound"] == bound
+    assert "bound" not in epsilon(DELTA, [own, own]).rows()[0]
+    with pytest.raises(InputError, match="certificates are for named mechanisms"):
+        shuffledp.certify(0.1, row)
+
+
 def test_what_probabilities_lack_to_one_counts_as_infinite_loss():
     half = plds.PrivacyLossDistribution.create_from_rounded_probability({0: 0.25, 1: 0.5}, 0.0, 0.5)
     row = Setting(1000, 10, mechanism=from_dp_accounting(half, REPLACE_ONE))

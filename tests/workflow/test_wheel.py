@@ -1,5 +1,6 @@
 """The built wheel works in a clean environment with the core packages alone."""
 
+import json
 import os
 import re
 import shlex
@@ -113,3 +114,18 @@ def test_the_guide_of_the_collection_runs_on_its_wheel(environment, tmp_path):
     where = {"PATH": f"{environment}:{os.environ['PATH']}", "HOME": str(tmp_path)}
     follow(tmp_path, where)
     assert (tmp_path / "counts-1.json").is_file()
+
+
+def test_the_tutorial_in_python_runs_on_the_wheel(environment):
+    pins = environment.parents[1] / "pins.txt"
+    install = ["-m", "pip", "install", "-q", "-c", str(pins), "matplotlib", "dp-accounting"]
+    installed = run(str(environment / "python"), *install)
+    assert installed.returncode == 0, installed.stderr
+    notebook = json.loads((ROOT / "docs" / "python.ipynb").read_text(encoding="utf-8"))
+    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    code = "\n".join("".join(cell["source"]) for cell in cells)
+    where = {**os.environ, "MPLBACKEND": "agg"}
+    done = run(str(environment / "python"), "-I", "-c", code, cwd=ROOT / "docs", env=where)
+    assert done.returncode == 0, done.stderr
+    assert "11,190 check-ins in 192 cells" in done.stdout
+    assert "pessimistic but not certified" in done.stdout

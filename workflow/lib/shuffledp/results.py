@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 PROVEN: Final = "proven"
+# Name of the bound if a curve comes from another accountant, which does not bound its rounding.
+PESSIMISTIC: Final = "pessimistic"
 # Columns of a certificate's claim, apart from the ends of delta.
 _CLAIM: Final = (
     *("n", "k", "eps0", "rounds", "dummies", "chances", "mechanism", "parameters", "view", "eps"),
@@ -163,6 +165,11 @@ def _non_default(setting: Setting, **defaults: float) -> Row:
     return {name: value for name, value in fields.items() if value != defaults[name]}
 
 
+def _is_certified(setting: Setting) -> bool:
+    """Return whether the curve of the setting's mechanism has derived rounding errors."""
+    return getattr(setting.mechanism, "certified", True)
+
+
 def _participation_columns(setting: Setting) -> Row:
     return _non_default(setting, colluding=0, response_rate=1.0)
 
@@ -241,9 +248,12 @@ class _Enclosure(Interval[End], Result, Generic[End]):
         """Return the columns before and after that of the argument."""
         setting = self.setting
         if not isinstance(setting, Setting):
-            return {"rows": len(setting), "rounds": sum(each.rounds for each in setting)}, {}
-        dummies = _non_default(setting, dummies=0.0)
-        columns = {**_rounds_columns(setting), **dummies, "bound": self.bound}
+            columns: Row = {"rows": len(setting), "rounds": sum(each.rounds for each in setting)}
+            if not all(map(_is_certified, setting)):
+                columns["bound"] = PESSIMISTIC
+            return columns, {}
+        bound = self.bound if _is_certified(setting) else PESSIMISTIC
+        columns = {**_rounds_columns(setting), **_non_default(setting, dummies=0.0), "bound": bound}
         return _setting_columns(setting), columns
 
 

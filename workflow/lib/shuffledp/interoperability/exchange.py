@@ -138,8 +138,8 @@ def to_dp_accounting(
 def from_dp_accounting(pld: Any, neighboring_relation: Any) -> ReplaceOnePLD:
     """Return a privacy loss distribution of dp_accounting as a mechanism of a ledger.
 
-    The ledger's result is as good as the distribution: it is an upper bound if the distribution is
-    pessimistic, but it is certified only up to the rounding errors of dp_accounting.
+    The ledger's result is as good as the distribution. It is pessimistic but not certified, and its
+    table says so in the column ``bound``.
 
     Parameters
     ----------

@@ -78,6 +78,7 @@ class ReplaceOnePLD(PrivacyLossDistribution):  # type: ignore[misc]
     """
 
     neighboring_relation = NeighborRel.REPLACE_ONE
+    certified = False  # results name its bound pessimistic
 
     def __init__(self, pmf_remove: PLDPmf, pmf_add: PLDPmf | None = None) -> None:
         super().__init__(
