@@ -119,7 +119,8 @@ def _outputs(outputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
             small = BytesIO()
             shrink(BytesIO(b64decode(data["image/png"])), small)
             data["image/png"] = b64encode(small.getvalue()).decode()
-        others.append(output | {"execution_count": None, "data": data})
+        count = {"execution_count": None} if output["output_type"] == "execute_result" else {}
+        others.append(output | count | {"data": data})
     for name, text in streams.items():
         streams[name] = re.sub(_PROFILE, "", text, flags=re.MULTILINE)
     texts = [

@@ -51,6 +51,12 @@ def test_the_tutorial_is_kept_with_small_pictures():
     assert all(len(picture) < 120_000 for picture in drawn)
 
 
+@pytest.mark.parametrize("tutorial", [TUTORIAL, PYTHON_TUTORIAL], ids=lambda path: path.stem)
+def test_a_tutorial_is_a_valid_notebook(tutorial):
+    nbformat = pytest.importorskip("nbformat", reason=needs("site", "`make docs` installs it"))
+    nbformat.validate(nbformat.read(tutorial, as_version=nbformat.NO_CONVERT))
+
+
 def test_the_tutorial_in_python_prints_what_it_shows(monkeypatch):
     notebook = json.loads(PYTHON_TUTORIAL.read_text(encoding="utf-8"))
     texts, drawn = outputs(notebook)
