@@ -25,7 +25,6 @@ from numpy.typing import ArrayLike
 
 from shuffledp.accounting import accountant
 from shuffledp.accounting.accountant import CERTIFIED, SettingOrLedger, log_of
-from shuffledp.accounting.accountant import CERTIFIED, Collected, log_of
 from shuffledp.accounting.conventions import NEIGHBOURS
 from shuffledp.accounting.curve import Interval, NotApplicableError, largest_eps0, require_upper
 from shuffledp.accounting.registry import BOUNDS, get_bound, upper_curve

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic
 import numpy as np
 
 from shuffledp.accounting.accountant import SettingOrLedger, distinct_rounds, log_of
-from shuffledp.accounting.accountant import Collected, distinct, log_of
 from shuffledp.accounting.conventions import NEIGHBOURS
 from shuffledp.accounting.curve import Curve, End, Interval, UpperCurve, exp_down, exp_up
 from shuffledp.accounting.registry import BOUNDS

@@ -84,17 +84,17 @@ def log_masses(t: Floats, mean: float, shape: float) -> tuple[Floats, float]:
     whose terms have about the size of ``t - mean``, replaces differences of log gamma functions,
     which are as large as ``t log t``.
     """
-    x, positive = t - mean, np.maximum(t, 1.0)
-    count_term = positive * np.log1p(np.where(t > 0.0, x / mean, 0.0))
-    total_term = x if shape == inf else (shape + t) * np.log1p(x / (shape + mean))
-    logs = total_term - count_term - 0.5 * np.log(2.0 * pi * positive) - _stirling(positive)
+    distance, positive = t - mean, np.maximum(t, 1.0)
+    count_term = positive * np.log1p(np.where(t > 0.0, distance / mean, 0.0))
+    size_term = distance if shape == inf else (shape + t) * np.log1p(distance / (shape + mean))
+    logs = size_term - count_term - 0.5 * np.log(2.0 * pi * positive) - _stirling(positive)
     if shape < inf:
         logs += _stirling(shape + t) - _stirling(np.array([shape]))
         logs -= 0.5 * (np.log(shape + t) - log(shape))
     # Stirling's formula is undefined at 0.
     logs[t == 0.0] = -mean if shape == inf else -shape * log1p(mean / shape)
-    sizes = 2.0 * np.abs(x).max() + np.abs(count_term).max() + np.abs(total_term).max()
-    return logs, 4096.0 + 8.0 * float(sizes)
+    magnitude = 2.0 * np.abs(distance).max() + np.abs(count_term).max() + np.abs(size_term).max()
+    return logs, 4096.0 + 8.0 * float(magnitude)
 
 
 def _stirling(x: Floats) -> Floats:
@@ -108,13 +108,13 @@ def _stirling(x: Floats) -> Floats:
 
 
 def _tail_bound(t: float, mean: float, shape: float) -> float:
-    """Return Chernoff's bound on the probability of the tail from t away from the mean."""
+    """Return Chernoff's bound on the probability of t and of all values farther from the mean."""
     if t < 0.0:
         return 0.0
-    x = t - mean
-    total_term = x if shape == inf else (shape + t) * log1p(x / (shape + mean))
-    count_term = t * log1p(x / mean) if t > 0.0 else 0.0
-    return 1.01 * exp(min(total_term - count_term, 0.0))
+    distance = t - mean
+    size_term = distance if shape == inf else (shape + t) * log1p(distance / (shape + mean))
+    count_term = t * log1p(distance / mean) if t > 0.0 else 0.0
+    return 1.01 * exp(min(size_term - count_term, 0.0))
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,10 @@ class SignedNoise:
         return last - first + 1.0
 
     def _law_of_pairs(self) -> tuple[Floats, float, float]:
-        """Return Z's law without its tails, their probability, and the law's error in `UNIT`."""
+        """Return the law of Z without its tails, their probability, and the error of the law.
+
+        The error is relative to each probability, in units of rounding.
+        """
         first, last = self._ends
         t = np.arange(first, last + 1.0)
         logs, units = log_masses(t, self.pairs, self.shape)
@@ -216,7 +219,10 @@ class SignedNoise:
 
     @cached_property
     def _law(self) -> tuple[Floats, Floats, float, float]:
-        """Masses and ascending ratios r under f, probability left out, and error in `UNIT`."""
+        """Masses and ascending likelihood ratios r under f, probability left out, and error.
+
+        The error is relative to each mass and ratio, in units of rounding.
+        """
         noise = self.summable()
         if noise.size != 1.0:
             return noise._law_from_table()
@@ -271,11 +277,9 @@ class SignedNoise:
             if representable.size > 1
             else np.array([self.ratio])
         )
-        pairs_ratio = float(pairs[1] / pairs[0]) if pairs.size > 1 else 0.0
-        lowest = single_ratios / np.maximum(
-            pairs_ratio + single_ratios * single_ratios[0], UNDERFLOW
-        )
-        smallest_ratio = min(float(lowest.min()), 1.0 / single_ratios[0])
+        z_ratio = float(z_masses[1] / z_masses[0]) if z_masses.size > 1 else 0.0
+        lowest = a_ratios / np.maximum(z_ratio + a_ratios * a_ratios[0], UNDERFLOW)
+        smallest_ratio = min(float(lowest.min()), 1.0 / a_ratios[0])
         grid = _Grid(
             min(smallest_ratio, float(a_ratios.min())), max(1.0, 1.0 / self.size) / self.ratio
         )
@@ -334,7 +338,7 @@ class SignedNoise:
 
 
 def _pooled(masses: Floats, ratios: Floats) -> tuple[Floats, Floats, float]:
-    """Return a law with fewer ratios and at least the same delta, and its added error in `UNIT`.
+    """Return a law with fewer ratios and at least the same delta, and its error by rounding.
 
     The masses of each block of ratios are split between its smallest and its largest ratio such
     that the mean is kept. Delta is a convex function of r and of r', so delta can only grow.
@@ -373,7 +377,10 @@ class _Grid:
         self.masses = np.zeros(self.ratios.size)
 
     def add(self, masses: Floats, masses_with_record: Floats) -> None:
-        """Split masses onto the grid around ``masses_with_record / masses``, keeping means."""
+        """Split the mass of each ratio ``masses_with_record / masses`` between two grid points.
+
+        The mean is kept.
+        """
         representable, grid = masses > SMALLEST_MASS, self.ratios
         masses = masses[representable]
         ratios = masses_with_record[representable] / masses

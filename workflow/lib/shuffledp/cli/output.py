@@ -217,7 +217,8 @@ def _comparison_cells(row: Row) -> tuple[str, ...]:
     )
 
 
-def _print_wrapped(text: str) -> None:
+def print_wrapped(text: str) -> None:
+    """Print text in lines that fit the terminal."""
     width = min(_PAGE_WIDTH, max(shutil.get_terminal_size().columns, _MIN_WRAPPED_WIDTH))
     lines = textwrap.wrap(text, width, break_on_hyphens=False)
     print(*lines, sep="\n", end="\n" if text else "")

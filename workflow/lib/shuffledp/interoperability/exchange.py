@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shuffledp.accounting.accountant import Collected, certified_curve
+from shuffledp.accounting.accountant import SettingOrLedger, certified_curve
 from shuffledp.accounting.calibrate import COARSE_XTOL
 from shuffledp.accounting.conventions import NEIGHBOURS, eps_values
 from shuffledp.accounting.curve import Curve, UpperCurve, exp_up, require_upper
@@ -56,7 +56,7 @@ def _import(module: str, caller: str) -> Any:
         ) from error
 
 
-def _upper_curve(setting_or_curve: Collected | Curve) -> UpperCurve:
+def _upper_curve(setting_or_curve: SettingOrLedger | Curve) -> UpperCurve:
     """Return the certified curve of a collection, or the curve itself."""
     if isinstance(setting_or_curve, Curve):
         return require_upper(setting_or_curve)
@@ -74,7 +74,7 @@ def _with_margin(curve: UpperCurve) -> UpperCurve:
 
 
 def to_dp_accounting(
-    setting_or_curve: Collected | Curve, value_discretization_interval: float = 1e-4
+    setting_or_curve: SettingOrLedger | Curve, value_discretization_interval: float = 1e-4
 ) -> ReplaceOnePLD:
     """Return the privacy loss distribution of a collection as an object of dp_accounting.
 
@@ -180,7 +180,7 @@ def from_dp_accounting(pld: Any, neighboring_relation: Any) -> ReplaceOnePLD:
     return stated
 
 
-def to_opendp_profile(setting_or_curve: Collected | Curve) -> PrivacyProfile:
+def to_opendp_profile(setting_or_curve: SettingOrLedger | Curve) -> PrivacyProfile:
     """Return the privacy profile of a collection, eps to delta, as an object of OpenDP.
 
     Its delta is at least the certified upper end at every eps. It holds for data sets of the same
@@ -224,7 +224,7 @@ def to_opendp_profile(setting_or_curve: Collected | Curve) -> PrivacyProfile:
 
 
 def write_curve(
-    file: str | Path, setting_or_curve: Collected | Curve, eps: ArrayLike | None = None
+    file: str | Path, setting_or_curve: SettingOrLedger | Curve, eps: ArrayLike | None = None
 ) -> None:
     """Write points of the certified curve to a CSV file, which appears whole or not at all.
 
