@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
@@ -20,6 +20,10 @@ from shuffledp.publishing.statement import in_words
 
 if TYPE_CHECKING:  # it is slow to load
     import geopandas as gpd
+
+
+MAX_DRAWN_CELLS: Final = 500_000
+"""Largest number of cells for which map.png is drawn: more are smaller than a pixel."""
 
 
 def map_table(cells: Cells, windows: Windows | None, values: pd.DataFrame) -> "gpd.GeoDataFrame":
@@ -60,8 +64,8 @@ def write_files(
     Parameters
     ----------
     folder
-        Where to write map.csv, map.parquet (GeoParquet), map.png, statement.json, statement.md, and
-        map.html and map.geojson unless there are too many cells.
+        Where to write map.csv, map.parquet (GeoParquet), statement.json, statement.md and, unless
+        there are too many cells, map.png, map.html and map.geojson.
     table
         Result of `map_table`.
     windows
@@ -82,16 +86,17 @@ def write_files(
     text = json.dumps(statement, indent=2, ensure_ascii=False)
     (folder / "statement.json").write_text(text + "\n", encoding="utf-8")
     (folder / "statement.md").write_text(in_words(statement), encoding="utf-8")
-    shape = (len(windows), k)
-    draw_published_map(
-        folder / "map.png",
-        table.iloc[:k],
-        table["estimate"].to_numpy(dtype=np.float64).reshape(shape),
-        (table["low"] == 0).to_numpy().reshape(shape),
-        windows,
-        statement["title"],
-        statement.get("warning") or "",
-    )
+    if k <= MAX_DRAWN_CELLS:
+        shape = (len(windows), k)
+        draw_published_map(
+            folder / "map.png",
+            table.iloc[:k],
+            table["estimate"].to_numpy(dtype=np.float64).reshape(shape),
+            (table["low"] == 0).to_numpy().reshape(shape),
+            windows,
+            statement["title"],
+            statement.get("warning") or "",
+        )
 
 
 def flush_folder(folder: Path) -> None:
