@@ -60,8 +60,9 @@ wheel: $(READY) ## Build the package that pip installs, in dist/
 	rm -rf build # what was deleted since would be in the wheel
 	$(BIN)/python -m pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation -w dist .
 
-bench: $(READY) ## Measure accountant and collection against their targets and alternatives
+bench: $(READY) ## Measure accountant, reading and collection against their targets and alternatives
 	$(BIN)/python benchmarks/accounting.py
+	$(BIN)/python benchmarks/ingest.py
 	$(BIN)/python packages/collect/benchmarks/speed.py
 
 audit: $(READY) ## Search for a false end at random, ten minutes (SECONDS=3600 SEED=2)
