@@ -19,6 +19,7 @@ from zipfile import BadZipFile, ZipFile
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
+from isal import igzip, isal_zlib
 from numpy.typing import NDArray
 from tqdm import tqdm
 
@@ -190,7 +191,7 @@ def _read_ahead(
             for block in _complete_lines(stream.read, size):
                 if not put(_Item(block, raw.tell())):
                     return
-    except (OSError, EOFError, lzma.LZMAError) as caught:
+    except (OSError, EOFError, lzma.LZMAError, isal_zlib.error) as caught:
         error = caught
     put(_Item(error=error))
 
@@ -198,9 +199,10 @@ def _read_ahead(
 def _decompressed(raw: IO[bytes], kind: str) -> Any:
     if kind == "text":
         return raw
+    if kind == "gzip":
+        return igzip.open(raw)
     if kind == "xz":
         return lzma.open(raw)
-    # Arrow decompresses a third faster than the standard library.
     return pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), kind)
 
 
