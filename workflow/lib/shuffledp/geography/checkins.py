@@ -159,9 +159,10 @@ class _Survey:
     def crop(self, batch: Batch) -> Any:
         latitude, longitude = (batch.table[name].to_numpy() for name in COORDINATES)
         inside = self.region.contains(latitude, longitude)
+        rows = batch.select(inside)
         if self.windows is not None:
-            inside &= self.windows.locate(batch.table["time"]) >= 0
-        kept = int(inside.sum())
+            rows = rows.filter(pa.array(self.windows.locate(rows["time"]) >= 0))
+        kept = int(rows.num_rows)
         self.tally = Tally(
             read=self.tally.read + len(inside) + batch.malformed,
             malformed=self.tally.malformed + batch.malformed,
@@ -177,7 +178,7 @@ class _Survey:
         if len(inside) and not self.tally.kept:
             self.swapped_inside += int(self.region.contains(longitude, latitude).sum())
             self._extend(latitude, longitude)
-        return batch.table.filter(pa.array(inside))
+        return rows
 
     def check(self, max_malformed_share: float) -> None:
         tally = self.tally

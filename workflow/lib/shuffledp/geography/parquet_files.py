@@ -1,10 +1,11 @@
 """Read a parquet file or a folder of them as batches of typed rows."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -12,15 +13,23 @@ import pyarrow.parquet as pq
 from tqdm import tqdm
 
 from shuffledp.errors import is_out_of_memory
-from shuffledp.geography.row_conversion import Batch, ColumnTypeError, convert_rows
+from shuffledp.geography.row_conversion import (
+    TYPES,
+    Batch,
+    ColumnTypeError,
+    convert_rows,
+    convert_valid,
+    never_malformed,
+)
 from shuffledp.geography.sources import Layout, key_of
 from shuffledp.geography.text_files import CheckinError, column_positions, file_kind
+from shuffledp.numerics.arrays import Integers
 from shuffledp.pipeline.files import parts
 from shuffledp.pipeline.tables import CHECKED
 
 logger = logging.getLogger(__name__)
 
-_BATCH_ROWS: Final = 1 << 16
+_BATCH_ROWS: Final = 1 << 17
 
 
 def source_parts(source: Path, layout: Layout) -> list[Path]:
@@ -61,24 +70,101 @@ def source_parts(source: Path, layout: Layout) -> list[Path]:
 def parquet_batches(source: Path, layout: Layout, progress: bool = True) -> Iterator[Batch]:
     """Yield the rows of a parquet file in order, in batches of tens of thousands.
 
+    Only columns that decide whether a row is malformed are read for every row. The others are read
+    for row groups in which a row is selected, and converted for the selected rows. Row groups are
+    not skipped by their statistics, which ignore NaN, because every malformed row is counted.
+
     Raises
     ------
     CheckinError
         If the file is damaged, lacks a column of the layout, or a column has a wrong type.
     """
-    first = 1
     with _reading(source), pq.ParquetFile(source, **CHECKED) as file:
-        names = file.schema_arrow.names
-        positions = column_positions(source, layout, names)
-        columns = [names[position] for position in positions.values()]
+        schema = file.schema_arrow
+        positions = column_positions(source, layout, schema.names)
+        late = {
+            name: schema.names[position]
+            for name, position in positions.items()
+            if never_malformed(name, schema.types[position])
+        }
+        early = {name: schema.names[positions[name]] for name in positions if name not in late}
+        first = 1
         hidden = None if progress else True
-        rows = file.metadata.num_rows
-        with tqdm(total=rows, desc=source.name, disable=hidden, leave=False) as bar:
-            for part in file.iter_batches(_BATCH_ROWS, columns=columns):
-                table = pa.table([part[column] for column in columns], names=list(positions))
-                yield convert_rows(table, np.arange(first, first + len(part)), {})
-                first += len(part)
-                bar.update(len(part))
+        size = file.metadata.num_rows
+        with tqdm(total=size, desc=source.name, disable=hidden, leave=False) as bar:
+            for groups in _runs(file.metadata):
+                others = _LateColumns(source, file, groups, late)
+                start = 0
+                for part in _read(file, groups, early):
+                    rest = partial(others.convert, start) if late else None
+                    lines = range(first, first + part.num_rows)
+                    yield convert_rows(part, lines, {}, rest)
+                    start += part.num_rows
+                    first += part.num_rows
+                    bar.update(part.num_rows)
+
+
+def _runs(metadata: Any) -> Iterator[list[int]]:
+    """Yield consecutive row groups together that have at least `_BATCH_ROWS` rows."""
+    run: list[int] = []
+    rows = 0
+    for group in range(metadata.num_row_groups):
+        run.append(group)
+        rows += metadata.row_group(group).num_rows
+        if rows >= _BATCH_ROWS:
+            yield run
+            run, rows = [], 0
+    if run:
+        yield run
+
+
+def _read(file: Any, groups: list[int], columns: Mapping[str, str]) -> Iterator[Any]:
+    """Yield tables of some row groups; `columns` are names in the file by canonical name."""
+    # Threads for so few rows take longer to start than they save.
+    parts = file.iter_batches(
+        _BATCH_ROWS, row_groups=groups, columns=[*columns.values()], use_threads=False
+    )
+    for part in parts:
+        fields = (part[column] for column in columns.values())
+        yield pa.table([_without_views(field) for field in fields], names=list(columns))
+
+
+def _without_views(column: Any) -> Any:
+    """Return a column of a type from which Arrow can select rows."""
+    if pa.types.is_string_view(column.type) or pa.types.is_binary_view(column.type):
+        return column.cast(pa.large_binary())
+    return column
+
+
+class _LateColumns:
+    """Columns of some row groups that are read when a row is first requested."""
+
+    def __init__(
+        self, source: Path, file: Any, groups: list[int], columns: Mapping[str, str]
+    ) -> None:
+        self._source = source
+        self._parts = _read(file, groups, columns)
+        self._part = pa.table({name: pa.array([], TYPES[name]) for name in columns})
+        self._end = 0  # number of rows read so far, including those of the current part
+
+    def convert(self, start: int, rows: Integers) -> Any:
+        """Return the converted columns of rows that are counted from the `start`-th one.
+
+        Rows ascend within a call and from one call to the next.
+        """
+        wanted = start + rows
+        selected = []
+        with _reading(self._source):
+            while len(wanted):
+                if wanted[0] >= self._end:
+                    self._part = next(self._parts)
+                    self._end += self._part.num_rows
+                    continue
+                here = int(np.searchsorted(wanted, self._end))
+                first = self._end - self._part.num_rows
+                selected.append(self._part.take(pa.array(wanted[:here] - first)))
+                wanted = wanted[here:]
+            return convert_valid(pa.concat_tables(selected or [self._part.slice(0, 0)]))
 
 
 def _check_entries(folder: Path) -> None:

@@ -1,7 +1,7 @@
 """Convert rows of check-ins to canonical types, and describe malformed rows."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -45,20 +45,17 @@ class ColumnTypeError(InputError):
 
 
 def to_float(column: Any) -> Converted:
-    """Convert text or numbers to float64; infinity and NaN are invalid."""
-    if _is_text(column.type):
-        directly = _cast_directly(column, pa.float64())
-        if directly is not None and np.isfinite(directly.drop_null().to_numpy()).all():
-            return directly, np.zeros(len(column), dtype=bool)
-        present, text, bad = _matching(column, _NUMBER)
-        column = pc.cast(pc.ascii_ltrim(text, "+"), pa.float64())
-    elif _is_number(column.type):
-        present, bad = pc.is_valid(column), np.zeros(len(column), dtype=bool)
-        column = pc.cast(column, pa.float64(), safe=False)
-    else:
+    """Convert text or numbers to float64; infinity and NaN are valid, but in no range."""
+    none_bad = np.zeros(len(column), dtype=bool)
+    if _is_number(column.type):
+        return pc.cast(column, pa.float64(), safe=False), none_bad
+    if not _is_text(column.type):
         raise ColumnTypeError(f"{column.type} where numbers were expected")
-    infinite = ~np.isfinite(column.to_numpy(zero_copy_only=False))
-    return column, bad | (infinite & present.to_numpy(zero_copy_only=False))
+    directly = _cast_directly(column, pa.float64())
+    if directly is not None:
+        return directly, none_bad
+    _, text, bad = _matching(column, _NUMBER)
+    return pc.cast(pc.ascii_ltrim(text, "+"), pa.float64()), bad
 
 
 def to_integer(column: Any) -> Converted:
@@ -253,7 +250,8 @@ class Batch:
     Parameters
     ----------
     table : pyarrow.Table
-        The well-formed rows, in order, with the canonical columns that the layout maps.
+        The well-formed rows, in order, with the canonical columns that the layout maps, except
+        those that `rest` returns.
     malformed : int
         Number of malformed rows, which are not in `table`.
     described : tuple of MalformedRow
@@ -262,6 +260,9 @@ class Batch:
         Number of malformed rows that would be in range with latitude and longitude swapped.
     projected : int
         Number of malformed rows with coordinates too large for degrees.
+    rest : Callable or None
+        Reads and converts the other columns, in which no value is malformed, of the rows of `table`
+        at some positions. It works until the next batch is read.
     """
 
     table: Any
@@ -269,6 +270,17 @@ class Batch:
     described: tuple[MalformedRow, ...] = ()
     swapped: int = 0
     projected: int = 0
+    rest: Callable[[Integers], Any] | None = None
+
+    def select(self, chosen: NDArray[np.bool_]) -> Any:
+        """Return the chosen rows of `table` with every canonical column that the layout maps."""
+        positions = np.flatnonzero(chosen)
+        rows = self.table.take(pa.array(positions))
+        if self.rest is not None:
+            others = self.rest(positions)
+            for name in others.column_names:
+                rows = rows.append_column(name, others[name])
+        return rows
 
 
 def in_range(values: Floats, name: str) -> NDArray[np.bool_]:
@@ -281,17 +293,38 @@ def in_range(values: Floats, name: str) -> NDArray[np.bool_]:
     return valid
 
 
-def convert_rows(table: Any, lines: Integers, faults: Mapping[int, str]) -> Batch:
+def never_malformed(name: str, kind: Any) -> bool:
+    """Return whether every value of an Arrow type is valid in a canonical column."""
+    if name == "time":
+        return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind))
+    return name == "user" or (name == "location" and bool(pa.types.is_signed_integer(kind)))
+
+
+def convert_valid(table: Any) -> Any:
+    """Convert the columns of a table for which `never_malformed` is true."""
+    return pa.table(
+        {name: _converted(table[name].combine_chunks(), name)[0] for name in table.column_names}
+    )
+
+
+def convert_rows(
+    table: Any,
+    lines: Sequence[int] | Integers,
+    faults: Mapping[int, str],
+    rest: Callable[[Integers], Any] | None = None,
+) -> Batch:
     """Convert the columns of a table and drop the malformed rows.
 
     Parameters
     ----------
     table : pyarrow.Table
         Canonical columns of any convertible type.
-    lines : array
+    lines : sequence of int
         The line number of each row.
     faults : Mapping[int, str]
         Reasons by line number for malformed rows that could not be parsed into the table.
+    rest : Callable or None
+        Returns canonical columns that the table lacks, for the rows at some positions in it.
 
     Raises
     ------
@@ -305,18 +338,26 @@ def convert_rows(table: Any, lines: Integers, faults: Mapping[int, str]) -> Batc
     for name in sorted(columns, key=lambda name: name not in COORDINATES):
         fields = table[name].combine_chunks()
         columns[name], bad = _converted(fields, name)
+        if not bad.any():
+            continue
         for row in np.flatnonzero(bad & good)[:MAX_DESCRIBED_ROWS]:
             reasons[int(lines[row])] = _describe_fault(fields[row], name)
         good &= ~bad
-    swapped, projected = _count_swapped(columns, good), _count_projected(columns)
     described = tuple(
         MalformedRow(line, reasons[line]) for line in sorted(reasons)[:MAX_DESCRIBED_ROWS]
     )
     valid_rows = pa.table(columns)
+    if good.all():
+        return Batch(valid_rows, len(faults), described, rest=rest)
+    valid_rows = valid_rows.filter(pa.array(good))
     malformed = len(faults) + int((~good).sum())
-    if not good.all():
-        valid_rows = valid_rows.filter(pa.array(good))
-    return Batch(valid_rows, malformed, described, swapped, projected)
+    swapped, projected = _count_swapped(columns, good), _count_projected(columns)
+    if rest is None:
+        return Batch(valid_rows, malformed, described, swapped, projected)
+    positions = np.flatnonzero(good)
+    return Batch(
+        valid_rows, malformed, described, swapped, projected, lambda rows: rest(positions[rows])
+    )
 
 
 def _converted(column: Any, name: str) -> Converted:
