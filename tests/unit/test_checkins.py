@@ -25,6 +25,7 @@ from shuffledp.geography.checkins import (
     crop_checkins,
     file_sha256,
     layout_from_config,
+    read_batches,
 )
 from shuffledp.geography.regions import Box, Region
 from shuffledp.geography.sources import source_layout
@@ -710,6 +711,14 @@ def test_parquet_agrees_with_duckdb_whatever_its_row_groups(tmp_path, group_rows
     assert columns["location"].to_pylist() == [row[3] for row in expected]
     assert first_positions([row["user"] for row in cropped]) == first_positions(
         [row[4] for row in expected]
+    )
+    whole = pa.concat_tables([batch.table for batch in read_batches(source, layout)])
+    assert whole.num_rows == usable
+    inside = PARIS.contains(whole["latitude"].to_numpy(), whole["longitude"].to_numpy())
+    assert (
+        whole.filter(pa.array(inside))
+        .select(columns.column_names)
+        .equals(columns.cast(whole.select(columns.column_names).schema))
     )
 
 

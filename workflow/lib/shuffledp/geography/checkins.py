@@ -157,7 +157,7 @@ class _Survey:
     extent: tuple[float, float, float, float] = (math.inf, -math.inf, math.inf, -math.inf)
 
     def crop(self, batch: Batch) -> Any:
-        latitude, longitude = (batch.table[name].to_numpy() for name in COORDINATES)
+        latitude, longitude = (batch.checked[name].to_numpy() for name in COORDINATES)
         inside = self.region.contains(latitude, longitude)
         rows = batch.select(inside)
         if self.windows is not None:

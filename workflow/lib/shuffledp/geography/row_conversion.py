@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -249,9 +250,9 @@ class Batch:
 
     Parameters
     ----------
-    table : pyarrow.Table
+    checked : pyarrow.Table
         The well-formed rows, in order, with the canonical columns that the layout maps, except
-        those that `rest` returns.
+        those that `rest` returns. Latitude and longitude are always among them.
     malformed : int
         Number of malformed rows, which are not in `table`.
     described : tuple of MalformedRow
@@ -261,11 +262,11 @@ class Batch:
     projected : int
         Number of malformed rows with coordinates too large for degrees.
     rest : Callable or None
-        Reads and converts the other columns, in which no value is malformed, of the rows of `table`
-        at some positions. It works until the next batch is read.
+        Reads and converts the other columns, in which no value is malformed, of the rows of
+        `checked` at some positions. It works until the next batch is read.
     """
 
-    table: Any
+    checked: Any
     malformed: int = 0
     described: tuple[MalformedRow, ...] = ()
     swapped: int = 0
@@ -273,14 +274,21 @@ class Batch:
     rest: Callable[[Integers], Any] | None = None
 
     def select(self, chosen: NDArray[np.bool_]) -> Any:
-        """Return the chosen rows of `table` with every canonical column that the layout maps."""
+        """Return the chosen rows of `checked`, with every canonical column of the layout."""
         positions = np.flatnonzero(chosen)
-        rows = self.table.take(pa.array(positions))
+        rows = self.checked.take(pa.array(positions))
         if self.rest is not None:
             others = self.rest(positions)
             for name in others.column_names:
                 rows = rows.append_column(name, others[name])
         return rows
+
+    @cached_property
+    def table(self) -> Any:
+        """All well-formed rows, in order, with every canonical column that the layout maps."""
+        if self.rest is None:
+            return self.checked
+        return self.select(np.ones(self.checked.num_rows, dtype=bool))
 
 
 def in_range(values: Floats, name: str) -> NDArray[np.bool_]:
