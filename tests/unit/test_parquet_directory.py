@@ -1,6 +1,7 @@
-"""A folder of parquet files is one source, with a fixed order and a checksum."""
+"""A folder of files is one source, with a fixed order and a checksum."""
 
 import datetime
+import gzip
 import hashlib
 import os
 import shutil
@@ -31,7 +32,7 @@ def part(path, first, latitudes, **replaced):
         "who": pa.array(range(first, first + rows), pa.int64()),
         "when": pa.array([START] * rows, pa.timestamp("us", tz="UTC")),
     }
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     columns |= replaced
     pq.write_table(
         pa.table({name: data for name, data in columns.items() if data is not None}), path
@@ -152,11 +153,59 @@ def test_damaged_and_foreign_files(tmp_path, folder):
     assert "b.parquet cannot be read (No such file" in refusal(tmp_path, folder)
 
 
-def test_nested_folders_and_folders_of_text_are_refused(tmp_path, folder):
-    csv = Layout("csv", ",", True, {"latitude": "y", "longitude": "x"})
-    assert "only folders of parquet files" in refusal(tmp_path, folder, layout=csv)
-    part(folder / "year=2010" / "c.parquet", 40, [48.0])
-    assert "contains the folder 'year=2010'" in refusal(tmp_path, folder)
+def test_hive_partitions_are_read_by_path(tmp_path, folder):
+    part(folder / "year=2011" / "a.parquet", 60, [48.05])
+    part(folder / "year=2010" / "a.parquet", 50, [48.05, 91.0])
+    (folder / "year=2010" / "_SUCCESS").touch()
+    users, tally = crop(tmp_path, folder, share=0.2)
+    assert users == [10, 11, 12, 30, 50, 60]
+    assert tally == Tally(read=8, malformed=1, outside=1, kept=6)
+    (tmp_path / "out.parquet").unlink()
+    assert "the first is year=2010/a.parquet, row 2" in refusal(tmp_path, folder)
+
+
+CSV = Layout("csv", ",", True, {"user": "who", "latitude": "y", "longitude": "x"})
+
+
+def test_a_folder_of_text_is_read_by_path(tmp_path):
+    folder = tmp_path / "exports"
+    (folder / "month=2010-01").mkdir(parents=True)
+    (folder / "b.csv").write_text("x,y,who\n2.05,48.05,3\n")
+    (folder / "a.csv.gz").write_bytes(gzip.compress(b"who,y,x\n1,48.05,2.05\n2,10,2.05\n"))
+    (folder / "month=2010-01" / "a.txt").write_text("x,y,who\n2.05,48.05,4\n2.05,north,5\n")
+    (folder / "empty.csv").write_text("x,y,who\n")
+    users, tally = crop(tmp_path, folder, layout=CSV, share=0.2)
+    assert users == [1, 3, 4]
+    assert tally == Tally(read=5, malformed=1, outside=1, kept=3)
+    names = ("a.csv.gz", "b.csv", "empty.csv", "month=2010-01/a.txt")
+    digests = [hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in names]
+    lines = [f"{digest}  {name}\n" for digest, name in zip(digests, names, strict=True)]
+    listing = "".join(lines).encode()  # as sha256sum prints it
+    assert file_sha256(folder) == hashlib.sha256(listing).hexdigest()
+    (tmp_path / "out.parquet").unlink()
+    message = refusal(tmp_path, folder, layout=CSV)
+    assert "the first is month=2010-01/a.txt, line 3" in message
+
+
+def test_other_folders_and_another_format_are_refused(tmp_path, folder):
+    message = refusal(tmp_path, folder, layout=CSV)
+    assert "without files *.csv, *.tsv or *.txt; its files are parquet: set format" in message
+    part(folder / "year=2010" / "old" / "c.parquet", 40, [48.0])
+    assert "year=2010 contains the folder 'old'" in refusal(tmp_path, folder)
+    shutil.rmtree(folder / "year=2010")
+    (folder / "_delta_log").mkdir()
+    assert "contains the folder '_delta_log'" in refusal(tmp_path, folder)
+
+
+def test_coordinates_in_single_precision(tmp_path):
+    folder = tmp_path / "single"
+    y = pa.array([48.05, 91.0, None, 47.9, 48.1], pa.float32())
+    part(folder / "a.parquet", 1, [0.0] * 5, y=y, x=pa.array([2.05] * 5, pa.float32()))
+    users, tally = crop(tmp_path, folder, share=0.5)
+    assert users == [1, 5]  # the single nearest to 48.1 is 48.099998
+    assert tally == Tally(read=5, malformed=2, outside=1, kept=2)
+    latitudes = pq.read_table(tmp_path / "out.parquet")["latitude"].to_pylist()
+    assert latitudes == [float(np.float32(48.05)), float(np.float32(48.1))]
 
 
 @pytest.mark.skipif(not shutil.which("sha256sum"), reason=needs("machine", "no sha256sum"))

@@ -82,8 +82,8 @@ def crop_checkins(
     Parameters
     ----------
     source : Path
-        Text, plain or compressed with gzip, bzip2, xz or zstd; parquet; or a folder of parquet
-        files, which are read in the order of their names.
+        Text, plain or compressed with gzip, bzip2, xz or zstd; parquet; or a folder of such files
+        (see `source_parts`), which are read in the order of their paths.
     layout : Layout
         Columns of the source. Canonical columns that it does not map are null in the output.
     region : Region
@@ -241,7 +241,9 @@ class _Survey:
 
     def _place(self, row: MalformedRow) -> str:
         place = f"{'row' if self.layout.format == 'parquet' else 'line'} {row.line}"
-        return place if self.part == self.source else f"{self.part.name}, {place}"
+        if self.part == self.source:
+            return place
+        return f"{self.part.relative_to(self.source)}, {place}"
 
     def _extend(self, latitude: Floats, longitude: Floats) -> None:
         south, north, west, east = self.extent

@@ -33,30 +33,32 @@ _BATCH_ROWS: Final = 1 << 17
 
 
 def source_parts(source: Path, layout: Layout) -> list[Path]:
-    """Return the files of a source: the file itself, or those of a folder in order of their names.
+    """Return the files of a source: the file itself, or those of a folder in order of their paths.
 
-    Only files ``*.parquet`` of a folder are read. The columns that the layout maps must have the
-    same name and type in each of them, so that an unrelated file is noticed.
+    Files ``*.parquet`` of a folder are read, or, with format csv, ``*.csv``, ``*.tsv`` and
+    ``*.txt``, plain or packed. They may be in folders named ``key=value`` (hive partitions). The
+    columns that the layout maps must have the same name and type in each parquet file, so that an
+    unrelated file is noticed.
 
     Raises
     ------
     CheckinError
-        If the source is a folder but the layout's format is not parquet; if the folder contains no
-        parquet file, or another folder (a partition, whose name would be lost, or a table format
-        that keeps outdated files); or if a file is not parquet, or lacks a column of the layout, or
-        its name or type differs from the other files.
+        If the folder contains no file of the layout's format, or another folder (such as that of a
+        table format that keeps outdated files); or if a file is not parquet although the layout
+        says so, lacks a column of the layout, or its name or type differs from the other files.
     """
     if not source.is_dir():
         return [source]
-    if layout.format != "parquet":
-        raise CheckinError(
-            f"{source} cannot be read as {layout.format}: it is a folder, and only folders of "
-            "parquet files are read: set format: parquet"
-        )
-    _check_entries(source)
+    _check_folders(source)
     files = parts(source)
+    is_parquet = bool(files) and files[0].suffix == ".parquet"
+    if not files or is_parquet != (layout.format == "parquet"):
+        names = "*.parquet" if layout.format == "parquet" else "*.csv, *.tsv or *.txt"
+        remedy = "; its files are parquet: set format: parquet" if is_parquet else ""
+        raise CheckinError(f"{source} is a folder without files {names}{remedy}")
+    _warn_of_others(source, files)
     known: dict[str, tuple[str, Path]] = {}
-    for part in files:
+    for part in files if is_parquet else []:
         for name, column in _columns(part, layout).items():
             expected, first = known.setdefault(name, (column, part))
             if column != expected:
@@ -167,23 +169,26 @@ class _LateColumns:
             return convert_valid(pa.concat_tables(selected or [self._part.slice(0, 0)]))
 
 
-def _check_entries(folder: Path) -> None:
-    visible = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
-    for entry in visible:
-        if entry.is_dir():
+def _check_folders(folder: Path) -> None:
+    for entry in sorted(folder.iterdir()):
+        if entry.name.startswith(".") or not entry.is_dir():
+            continue
+        if "=" not in entry.name or entry.is_symlink():
             raise CheckinError(
-                f"{folder} contains the folder {entry.name!r}, which would not be read: "
-                "put all parquet files directly in one folder, or use the folder inside"
+                f"{folder} contains the folder {entry.name!r}, which would not be read: put all "
+                "files directly in one folder or in folders named key=value, or use the folder "
+                "inside"
             )
-    others = [entry.name for entry in visible if entry.suffix != ".parquet"]
-    if len(others) == len(visible):
-        raise CheckinError(f"{folder} is a folder without files *.parquet")
+        _check_folders(entry)
+
+
+def _warn_of_others(folder: Path, files: list[Path]) -> None:
     # Some writers leave markers such as _SUCCESS.
-    ignored = [name for name in others if not name.startswith("_")]
-    if ignored:
-        logger.warning(
-            "%s: only files *.parquet are read; ignored %s", folder, ", ".join(ignored[:5])
-        )
+    others = {file for file in folder.rglob("[!._]*") if not file.is_dir()} - {*files}
+    names = sorted(str(file.relative_to(folder)) for file in others)
+    if names:
+        kind = "*.parquet" if files[0].suffix == ".parquet" else "*.csv, *.tsv and *.txt"
+        logger.warning("%s: only files %s are read; ignored %s", folder, kind, ", ".join(names[:5]))
 
 
 def _columns(part: Path, layout: Layout) -> dict[str, str]:

@@ -17,6 +17,8 @@ from shuffledp.errors import InputError
 
 _MAX_NODE_CHARACTERS: Final = 20  # a file name holds 255 bytes
 _ABANDONED_SECONDS: Final = 86_400.0
+TEXT_NAME: Final = re.compile(r".+\.(csv|tsv|txt)(\.(gz|bz2|xz|zst))?")
+"""Matches the names of text files that are read in a folder."""
 # Errors of file systems that cannot flush a folder.
 _CANNOT_FLUSH: Final = (errno.EINVAL, errno.ENOTSUP)
 
@@ -120,17 +122,25 @@ def flush(path: Path) -> None:
 
 
 def parts(path: Path) -> list[Path]:
-    """Return the files of a data set: the path itself, or a folder's parquet files by name."""
+    """Return the files of a data set: the path itself, or those of a folder by path.
+
+    A folder's files are those named ``*.parquet``, or, if there are none, ``*.csv``, ``*.tsv`` and
+    ``*.txt``, plain or packed. Files in folders within it count, those whose name or folder begins with
+    a dot do not.
+    """
     if not path.is_dir():
         return [path]
-    files = (file for file in path.glob("*.parquet") if not file.name.startswith("."))
-    return sorted(files, key=lambda file: os.fsencode(file.name))
+    found = {file.relative_to(path): file for file in path.rglob("*") if not file.is_dir()}
+    visible = [each for each in found if not any(name.startswith(".") for name in each.parts)]
+    chosen = [each for each in visible if each.suffix == ".parquet"]
+    chosen = chosen or [each for each in visible if TEXT_NAME.fullmatch(each.name)]
+    return [found[each] for each in sorted(chosen, key=os.fsencode)]
 
 
 def file_sha256(path: Path) -> str:
-    """Return the SHA-256 of a file's bytes, or of a folder's parquet files, as hexadecimal.
+    """Return the SHA-256 of a file's bytes, or of the files in a folder, as hexadecimal.
 
-    The digest of a folder is that of what ``LC_ALL=C sha256sum *.parquet`` prints there.
+    The digest of a folder is that of what ``sha256sum`` prints there for its `parts`, in order.
 
     Raises
     ------
@@ -146,7 +156,7 @@ def verified_sha256(path: Path, checksum: str | None) -> str:
     Parameters
     ----------
     path
-        An existing file, or a folder of parquet files.
+        An existing file, or a folder of files.
     checksum
         ``md5:`` or ``sha256:`` and the expected digest; None checks nothing.
 
@@ -173,7 +183,7 @@ def _digest(path: Path, algorithm: str) -> str:
         digest = hashlib.new(algorithm)
         for part in parts(path):
             digest.update(f"{_digest_of_file(part, algorithm)}  ".encode())
-            digest.update(os.fsencode(part.name) + b"\n")
+            digest.update(os.fsencode(part.relative_to(path)) + b"\n")
         return digest.hexdigest()
     return _digest_of_file(path, algorithm)
 
