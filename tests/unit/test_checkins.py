@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from real_data import GOWALLA, needs_gowalla
+from shuffledp.errors import InputError
 from shuffledp.geography.checkins import (
     SNAP,
     CheckinError,
@@ -519,7 +520,7 @@ TWO_LINES = ["lon,name,lat", *['2.33,"two\nlines",48.86', "2.33,one,48.86"] * 5]
         ("7\tyesterday\t48.86\t2.33\t1\n" * 5,
          ["line 1: time is not an ISO 8601 time (remove columns.time if it is not needed)"]),
         *((f"7\t\t{point}\t1\n" * 5, ["seem to be projected, such as UTM metres",
-                                       "degrees of latitude and longitude (WGS 84, EPSG:4326)"])
+                                       "set crs to the EPSG code of their reference system"])
           for point in ("4649776\t500000", "500000\t4649776", "-6253000\t260000.5")),
         (f"{HERE}\n7\t\t91\t2.33\t1\n", ["1 of 2 rows are malformed"]),
         ("7\t\t2.33\t48.86\t1\n" * 5 + "7\t\t1.0\t1.0\t1\n",
@@ -743,6 +744,77 @@ def test_row_groups_without_a_row_in_the_region_are_read_no_further_than_needed(
     assert "cannot be read as parquet" in damaged
 
 
+COMMAS = layout_from_config(
+    {"separator": ";", "decimal": ",", "columns": {"latitude": "lat", "longitude": "lon"}}
+)
+
+
+@pytest.mark.parametrize("beside", ["", "1;48,86;east\n"])
+def test_decimal_commas(tmp_path, beside, caplog):
+    text = "id;lat;lon\n1;48,86;2,33\n1;48,85;2,34\n"
+    rows, tally = crop(tmp_path, text + beside, layout=COMMAS, share=0.5)
+    assert tally.kept == 2
+    assert [(row["latitude"], row["longitude"]) for row in rows] == [(48.86, 2.33), (48.85, 2.34)]
+    _, tally = crop(tmp_path, text + "1;48.86;2,33\n" + beside, layout=COMMAS, share=0.9)
+    assert tally.malformed == 1 + bool(beside)
+    assert "line 4: latitude is not a number" in caplog.text
+
+
+# The coordinates of a projection's origin, in metres and in degrees, follow from its definition.
+ORIGINS = {
+    "EPSG:2154": ((6_600_000.0, 700_000.0), (46.5, 3.0)),
+    "EPSG:32631": ((0.0, 500_000.0), (0.0, 3.0)),
+    "EPSG:3857": ((0.0, 0.0), (0.0, 0.0)),
+    "EPSG:3035": ((3_210_000.0, 4_321_000.0), (52.0, 10.0)),
+}
+
+
+@pytest.mark.parametrize("kind", ["strict text", "lenient text", "parquet"])
+@pytest.mark.parametrize("crs", ORIGINS)
+def test_coordinates_in_another_reference_system(tmp_path, crs, kind):
+    (north, east), expected = ORIGINS[crs]
+    columns = {"latitude": "lat", "longitude": "lon"}
+    if kind == "parquet":
+        buffer = io.BytesIO()
+        pq.write_table(pa.table({"lat": [north, None, math.inf], "lon": [east] * 3}), buffer)
+        content, layout = buffer.getvalue(), {"format": "parquet", "columns": columns, "crs": crs}
+    else:
+        content = f"lat,lon\n{north},{east}\n".encode()
+        content += f",{east}\ninf,{east}\n".encode() if kind == "lenient text" else b""
+        layout = {"columns": columns, "crs": crs}
+    rows, tally = crop(
+        tmp_path, content, layout=layout_from_config(layout), region=WORLD, share=0.9, name="x"
+    )
+    assert (tally.kept, tally.read) == (1, 1 if kind == "strict text" else 3)
+    assert (rows[0]["latitude"], rows[0]["longitude"]) == pytest.approx(expected, abs=1e-8)
+
+
+def test_malformed_coordinates_of_another_system_are_described(tmp_path, caplog):
+    layout = layout_from_config(
+        {"columns": {"latitude": "n", "longitude": "e"}, "crs": "EPSG:2154"}
+    )
+    content = "n,e\n6600000,700000\n6600000,\nnorth,700000\n"
+    crop(tmp_path, content, layout=layout, region=WORLD, share=0.9)
+    assert "line 3: longitude is missing" in caplog.text
+    assert "line 4: latitude is not a coordinate of EPSG:2154" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("crs", "north", "east"), [("EPSG:32631", 1e12, 5e5), ("EPSG:3857", 0, 3e7)]
+)
+def test_a_point_that_wraps_around_the_earth_is_malformed(tmp_path, crs, north, east):
+    layout = layout_from_config({"columns": {"latitude": "n", "longitude": "e"}, "crs": crs})
+    content = f"n,e\n0,500000\n{north},{east}\n"
+    _, tally = crop(tmp_path, content, layout=layout, region=WORLD, share=0.9)
+    assert tally == Tally(read=2, malformed=1, outside=0, kept=1)
+
+
+@pytest.mark.parametrize("crs", ["2154", "EPSG:999999", "EPSG:5773", "EPSG:4978", "+proj=utm"])
+def test_systems_that_are_not_of_points_on_a_map(crs):
+    with pytest.raises(InputError, match="crs must be the EPSG code of a projected or geographic"):
+        layout_from_config({"columns": GOOD, "crs": crs})
+
+
 def test_parquet_that_cannot_be_read(tmp_path):
     good = tmp_path / "good.parquet"
     pq.write_table(pa.table({"y": [[1.0]], "x": [1.0]}), good)
@@ -835,7 +907,7 @@ BY_NAME = {"latitude": "lat", "longitude": "lon"}
         (
             "lat;lon\n48,8;2,3\n48,9;2,4\n",
             {"columns": BY_NAME, "separator": ";"},
-            "latitude is not a number .*: write decimals with a point, not a comma",
+            "latitude is not a number .*: write decimals with a point, or set decimal: ",
         ),
         ("a,b,c\n1,2,3\n", {"columns": BY_NAME}, r"has no column 'lat' .* are 'a', 'b', 'c'$"),
         (

@@ -199,8 +199,8 @@ class _Survey:
             text += f". Latitude and longitude seem to be swapped: {self._swap_remedy()}"
         elif 2 * self.projected > tally.malformed:
             text += (
-                ". The coordinates seem to be projected, such as UTM metres: convert them to "
-                "degrees of latitude and longitude (WGS 84, EPSG:4326)"
+                ". The coordinates seem to be projected, such as UTM metres: set crs to the EPSG "
+                "code of their reference system"
             )
         elif self._looks_like_header(first):
             text += ". If line 1 contains the names of the columns, set header: true"

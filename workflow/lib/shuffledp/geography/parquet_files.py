@@ -55,7 +55,7 @@ def source_parts(source: Path, layout: Layout) -> list[Path]:
     if not files or is_parquet != (layout.format == "parquet"):
         names = "*.parquet" if layout.format == "parquet" else "*.csv, *.tsv or *.txt"
         remedy = "; its files are parquet: set format: parquet" if is_parquet else ""
-        raise CheckinError(f"{source} is a folder without files {names}{remedy}")
+        raise CheckinError(f"{source} cannot be read: it is a folder without files {names}{remedy}")
     _warn_of_others(source, files)
     known: dict[str, tuple[str, Path]] = {}
     for part in files if is_parquet else []:
@@ -100,7 +100,7 @@ def parquet_batches(source: Path, layout: Layout, progress: bool = True) -> Iter
                 for part in _read(file, groups, early):
                     rest = partial(others.convert, start) if late else None
                     lines = range(first, first + part.num_rows)
-                    yield convert_rows(part, lines, {}, rest)
+                    yield convert_rows(part, lines, {}, layout.crs, rest)
                     start += part.num_rows
                     first += part.num_rows
                     bar.update(part.num_rows)

@@ -18,6 +18,7 @@ from shuffledp.geography.sources import (
     IDENTIFIER,
     MAX_BUDGET,
     MIN_POSITIVE_BUDGET,
+    degrees_from,
     key_of,
 )
 from shuffledp.numerics.arrays import Floats, Integers
@@ -216,6 +217,7 @@ MAX_DESCRIBED_ROWS: Final = 5
 """Number of malformed rows that are described in the log."""
 
 _MAX_DEGREES: Final = 360.0  # longitudes may be from 0 to 360; larger coordinates are projected
+_REL_TOL_OF_CONVERSION: Final = 1e-6  # to another reference system and back
 _LIMITS: Final = {"latitude": 90, "longitude": 180}
 _CONVERTERS: Final[Mapping[str, Callable[[Any], Converted]]] = {
     "user": to_identifier,
@@ -233,6 +235,7 @@ _EXPECTED: Final = {
     "location": "an integer (remove columns.location if it is not needed)",
     BUDGET: f"0 or a number from {MIN_POSITIVE_BUDGET:g} to {MAX_BUDGET:g} (budgets.column)",
 }
+_DECIMAL_HINT: Final = ': write decimals with a point, or set decimal: "," (text only)'
 _DECIMAL_COMMA: Final = re.compile(r"\s*[+-]?\d+,\d+\s*")
 
 
@@ -315,10 +318,28 @@ def convert_valid(table: Any) -> Any:
     )
 
 
+def in_degrees(latitude: Any, longitude: Any, crs: str) -> tuple[Any, Any]:
+    """Convert float64 columns of northings and eastings to latitudes and longitudes (WGS 84).
+
+    A point that cannot be converted becomes infinite or NaN, which is out of range. So does one far
+    outside the system's area that wraps around to another place: converting it back reveals that.
+    """
+    north, east = (each.to_numpy(zero_copy_only=False) for each in (latitude, longitude))
+    transformer = degrees_from(crs)
+    degrees = np.array(transformer.transform(east, north))
+    back = np.array(transformer.transform(*degrees, direction="INVERSE"))
+    original = np.array([east, north])
+    tolerance = _REL_TOL_OF_CONVERSION * np.maximum(1.0, np.abs(original))
+    with np.errstate(invalid="ignore"):  # a difference of infinities
+        degrees[:, ~(np.abs(back - original) <= tolerance).all(axis=0)] = np.nan
+    return pa.array(degrees[1]), pa.array(degrees[0])
+
+
 def convert_rows(
     table: Any,
     lines: Sequence[int] | Integers,
     faults: Mapping[int, str],
+    crs: str | None,
     rest: Callable[[Integers], Any] | None = None,
 ) -> Batch:
     """Convert the columns of a table and drop the malformed rows.
@@ -331,6 +352,8 @@ def convert_rows(
         The line number of each row.
     faults : Mapping[int, str]
         Reasons by line number for malformed rows that could not be parsed into the table.
+    crs : str or None
+        Reference system of the coordinates, as in a `Layout`.
     rest : Callable or None
         Returns canonical columns that the table lacks, for the rows at some positions in it.
 
@@ -341,15 +364,21 @@ def convert_rows(
     """
     good = np.ones(table.num_rows, dtype=bool)
     reasons = dict(sorted(faults.items())[:MAX_DESCRIBED_ROWS])
-    columns: dict[str, Any] = dict.fromkeys(table.column_names)  # keeps this order
+    fields = {name: table[name].combine_chunks() for name in table.column_names}
+    columns, faulty = {}, {}
+    for name, column in fields.items():
+        columns[name], faulty[name] = _converted(column, name)
+    if crs is not None:
+        _convert_to_degrees(columns, faulty, crs)
     # Coordinates come first: an invalid one may reveal that line 1 has the names of the columns.
     for name in sorted(columns, key=lambda name: name not in COORDINATES):
-        fields = table[name].combine_chunks()
-        columns[name], bad = _converted(fields, name)
+        bad = faulty[name]
+        if name in REQUIRED:
+            bad = bad | ~in_range(columns[name].to_numpy(zero_copy_only=False), name)
         if not bad.any():
             continue
         for row in np.flatnonzero(bad & good)[:MAX_DESCRIBED_ROWS]:
-            reasons[int(lines[row])] = _describe_fault(fields[row], name)
+            reasons[int(lines[row])] = _describe_fault(fields[name][row], name, crs)
         good &= ~bad
     described = tuple(
         MalformedRow(line, reasons[line]) for line in sorted(reasons)[:MAX_DESCRIBED_ROWS]
@@ -373,9 +402,24 @@ def _converted(column: Any, name: str) -> Converted:
         values, bad = _CONVERTERS[name](column)
     except ColumnTypeError as error:
         raise ColumnTypeError(f"{key_of(name)} names a column of type {error}") from error
-    if name in REQUIRED:
-        bad = ~in_range(values.to_numpy(zero_copy_only=False), name)
     return values, bad
+
+
+def _convert_to_degrees(
+    columns: dict[str, Any], faulty: dict[str, NDArray[np.bool_]], crs: str
+) -> None:
+    """Replace coordinates by degrees, and mark a coordinate that is missing or not finite.
+
+    The other coordinate of such a row becomes 0, so that the fault is not blamed on it.
+    """
+    finite = {
+        name: np.isfinite(columns[name].to_numpy(zero_copy_only=False)) for name in COORDINATES
+    }
+    degrees = in_degrees(*(columns[name] for name in COORDINATES), crs)
+    complete = np.logical_and(*finite.values())
+    for name, values in zip(COORDINATES, degrees, strict=True):
+        columns[name] = pa.array(np.where(complete, values.to_numpy(), 0.0))
+        faulty[name] = ~finite[name]
 
 
 def _count_swapped(columns: Mapping[str, Any], good: NDArray[np.bool_]) -> int:
@@ -390,11 +434,12 @@ def _count_projected(columns: Mapping[str, Any]) -> int:
     return int(((largest > _MAX_DEGREES) & np.isfinite(largest)).sum())
 
 
-def _describe_fault(field: Any, name: str) -> str:
+def _describe_fault(field: Any, name: str, crs: str | None) -> str:
     """Describe an invalid field without its value, which may be personal: logs are kept."""
     value = field.as_py()
     if value is None or value in ("", b""):
         return f"{name} is missing"
     text = value.decode("utf-8", errors="replace") if isinstance(value, bytes) else str(value)
-    comma = ": write decimals with a point, not a comma" if _DECIMAL_COMMA.fullmatch(text) else ""
-    return f"{name} is not {_EXPECTED[name]}{comma}"
+    expected = f"a coordinate of {crs}" if crs and name in COORDINATES else _EXPECTED[name]
+    comma = _DECIMAL_COMMA.fullmatch(text)
+    return f"{name} is not {expected}{_DECIMAL_HINT if comma else ''}"

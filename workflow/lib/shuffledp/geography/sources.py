@@ -1,7 +1,9 @@
 """Describe sources of check-ins: their kinds, column layouts and budgets."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -73,6 +75,11 @@ class Layout:
         Maps a canonical name (`user`, `time`, `latitude`, `longitude`, `location`, `budget`) to the
         name of the column in the file, or to its position counted from 0. Only latitude and
         longitude are required.
+    decimal : str
+        Decimal mark of numbers in text: a point or a comma. Unused for parquet.
+    crs : str or None
+        EPSG code of the reference system that the coordinates are in, such as ``EPSG:2154``, if
+        they are not degrees in WGS 84. Longitude is then the easting and latitude the northing.
 
     Raises
     ------
@@ -84,6 +91,8 @@ class Layout:
     separator: str
     header: bool
     columns: Mapping[str, str | int]
+    decimal: str = "."
+    crs: str | None = None
 
     def __post_init__(self) -> None:
         if self.format not in FORMATS:
@@ -91,6 +100,13 @@ class Layout:
         if not isinstance(self.header, bool):
             raise InputError(f"header must be true or false (got {self.header!r})")
         self._check_separator()
+        if self.decimal not in (".", ",") or self.decimal == self.separator:
+            raise InputError(
+                'decimal must be "." or ",", and different from separator '
+                f"(got decimal {self.decimal!r} and separator {self.separator!r})"
+            )
+        if self.crs is not None:
+            degrees_from(self.crs)
         self._check_columns()
 
     def _check_separator(self) -> None:
@@ -133,6 +149,34 @@ class Layout:
             )
 
 
+@cache
+def degrees_from(crs: str) -> Any:
+    """Return the `pyproj.Transformer` from a reference system to degrees, easting first.
+
+    Conversions of unknown error are not used. Without PROJ's grids of corrections, which are not
+    downloaded, others may be off by some metres.
+
+    Raises
+    ------
+    InputError
+        If it is not the EPSG code of a projected or geographic system that can be converted.
+    """
+    from pyproj import CRS, Transformer
+    from pyproj.exceptions import ProjError
+
+    try:
+        code = re.fullmatch(r"EPSG:(\d{1,6})", crs)
+        system = CRS.from_epsg(int(code[1])) if code else None
+        if system is not None and (system.is_projected or system.is_geographic):
+            return Transformer.from_crs(system, 4326, always_xy=True, allow_ballpark=False)
+    except ProjError:
+        pass
+    raise InputError(
+        "crs must be the EPSG code of a projected or geographic system that can be converted to "
+        f"WGS 84, such as EPSG:2154 (got {crs!r})"
+    )
+
+
 def key_of(name: str) -> str:
     """Return the key of the configuration that maps a canonical column."""
     return "budgets.column" if name == BUDGET else f"columns.{name}"
@@ -153,15 +197,15 @@ def layout_from_config(spec: Mapping[str, Any]) -> Layout:
     Parameters
     ----------
     spec : Mapping
-        `columns` (required), `format` (default csv), `separator` (default a comma) and `header`
-        (default true): see `Layout`.
+        `columns` (required), `format` (default csv), `separator` (default a comma), `header`
+        (default true), `decimal` (default a point) and `crs` (default WGS 84): see `Layout`.
 
     Raises
     ------
     InputError
         If a key is unknown or missing, or `Layout` rejects a value.
     """
-    known = {"format", "separator", "header", "columns"}
+    known = {"format", "separator", "header", "columns", "decimal", "crs"}
     for key in spec:
         if key not in known:
             raise InputError(f"{key} is not a key of a layout: use {', '.join(sorted(known))}")
@@ -172,6 +216,8 @@ def layout_from_config(spec: Mapping[str, Any]) -> Layout:
         separator=spec.get("separator", ","),
         header=spec.get("header", True),
         columns=spec["columns"],
+        decimal=spec.get("decimal", "."),
+        crs=spec.get("crs"),
     )
 
 

@@ -18,6 +18,7 @@ from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 from isal import igzip, isal_zlib
 from numpy.typing import NDArray
@@ -30,9 +31,10 @@ from shuffledp.geography.row_conversion import (
     TYPES,
     Batch,
     convert_rows,
+    in_degrees,
     in_range,
 )
-from shuffledp.geography.sources import COLUMNS, Layout, key_of
+from shuffledp.geography.sources import COLUMNS, COORDINATES, Layout, key_of
 from shuffledp.numerics.arrays import Integers
 
 logger = logging.getLogger(__name__)
@@ -376,6 +378,8 @@ class _BlockReader:
     ) -> None:
         self._source = source
         self._separator = layout.separator
+        self._decimal = layout.decimal
+        self._crs = layout.crs
         self._quoted = layout.separator != "\t"
         self._width = width
         self._names = {f"f{position}": name for name, position in positions.items()}
@@ -390,6 +394,8 @@ class _BlockReader:
             table = self._parse(block, {field: TYPES[name] for field, name in self._names.items()})
         except pa.ArrowInvalid:
             return None
+        if self._crs is not None:
+            table = _with_degrees(table, self._crs)
         for name in REQUIRED:
             if name not in table.column_names:
                 continue
@@ -434,7 +440,9 @@ class _BlockReader:
                 f"{first_line + len(lines)}: check its quotation marks"
             )
         numbered = {first_line + index: reason for index, reason in faults.items()}
-        return convert_rows(table, first_line + rows, numbered), len(lines)
+        if self._decimal == ",":
+            table = _with_points(table)
+        return convert_rows(table, first_line + rows, numbered, self._crs), len(lines)
 
     def _parse(self, block: bytes, types: Mapping[str, Any], on_invalid: Any = None) -> Any:
         names = [f"f{position}" for position in range(self._width)]
@@ -457,10 +465,27 @@ class _BlockReader:
                 include_columns=list(self._names),
                 null_values=MISSING,
                 strings_can_be_null=False,
+                decimal_point=self._decimal,
                 check_utf8=False,
             ),
         )
         return table.rename_columns(list(self._names.values()))
+
+
+def _with_degrees(table: Any, crs: str) -> Any:
+    degrees = in_degrees(*(table[name] for name in COORDINATES), crs)
+    for name, values in zip(COORDINATES, degrees, strict=True):
+        table = table.set_column(table.column_names.index(name), name, values)
+    return table
+
+
+def _with_points(table: Any) -> Any:
+    """Write numbers with a point instead of a comma, and spoil those that have a point."""
+    for index, name in enumerate(table.column_names):
+        if name in REQUIRED:
+            spoilt = pc.replace_substring(table[name], ".", "?")
+            table = table.set_column(index, name, pc.replace_substring(spoilt, ",", "."))
+    return table
 
 
 def _find_faults(block: bytes, quoting: str | None) -> tuple[NDArray[np.bool_], dict[int, str]]:

@@ -125,8 +125,8 @@ def parts(path: Path) -> list[Path]:
     """Return the files of a data set: the path itself, or those of a folder by path.
 
     A folder's files are those named ``*.parquet``, or, if there are none, ``*.csv``, ``*.tsv`` and
-    ``*.txt``, plain or packed. Files in folders within it count, those whose name or folder begins with
-    a dot do not.
+    ``*.txt``, plain or packed. Folders within it are searched. Names that begin with a dot are not
+    considered.
     """
     if not path.is_dir():
         return [path]
