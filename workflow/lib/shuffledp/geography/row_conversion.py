@@ -369,14 +369,15 @@ def convert_rows(
     for name, column in fields.items():
         columns[name], faulty[name] = _converted(column, name)
     if crs is not None:
-        _convert_to_degrees(columns, faulty, crs)
+        _convert_to_degrees(columns, crs)
     # Coordinates come first: an invalid one may reveal that line 1 has the names of the columns.
     for name in sorted(columns, key=lambda name: name not in COORDINATES):
         bad = faulty[name]
-        if name in REQUIRED:
-            bad = bad | ~in_range(columns[name].to_numpy(zero_copy_only=False), name)
-        if not bad.any():
-            continue
+        if name in REQUIRED:  # a faulty number is null, which is in no range
+            valid = in_range(columns[name].to_numpy(zero_copy_only=False), name)
+            if valid.all():
+                continue
+            bad = ~valid
         for row in np.flatnonzero(bad & good)[:MAX_DESCRIBED_ROWS]:
             reasons[int(lines[row])] = _describe_fault(fields[name][row], name, crs)
         good &= ~bad
@@ -405,12 +406,10 @@ def _converted(column: Any, name: str) -> Converted:
     return values, bad
 
 
-def _convert_to_degrees(
-    columns: dict[str, Any], faulty: dict[str, NDArray[np.bool_]], crs: str
-) -> None:
-    """Replace coordinates by degrees, and mark a coordinate that is missing or not finite.
+def _convert_to_degrees(columns: dict[str, Any], crs: str) -> None:
+    """Replace coordinates by degrees.
 
-    The other coordinate of such a row becomes 0, so that the fault is not blamed on it.
+    If only one of the two is missing or not finite, the other becomes 0, so that it is not blamed.
     """
     finite = {
         name: np.isfinite(columns[name].to_numpy(zero_copy_only=False)) for name in COORDINATES
@@ -418,8 +417,8 @@ def _convert_to_degrees(
     degrees = in_degrees(*(columns[name] for name in COORDINATES), crs)
     complete = np.logical_and(*finite.values())
     for name, values in zip(COORDINATES, degrees, strict=True):
-        columns[name] = pa.array(np.where(complete, values.to_numpy(), 0.0))
-        faulty[name] = ~finite[name]
+        incomplete = np.where(finite[name], 0.0, np.nan)
+        columns[name] = pa.array(np.where(complete, values.to_numpy(), incomplete))
 
 
 def _count_swapped(columns: Mapping[str, Any], good: NDArray[np.bool_]) -> int:
