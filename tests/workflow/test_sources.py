@@ -117,4 +117,4 @@ def test_two_sources_of_different_layouts_in_one_run(two_sources):
         part.unlink()
     text, regions, _ = _read(clone, check=False)
     assert regions == {"hill"}
-    assert "hill check-ins is a folder without files *.parquet" in text
+    assert "hill check-ins cannot be read: it is a folder without files *.parquet" in text

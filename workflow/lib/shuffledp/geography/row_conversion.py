@@ -414,7 +414,7 @@ def _convert_to_degrees(columns: dict[str, Any], crs: str) -> None:
     finite = {
         name: np.isfinite(columns[name].to_numpy(zero_copy_only=False)) for name in COORDINATES
     }
-    degrees = in_degrees(*(columns[name] for name in COORDINATES), crs)
+    degrees = in_degrees(columns["latitude"], columns["longitude"], crs)
     complete = np.logical_and(*finite.values())
     for name, values in zip(COORDINATES, degrees, strict=True):
         incomplete = np.where(finite[name], 0.0, np.nan)

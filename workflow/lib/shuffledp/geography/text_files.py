@@ -473,7 +473,7 @@ class _BlockReader:
 
 
 def _with_degrees(table: Any, crs: str) -> Any:
-    degrees = in_degrees(*(table[name] for name in COORDINATES), crs)
+    degrees = in_degrees(table["latitude"], table["longitude"], crs)
     for name, values in zip(COORDINATES, degrees, strict=True):
         table = table.set_column(table.column_names.index(name), name, values)
     return table
