@@ -1,11 +1,17 @@
 """Profiles of hypothesis, tests that share a worker, and the option --update-docs."""
 
 import os
+import sys
 
 import pytest
+from absl import logging as absl_logging
 from chromium import browser  # noqa: F401 - a fixture of several folders
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
+
+# absl, which dp_accounting loads, logs to the stderr of the moment, which is pytest's, and closes it
+# when somebody else configures logging.
+absl_logging.get_absl_handler().python_handler.setStream(sys.__stderr__)
 
 # Their hooks must be known before xdist starts its workers.
 pytest_plugins = ["tiers"]

@@ -39,7 +39,7 @@ CONFINED = {
     "matplotlib": {"figures", "papers", "results.py"},
     "geopandas": {"geography", "figures", "page", "publishing"},
     "shapely": {"geography", "figures", "page"},
-    "opendp": {"publishing"},
+    "opendp": {"interoperability", "publishing"},
     "flint": {"verification"},
     "diffprivlib": {"mechanisms"},
     "dp_accounting": {"interoperability"},

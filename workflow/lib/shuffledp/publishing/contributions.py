@@ -25,6 +25,7 @@ from shuffledp.geography.text_files import file_kind
 from shuffledp.geography.windows import Windows
 from shuffledp.numerics import number_parsing
 from shuffledp.numerics.arrays import Integers
+from shuffledp.pipeline.tables import CHECKED
 from shuffledp.publishing.noise import Contributions
 
 MAX_MALFORMED_SHARE: Final = 0.01
@@ -308,7 +309,7 @@ def _text_columns(source: Path) -> pd.DataFrame:
     names = ["cell", "count"]
     try:
         if source.suffix == ".parquet":
-            return pd.read_parquet(source, columns=names)
+            return pd.read_parquet(source, columns=names, **CHECKED)
         return pd.read_csv(source, usecols=names, dtype=str, keep_default_na=False)[names]
     except OSError as error:
         raise InputError(f"{source} cannot be read: {error.strerror or error}") from None

@@ -220,10 +220,17 @@ def publish(
 
     Examples
     --------
-    >>> shuffledp.publish(
-    ...     "taps.csv", "map", ledger="riders.jsonl", cells="districts.geojson", unit="user",
-    ...     records_per_user=3, eps=1, latitude="lat", longitude="lon", user="card",
-    ... )  # doctest: +SKIP
+    Two cells whose counts are known:
+
+    >>> import tempfile, shuffledp
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> _ = (folder / "counts.csv").write_text("cell,count\\n1-1,120\\n1-2,35\\n")
+    >>> published = shuffledp.publish(
+    ...     folder / "counts.csv", folder / "map", ledger=folder / "ledger.jsonl", unit="record",
+    ...     cells="shape:1x2", box=(48.8, 48.9, 2.2, 2.4), eps=1,
+    ... )
+    >>> published.to_frame()["id"].tolist()
+    ['1-1', '1-2']
     """
     source, output, ledger = Path(source), Path(output).absolute(), Path(ledger)
     columns = _columns(latitude, longitude, user, time, unit=unit, period=period)
