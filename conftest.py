@@ -9,8 +9,8 @@ from chromium import browser  # noqa: F401 - a fixture of several folders
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
-# absl, which dp_accounting loads, logs to the stderr of the moment, which is pytest's, and closes it
-# when somebody else configures logging.
+# absl, which dp_accounting loads, keeps the stderr that it finds, here one of pytest's, and closes
+# it when somebody else configures logging.
 absl_logging.get_absl_handler().python_handler.setStream(sys.__stderr__)
 
 # Their hooks must be known before xdist starts its workers.

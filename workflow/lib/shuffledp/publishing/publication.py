@@ -15,6 +15,7 @@ from shuffledp.geography.cells import make_cells
 from shuffledp.geography.regions import Box, Region, region_from_config
 from shuffledp.geography.windows import Windows, windows_from_config
 from shuffledp.pipeline.files import replacing
+from shuffledp.pipeline.tables import CHECKED
 from shuffledp.publishing import folder as folders
 from shuffledp.publishing.contributions import (
     Histogram,
@@ -94,7 +95,7 @@ class Publication:
         """Return the table of the map, one row for each cell of each window."""
         import geopandas as gpd
 
-        return gpd.read_parquet(self.folder / "map.parquet")
+        return gpd.read_parquet(self.folder / "map.parquet", **CHECKED)
 
 
 @dataclass(frozen=True)
@@ -161,7 +162,7 @@ def publish(
     title: str = "A private map",
     again: bool = False,
 ) -> Publication:
-    """Publish a differentially private map of records, and charge it to a ledger.
+    r"""Publish a differentially private map of records, and charge it to a ledger.
 
     Everything except the records is published or may be guessed: choose cells, period, eps and all
     other arguments without looking at the records.
@@ -224,7 +225,7 @@ def publish(
 
     >>> import tempfile, shuffledp
     >>> folder = Path(tempfile.mkdtemp())
-    >>> _ = (folder / "counts.csv").write_text("cell,count\\n1-1,120\\n1-2,35\\n")
+    >>> _ = (folder / "counts.csv").write_text("cell,count\n1-1,120\n1-2,35\n")
     >>> published = shuffledp.publish(
     ...     folder / "counts.csv", folder / "map", ledger=folder / "ledger.jsonl", unit="record",
     ...     cells="shape:1x2", box=(48.8, 48.9, 2.2, 2.4), eps=1,
