@@ -36,7 +36,9 @@ def region_place(wildcards):
 def place_files(wildcards):
     """Return the files that say where a region is: its outline and its polygons."""
     spec = REGIONS[wildcards.region]
-    polygons = [grid["cells"]["path"] for grid in spec["grids"].values() if "cells" in grid]
+    polygons = [
+        grid["cells"]["path"] for grid in spec["grids"].values() if "cells" in grid
+    ]
     return [*filter(None, [spec.get("outline")]), *dict.fromkeys(polygons)]
 
 
