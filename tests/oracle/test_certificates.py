@@ -230,7 +230,7 @@ def test_commands_of_a_view(tmp_path, capsys, monkeypatch):
     (row,) = json.loads(capsys.readouterr().out)
     assert (row["verdict"], row["mechanism"], row["view"]) == ("proven", "two-servers", "public")
     for wrong, words in [
-        ([*chosen, "--view", "both"], "to both nothing is promised"),
+        ([*chosen, "--view", "both"], "no delta below 1 is certified for the view both"),
         ([*chosen, "--rounds", "2"], "certified for one round"),
         ([*chosen, "--eps0", "1"], "one of --eps0, --dummies and --mechanism"),
         (setting, "give --parameters with --mechanism"),

@@ -146,7 +146,7 @@ def test_links_lead_to_pages_of_the_site(site):
 def test_the_reference_says_what_functions_return(site):
     page = (site / "reference" / "shuffledp.html").read_text(encoding="utf-8")
     assert 'id="shuffledp.queries.epsilon"' in page
-    assert re.search(r"LogDelta\w+</a>.{0,300}?</code>[^<]*–\s*<div[^>]*>\s*<p>Natural logs", page)
+    assert re.search(r"LogDelta\w+</a>.{0,300}?</code>[^<]*–\s*<div[^>]*>\s*<p>Ends of ln", page)
 
 
 @pytest.mark.slow
