@@ -38,7 +38,9 @@ def test_the_stub_names_what_the_package_gives():
     stub = ast.parse((LIBRARY / "shuffledp" / "__init__.pyi").read_text())
     named = {alias.name for node in ast.walk(stub) if isinstance(node, ast.ImportFrom)
              for alias in node.names}  # fmt: skip
-    assert named | {"__version__"} == set(shuffledp.__all__)
+    # `publish` needs the extra `maps`, so that `__all__` leaves it out.
+    assert named | {"__version__"} == {*shuffledp.__all__, "publish"}
+    assert callable(shuffledp.publish)
     assert all(hasattr(shuffledp, name) for name in shuffledp.__all__)
     with pytest.raises(AttributeError, match="no_such"):
         _ = shuffledp.no_such

@@ -97,7 +97,7 @@ def test_same_bytes_for_any_number_of_cores_and_idle_the_second_time(whole, tmp_
         *("none", "matched", "delta-hat", "as-published", "target")
     }
     for path in (clone.path / "results/releases").iterdir():
-        assert "Whoever knows it can undo the noise" in read_metadata(path)["notice"]
+        assert "whoever knows it can remove the noise" in read_metadata(path)["notice"]
     says_what_it_holds(clone.path / "results")
     individual = pd.read_csv(clone.path / "results/utility/town.shape.individual.eps0-1.csv")
     assert "own-delta" in set(individual["calibration"])
@@ -164,7 +164,7 @@ def test_default_configuration_plans_everything(clone):
     assert planned["draw_estimates"] == planned["draw_errors"] == 4
     assert planned["draw_distances"] == 2
     drawn = [rule for rule in planned if rule.startswith("draw_") and rule != "draw_samples"]
-    assert len(drawn) == 9
+    assert len(drawn) == 10
     assert planned["draw_comparison"] == 1
     assert planned["summarise_utility"] == 2
     assert planned["draw_mechanisms"] == 2

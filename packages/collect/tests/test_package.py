@@ -8,7 +8,7 @@ from collect_guide import PACKAGE
 
 # Everything that the package uses of the library. Keep the list short: the package is frozen.
 IMPORTS = {
-    "accounting.accountant": {"certified_curve", "distinct"},
+    "accounting.accountant": {"certified_curve", "distinct_rounds"},
     "accounting.curve": {"UpperCurve", "add_total_variation", "pointwise_minimum"},
     "accounting.participation": {"with_participation"},
     "accounting.setting": {"Setting"},

@@ -31,7 +31,6 @@ __all__ = [
     "mechanism",
     "personal_budgets",
     "plan",
-    "publish",
     "rdp",
     "read_budgets",
     "read_rounds",
@@ -55,7 +54,8 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Load a public name when it is first used: jobs of the pipeline need none of them."""
-    if name not in __all__:
+    # `publish` is not in __all__, because it needs the extra `maps`.
+    if name not in __all__ and name not in _HOMES:
         raise AttributeError(f"module 'shuffledp' has no attribute {name!r}")
     if name == "__version__":
         value: Any = import_module("shuffledp.version").find_version()
