@@ -119,9 +119,7 @@ def merge_budgets(others: BudgetGroups) -> BudgetGroups:
     return BudgetGroups(np.array(values, np.float64), np.array(counts, np.int64))
 
 
-def worst(
-    eps: float, budget: float, others: BudgetGroups, known_upper: float = -np.inf
-) -> LogInterval:
+def worst(eps: float, budget: float, others: BudgetGroups, known_upper: float) -> LogInterval:
     """Return lower and upper bounds on the log of the largest delta over all data sets.
 
     Parameters
