@@ -14,6 +14,7 @@ from shuffledp.figures.bounds import guarantee_steps
 from shuffledp.mechanisms.catalogue import CATALOGUE
 from shuffledp.mechanisms.registry import MECHANISMS as MECHANISM_OF
 from shuffledp.mechanisms.target_calibration import Released
+from shuffledp.page.sentences import TRUST_GROUPS
 from shuffledp.pipeline.selection import at_target, at_targets
 
 pytestmark = [pytest.mark.workflow, pytest.mark.slow]
@@ -111,6 +112,7 @@ def test_the_maps_show_errors_and_unknown_cells(run, page):
     samples = run.table("samples/town.shape.parquet")
     truths = samples[samples["n"] == 400].sort_values("cell")["count"].to_numpy()
 
+    choose(page, "map-view", "estimate")
     hatched = ["url(" in fill for fill in fills(page)]
     assert hatched == (values[:, 0] <= 0).tolist()
 
@@ -128,6 +130,23 @@ def test_the_maps_show_errors_and_unknown_cells(run, page):
     red, _, blue = colours[errors.argmax()]
     assert red > blue, "orange: too many"
     assert "error" in page.locator("#maps-body .legend").inner_text()
+
+
+def test_a_cell_is_found_by_its_name_or_number(page):
+    field, readout = page.locator("#map-cell"), page.locator("#map-readout")
+    field.focus()
+    names = page.locator("#map-cells option").evaluate_all("all => all.map((one) => one.value)")
+    assert len(names) == 12
+    for typed, cell in [(names[7], 7), ("4", 4), (names[2].upper(), 2)]:
+        field.fill(typed)
+        assert readout.inner_text().startswith(f"Cell {cell} ")
+        assert field.get_attribute("aria-invalid") == "false"
+    for wrong in ("", "12", "-1", "nowhere"):
+        field.fill(wrong)
+        assert readout.inner_text().startswith("Cell 2 ")
+        assert field.get_attribute("aria-invalid") == "true"
+    page.locator("#map-right-5").click()
+    assert (field.input_value(), field.get_attribute("aria-invalid")) == ("5", "false")
 
 
 def test_a_place_is_chosen_for_the_whole_page(run, page):
@@ -156,13 +175,23 @@ def test_a_place_is_chosen_for_the_whole_page(run, page):
 def test_the_table_of_mechanisms_agrees_with_the_run(run, page):
     table = at_targets(run.table("utility/town.shape.csv"))
     last = table[(table["n"] == table["n"].max()) & (table["eps"] == 2)]
-    rows = last[last["estimator"] == "raw"].sort_values("cell_error")
-    lines = page.locator("#choices .place").first.locator("tbody tr")
-    assert lines.count() == len(rows) == 3
-    for line, row in zip(lines.all(), rows.itertuples(), strict=True):
-        label, error, moved, messages, own, trust = line.locator("th, td").all_inner_texts()
-        assert (label, trust) == (CATALOGUE[row.mechanism].label, row.trust)
-        assert float(moved.removesuffix(" %")) == pytest.approx(100 * row.tv_distance, abs=5.1e-3)
+    rows = last[last["estimator"] == "raw"].set_index("mechanism")
+    place = page.locator("#choices .place").first
+    groups = [group.locator("tr").all() for group in place.locator("tbody").all()]
+    # The curator's mechanisms come first, the one with the smallest expected error before others.
+    assert [group[0].inner_text() for group in groups] == list(
+        map(TRUST_GROUPS.get, ("curator", "local"))
+    )
+    central = rows.drop("krr").sort_values("expected_cell_error")
+    order = [*central.itertuples(), *rows.loc[["krr"]].itertuples()]
+    lines = [line for group in groups for line in group[1:]]
+    for line, row in zip(lines, order, strict=True):
+        label, expected, error, moved, messages, own = line.locator("th, td").all_inner_texts()
+        assert label == CATALOGUE[row.Index].label
+        assert float(expected) == pytest.approx(row.expected_cell_error, abs=5.1e-3)
+        assert float(moved.removesuffix("\xa0%")) == pytest.approx(
+            100 * row.tv_distance, abs=5.1e-3
+        )
         assert float(error) == pytest.approx(row.cell_error, abs=5.1e-3)
         assert float(messages) == pytest.approx(row.messages, abs=5.1e-3)
         if math.isinf(row.local_eps0):
@@ -369,7 +398,7 @@ def test_between_the_points_of_a_table_the_bounds_are_proven(page):
 def test_an_address_restores_the_view(run, page, visit):
     title = run.data["regions"][1]["title"]
     tell(page, region=title, promise="eps = 1", mechanism="gaussian")
-    choose(page, "map-view", "error")
+    choose(page, "map-view", "estimate")
     page.locator("#planner-n").fill("5000")
     page.locator("nav a", has_text="Maps").click()
     page.wait_for_function("location.hash.startsWith('#maps&')")
@@ -378,7 +407,7 @@ def test_an_address_restores_the_view(run, page, visit):
             ("region", title),
             ("promise", "eps = 1"),
             ("mechanism", "gaussian"),
-            ("map-view", "error"),
+            ("map-view", "estimate"),
             ("planner-n", "5000"),
         ]:
             assert other.locator(f"#{control}").input_value() == value

@@ -55,7 +55,9 @@ def test_answers_and_tables_do_not_need_scripts(run, visit):
             ]
             assert place["about"] in answer and table["strength"] in answer
             shown = page.locator(f"#choices .place[data-region='{number}']")
-            assert shown.get_by_role("row").count() == 1 + len(table["rows"])
+            assert shown.get_by_role("row").count() == 1 + sum(
+                1 + len(group["rows"]) for group in table["groups"]
+            )
         assert page.get_by_role("row", name="Seed of the simulated noise").is_visible()
 
 

@@ -23,8 +23,8 @@ from shuffledp.mechanisms.catalogue import CATALOGUE, UNBIASED, get_entries, get
 from shuffledp.mechanisms.recommendation import recommended, trust_kind
 from shuffledp.page.maps import map_data
 from shuffledp.page.sentences import (
+    TRUST_GROUPS,
     accuracy,
-    choices,
     describe_data,
     is_noise,
     occupied_cells,
@@ -33,6 +33,7 @@ from shuffledp.page.sentences import (
     single_report,
     strength,
     trust,
+    unbroken,
     verdict,
 )
 from shuffledp.pipeline.selection import STANDARD_ERRORS, at_target, at_targets, calibrated
@@ -146,7 +147,9 @@ def region_data(
         data |= _target_data(summary, releases, samples, read_tables([files["promises"]]))
     drawn = {*data["sweep"]["mechanism"], *(data["targets"] or {}).get("mechanism", [])}
     data["looks"] = {name: _look(name) for name in sorted(drawn)}
-    return data
+    return data | {
+        name: unbroken(data[name]) for name in ("about", "protection", "plans", "tables")
+    }
 
 
 def records_of(checkins: Path) -> tuple[int | None, str]:
@@ -203,7 +206,7 @@ def _target_data(
             for _, rows in groups
             for _, row in rows[rows["reason"].isna()].iterrows()
         ],
-        "tables": [_table(rows, samples) for _, rows in groups],
+        "tables": [_table(rows) for _, rows in groups],
         "targets": columns(summary[summary["reason"].isna()][shown]),
     }
 
@@ -253,46 +256,51 @@ def _certified_curve(curves: pd.DataFrame, row: "pd.Series[Any]") -> list[list[A
     ]
 
 
-def _table(rows: pd.DataFrame, samples: Mapping[int, Any]) -> dict[str, Any]:
-    """Return the table of the mechanisms at one n and eps, the smallest error first."""
-    rows = rows.sort_values("cell_error")
+def _table(rows: pd.DataFrame) -> dict[str, Any]:
+    """Return the table of the mechanisms at one n and eps, by trust and then by expected error."""
+    rows = rows.sort_values("expected_cell_error")  # mechanisms that miss the target come last
     first = rows.iloc[0]
     unit, n = plural(str(first["unit"])), int(first["n"])
+    kinds = [trust_kind(CATALOGUE[name]) for name in rows["mechanism"]]
     return {
         "n": n,
         "promise": f"eps = {first['eps']:g}",
         "recommended": recommended(rows),
         "strength": strength(float(first["eps"]), float(first["delta"])),
-        "choices": choices(rows, int(samples[n].size)),
         "caption": (
             f"All mechanisms at the same certified privacy, eps = {first['eps']:g} and delta = "
-            f"{plain(first['delta'])}, with errors measured on the {n:,} {unit} of "
-            f"{first['region']}"
+            f"{plain(first['delta'])}, on the {n:,} {unit} of {first['region']}"
         ),
         "heads": [
             "Mechanism",
-            f"Error per cell ({unit})",
+            f"Expected error per cell ({unit})",
+            f"Measured error per cell ({unit})",
             "Share to be moved",
             "Messages per user",
             "Local budget of a message, eps0",
-            "Who must be trusted",
         ],
-        "rows": [_row(row) for _, row in rows.iterrows()],
+        "groups": [
+            {"trust": text, "rows": [_row(row) for _, row in group.iterrows()]}
+            for kind, text in TRUST_GROUPS.items()
+            if len(group := rows[np.array(kinds) == kind])
+        ],
     }
 
 
 def _row(row: "pd.Series[Any]") -> list[str]:
-    label = CATALOGUE[row["mechanism"]].label
+    entry = CATALOGUE[row["mechanism"]]
+    asked = entry.extra_trust.replace(",", "")
+    label = f"{entry.label} (relies on {asked})" if asked else entry.label
     if isinstance(row["reason"], str):
-        return [label, "cannot meet the target", "", "", "", row["trust"]]
+        return [label, "cannot meet the target", "", "", "", ""]
     moved, eps0 = row["tv_distance"], row["local_eps0"]
     return [
         label,
+        f"{row['expected_cell_error']:.2f}",
         f"{row['cell_error']:.2f}",
         f"{100.0 * moved:.2f} %" if moved <= 1.0 else "all (only noise)",
         f"{row['messages']:.2f}",
         f"{eps0:.2f}" if np.isfinite(eps0) else "none: it reveals the record",
-        row["trust"],
     ]
 
 

@@ -5,6 +5,7 @@ one region, n and eps; k is the number of cells.
 """
 
 import re
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -12,17 +13,20 @@ import pandas as pd
 
 from shuffledp.figures.style import count_units, format_eps, plural
 from shuffledp.mechanisms.catalogue import CATALOGUE, Entry
-from shuffledp.mechanisms.recommendation import best_by_trust, trust_kind
+from shuffledp.mechanisms.recommendation import trust_kind
 
+_NUMBER_AND_UNIT: Final = re.compile(
+    r"(?<=\d) (?=%|(check-in|user|record|cell|visit)s?\b|people\b)"
+)
 rounded_up: Final = format_eps
 # Above this share the complement is stated, because 99.99999 % reads like 100 %.
 _MAX_PERCENTAGE: Final = 0.99
-# Condition of the advice for each kind of trust (`trust_kind`), from most to least trust.
-_TRUST_ADVICE: Final = {
-    "curator": "If one curator may hold all records",
-    "shuffler": "If the shuffler may learn the exact map",
-    "apart": "If the shuffler and the analyst do not collude",
-    "local": "If even the shuffler and the analyst together may see only noisy reports",
+# Whom users of a mechanism must trust, for each kind of trust (`trust_kind`), most trust first.
+TRUST_GROUPS: Final = {
+    "curator": "One curator holds all records",
+    "shuffler": "Two servers that do not collude; the shuffler learns the exact map",
+    "apart": "Two servers that do not collude; neither alone learns more than the map",
+    "local": "Two servers that do not collude; even together they see only noisy reports",
 }
 
 
@@ -35,6 +39,18 @@ def best_guess(eps: float, delta: float) -> float:
     most ``(e^eps + delta)/(e^eps + 1)`` (Kairouz, Oh and Viswanath 2015, Theorem 2.1).
     """
     return float(min(1.0, (1.0 + delta * np.exp(-eps)) / (1.0 + np.exp(-eps))))
+
+
+def unbroken(value: Any) -> Any:
+    """Return sentences in which no line breaks between a number and its unit.
+
+    `value` is a text, or a mapping or sequence of such values; other values are returned as is.
+    """
+    if isinstance(value, str):
+        return _NUMBER_AND_UNIT.sub("\N{NO-BREAK SPACE}", value)
+    if isinstance(value, Mapping):
+        return {name: unbroken(entry) for name, entry in value.items()}
+    return [unbroken(entry) for entry in value] if isinstance(value, list | tuple) else value
 
 
 def plain(number: float) -> str:
@@ -145,25 +161,6 @@ def single_report(mechanism: str, local_eps0: float, k: int) -> str:
         f"A single report is noisy: {noise}. This is a guarantee of its own, with eps0 = "
         f"{local_eps0:.2f}; it is weak if eps0 is large."
     )
-
-
-def choices(rows: pd.DataFrame, k: int) -> list[str]:
-    """Return sentences for each kind of trust: the best mechanism and what a report reveals.
-
-    The list is empty if no mechanism meets the target.
-    """
-    best = best_by_trust(rows)
-    by_name = {row["mechanism"]: row for row in rows.to_dict("records")}
-    advice = []
-    for kind in filter(best.__contains__, _TRUST_ADVICE):
-        name = best[kind]
-        row = by_name[name]
-        advice.append(
-            f"{_TRUST_ADVICE[kind]}, take {CATALOGUE[name].label}: the typical error per cell is "
-            f"{short(row['expected_cell_error'])} {plural(row['unit'])}. "
-            + single_report(name, float(row["local_eps0"]), k)
-        )
-    return advice
 
 
 def accuracy(row: "pd.Series[Any]", k: int) -> str:

@@ -1,11 +1,17 @@
 "use strict";
 // Two maps side by side on one colour scale, the truth and a release, with the values of one cell.
 
+// The first one is the default: with little noise, truth and estimate look the same.
 const VIEWS = [
-  ["estimate", "The private map"],
   ["error", "Error of the private map (estimate minus truth)"],
+  ["estimate", "The private map"],
   ["known", "Cells that the private map shows to be occupied (above two standard errors)"],
 ];
+
+/** Return where an error is on the scale from 0 to 1. The square root makes small errors visible. */
+function errorAt(share) {
+  return 0.5 + Math.sign(share) * Math.sqrt(Math.abs(share)) / 2;
+}
 
 /** Return the colour of an error, for t from 0 to 1: purple for too few, orange for too many. It is safe for the colour-blind. */
 function errorColour(t) {
@@ -16,8 +22,18 @@ function mountMaps(home) {
   let choice, region, project, shapes, chosen = 0, top;
   const controls = element("div", { class: "controls" });
   const view = select(controls, "map-view", "Map on the right", VIEWS, () => update());
-  const cell = select(controls, "map-cell", "Cell", [], () => {
-    if (Number(cell.value) !== chosen) choose(Number(cell.value));
+  const names = element("datalist", { id: "map-cells" });
+  const cell = element("input", { id: "map-cell", type: "text", list: names.id, autocomplete: "off" });
+  controls.append(element("div", {}, element("label", { for: cell.id, text: "Cell (name or number)" }), cell, names));
+  cell.addEventListener("focus", () => {
+    if (!names.children.length) names.append(...region.map.name.map((_, i) => element("option", { value: nameOf(i) })));
+  });
+  for (const event of ["input", "change"]) cell.addEventListener(event, () => {
+    const typed = cell.value.trim().toLowerCase();
+    const [first, ...others] = d3.range(region.map.name.length).filter((i) => [String(i), nameOf(i).toLowerCase()].includes(typed));
+    const isOne = first !== undefined && !others.length;
+    cell.setAttribute("aria-invalid", String(!isOne));
+    if (isOne && first !== chosen) choose(first, null, true);
   });
   const period = select(controls, "map-window", "Window of time", [], () => update());
   const zoom = zoomBox(controls, () => redraw());
@@ -110,14 +126,18 @@ function mountMaps(home) {
     return [nameOf(i), `${number.format(shown.estimate[i])} ± ${number.format(2 * shown.error[i])}`, `truth ${number.format(shown.truth[i])}`];
   }
 
-  function choose(i, at = null) {
+  /** Choose a cell, and show its tooltip on one map. While somebody types, keep what they have typed. */
+  function choose(i, at = null, typing = false) {
     for (const one of panels) {
       mark(one, chosen, i);
       if (one === at) showTip(one, i, tipLines(i));
       else one.tip.hidden = true;
     }
     chosen = i;
-    cell.value = i;
+    if (!typing) {
+      cell.value = i;
+      cell.setAttribute("aria-invalid", "false");
+    }
     readout.textContent = describe(i);
   }
 
@@ -142,7 +162,7 @@ function mountMaps(home) {
     shown.estimate.forEach((value, i) => {
       const fill = {
         estimate: () => scaled(value, two.hatch),
-        error: () => errorColour(0.5 + (value - truth[i]) / largestError / 2),
+        error: () => errorColour(errorAt((value - truth[i]) / largestError)),
         known: () => (value > 2 * shown.error[i] ? colour(value) : two.hatch),
       }[view.value]();
       paint(two, i, fill);
@@ -150,7 +170,7 @@ function mountMaps(home) {
     const keys = element("ul", { class: "keys" });
     legend.replaceChildren(element("div", { text: `${unit} per cell, ${view.value === "error" ? "the truth" : "on both maps"}; logarithmic scale` }), ...ramp(countColour, decadeTicks(scale, top)));
     if (view.value === "error") {
-      legend.append(element("div", { text: `error (${unit}): purple for too few, orange for too many; linear scale` }), ...ramp(errorColour, [[0, `−${number.format(largestError)}`], [0.5, "0"], [1, number.format(largestError)]]));
+      legend.append(element("div", { text: `error (${unit}): purple for too few, orange for too many; square-root scale` }), ...ramp(errorColour, [-1, -0.25, 0, 0.25, 1].map((share) => [errorAt(share), number.format(share * largestError).replace("-", "−")])));
       keys.append(key(one.hatch, `on the left: no ${region.unit.replace("one ", "")}`));
     } else {
       const why = view.value === "known" ? "not known (estimate below two standard errors; the cell need not be empty)" : "estimated as 0 or below (the cell need not be empty)";
@@ -197,7 +217,7 @@ function mountMaps(home) {
       fill(period, region.map.windows.map((name) => [name, name]));
       period.parentElement.hidden = region.map.windows.length < 2;
       chosen = d3.maxIndex(release().truth);
-      fill(cell, region.map.name.map((_, i) => [i, nameOf(i)]));
+      names.replaceChildren();
       attribution.textContent = region.map.attribution ? `Base map: ${region.map.attribution}` : "";
     }
     if (regionChanged || !panels.length || !wasVisible) redraw();

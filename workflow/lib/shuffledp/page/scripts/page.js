@@ -57,10 +57,12 @@ function showAnswer(choice) {
     const best = region.looks[table.recommended]?.label;
     say("chosen", (one) => { one.textContent = isBest ? `Recommended for ${region.title}` : `Chosen for ${region.title}${best ? `, where ${best} is recommended` : ""}`; });
     say("strength", (one) => { one.textContent = table.strength; });
-    say("caption", (one) => { one.textContent = table.caption; });
-    say("choices", (one) => one.replaceChildren(...table.choices.map((text) => element("li", { text }))));
-    say("rows", (one) => one.replaceChildren(...table.rows.map(([label, ...cells]) => element("tr", {},
-      element("th", { scope: "row", text: label }), ...cells.map((text, i) => element("td", { text, "data-head": table.heads[i + 1] }))))));
+    say("mechanisms", (one) => {
+      one.caption.textContent = table.caption;
+      one.replaceChildren(one.caption, one.tHead, ...table.groups.map((group) => element("tbody", {},
+        element("tr", { class: "group" }, element("th", { scope: "rowgroup", colspan: table.heads.length, text: group.trust })),
+        ...group.rows.map(([label, ...cells]) => element("tr", {}, element("th", { scope: "row", text: label }), ...cells.map((text, i) => element("td", { text, "data-head": table.heads[i + 1] })))))));
+    });
   }
   return table;
 }
@@ -130,7 +132,7 @@ function start() {
       parts.forEach((part) => part.show(chosen));
     });
     choose();
-    downloads(document.getElementById("choices-downloads"), () => `mechanisms ${choice.region.title}`, () => [table.heads, ...table.rows]);
+    downloads(document.getElementById("choices-downloads"), () => `mechanisms ${choice.region.title}`, () => [[...table.heads, "Trust"], ...table.groups.flatMap((group) => group.rows.map((row) => [...row, group.trust]))]);
     const redraw = () => parts.forEach((part) => part.redraw());
     let width = window.innerWidth;
     window.addEventListener("resize", () => {
