@@ -23,7 +23,7 @@ def selected(page):
 
 
 def test_arrow_keys_move_over_the_map(page):
-    page.locator("#map-zoom").focus()
+    page.locator("#view-link").focus()
     page.keyboard.press("Tab")
     assert page.evaluate(f"{ACTIVE}.getAttribute('aria-label')") == "Cells of the true map"
     before = selected(page)

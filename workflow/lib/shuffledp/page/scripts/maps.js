@@ -44,7 +44,7 @@ function mountMaps(home) {
   const legend = element("div", { class: "legend" });
   const attribution = element("p", { class: "note" });
   const noMap = element("p", { class: "note", hidden: "" });
-  const body = element("div", {}, controls, noise, element("div", { class: "panels" }, left, right), legend, readout);
+  const body = element("div", {}, noise, element("div", { class: "panels" }, left, right), controls, legend, readout);
   home.append(noMap, body);
   downloads(body, () => `map ${region.title} ${choice.mechanism} ${choice.promise} n ${choice.n}`.replaceAll(" ", "-"), table, () => [panels[1].svg, captions()]);
   body.append(attribution);
