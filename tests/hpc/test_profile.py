@@ -39,6 +39,15 @@ def test_groups_are_of_rules_that_exist(rules):
     assert set(PROFILE["group-components"]) <= set(PROFILE["groups"].values())
 
 
+@pytest.mark.workflow
+@pytest.mark.parametrize("target", ["all", "page"])
+def test_the_groups_can_be_planned(tmp_path, target):
+    """Snakemake refuses a group that depends on itself through a job outside it."""
+    clone = make_clone(tmp_path / "clone")
+    planned = clone.run("--workflow-profile=workflow/profiles/slurm", "--dry-run", target)
+    assert "release_histograms" in planned.stdout
+
+
 def test_every_figure_and_every_stage_before_the_grid_is_in_a_group(rules):
     figures = {name for name, rule in rules.items() if "/figures/" in rule["output"]}
     assert {"draw_comparison", "draw_checkins"} <= figures
