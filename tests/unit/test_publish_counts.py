@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from shuffledp.accounting.contributions import Contributions
 from shuffledp.errors import InputError
 from shuffledp.geography.cells import make_cells
 from shuffledp.geography.checkins import CheckinError
@@ -19,7 +20,6 @@ from shuffledp.publishing.contributions import (
     read_counts,
     record_layout,
 )
-from shuffledp.publishing.noise import Contributions
 
 COLUMNS = {"identifier": "card", "time": "when", "latitude": "lat", "longitude": "lon"}
 CELLS = make_cells(Region("map", Box(south=0.0, north=1.0, west=0.0, east=4.0)), {"shape": [1, 4]})

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from shuffledp import Setting, delta, mechanism
+from shuffledp.accounting.contributions import Contributions
 from shuffledp.errors import InputError
 from shuffledp.publishing import noise as noise_module
 from shuffledp.publishing.estimates import (
@@ -19,7 +20,6 @@ from shuffledp.publishing.estimates import (
     sum_widths,
 )
 from shuffledp.publishing.noise import (
-    Contributions,
     Noise,
     add_noise,
     guarantees,

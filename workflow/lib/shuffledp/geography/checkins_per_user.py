@@ -1,4 +1,4 @@
-"""Select one check-in per user, so that the user becomes the unit, and count check-ins per user."""
+"""Select check-ins of each user, so that the user becomes the unit, and count check-ins per user."""
 
 import logging
 from collections.abc import Mapping
@@ -44,13 +44,7 @@ def one_per_user(checkins: Path, destination: Path, *, seed: int, region: str) -
     InputError
         If no row has a user.
     """
-    with reading(checkins):
-        rows = pq.read_table(checkins, **CHECKED)
-    named = rows.filter(pc.is_valid(rows["user"]))
-    if not named.num_rows:
-        raise InputError(
-            f"{checkins} has no users: set columns.user of the source's layout, or unit: checkin"
-        )
+    rows, named = _read_named(checkins)
     # In random order, the first row of each user is uniform among the user's rows.
     order = stream(seed, "one check-in per user", region).permutation(named.num_rows)
     users = named["user"].to_numpy()[order]
@@ -67,6 +61,90 @@ def one_per_user(checkins: Path, destination: Path, *, seed: int, region: str) -
         *(f"{n:,}" for n in (kept.num_rows, named.num_rows, rows.num_rows - named.num_rows)),
     )
     return int(kept.num_rows)
+
+
+def shuffle_checkins(checkins: Path, destination: Path, *, seed: int, region: str) -> None:
+    """Write the check-ins of all users in random order, so that any first m of a user are random.
+
+    Parameters
+    ----------
+    checkins, destination, seed, region
+        See `one_per_user`. `bounded_records` selects among these rows, once their cells are known.
+
+    Raises
+    ------
+    InputError
+        If no row has a user.
+    """
+    rows, named = _read_named(checkins)
+    order = stream(seed, "check-ins per user", region).permutation(named.num_rows)
+    shuffled = named.take(pa.array(order)).replace_schema_metadata(rows.schema.metadata)
+    with replacing(destination) as temporary:
+        pq.write_table(shuffled, temporary, **PACKED)
+    logger.info(
+        "%s: %s check-ins of users; %s without a user dropped",
+        region,
+        *(f"{n:,}" for n in (named.num_rows, rows.num_rows - named.num_rows)),
+    )
+
+
+def bounded_records(
+    user: Integers,
+    place: Integers,
+    priority: Any,
+    records_per_user: int,
+    *,
+    distinct: bool,
+    group: Integers | None = None,
+) -> Integers:
+    """Return which records count, at most m of each user: those with the smallest priorities.
+
+    If the priorities are in random order, the records of a user that count are a uniform sample,
+    which depends on no other user.
+
+    Parameters
+    ----------
+    user, place, priority
+        User, cell and priority of each record, shape ``(records,)``.
+    records_per_user
+        The bound m.
+    distinct
+        Whether only the record with the smallest priority of several in one cell may count.
+    group
+        Number of the histogram of each record, if a user may count m times in each of several.
+
+    Returns
+    -------
+    Indices of the records, ordered by user, group and priority.
+    """
+    group = np.zeros_like(user) if group is None else group
+    index = np.arange(user.size)
+    if distinct:
+        index = np.lexsort((priority, place, user))
+        index = index[_starts(user[index], place[index])]
+    index = index[np.lexsort((priority[index], group[index], user[index]))]
+    starts = np.flatnonzero(_starts(user[index], group[index]))
+    rank = np.arange(index.size) - np.repeat(starts, np.diff(np.append(starts, index.size)))
+    return np.asarray(index[rank < records_per_user])
+
+
+def _starts(*keys: Integers) -> Any:
+    """Return a mask of the elements of sorted keys that differ from the one before."""
+    first = np.ones(keys[0].size, dtype=bool)
+    first[1:] = np.logical_or.reduce([key[1:] != key[:-1] for key in keys])
+    return first
+
+
+def _read_named(checkins: Path) -> tuple[Any, Any]:
+    """Return all check-ins, and those that have a user."""
+    with reading(checkins):
+        rows = pq.read_table(checkins, **CHECKED)
+    named = rows.filter(pc.is_valid(rows["user"]))
+    if not named.num_rows:
+        raise InputError(
+            f"{checkins} has no users: set columns.user of the source's layout, or unit: checkin"
+        )
+    return rows, named
 
 
 def _with_smallest_budgets(kept: Any, named: Any, region: str) -> Any:

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from shuffledp.errors import InputError
 from shuffledp.geography.cells import Cells, make_cells
+from shuffledp.geography.checkins_per_user import bounded_records
 from shuffledp.geography.lattice import MAX_CELLS
 from shuffledp.geography.regions import Region
 from shuffledp.geography.sources import BUDGET, COORDINATES
@@ -29,23 +30,43 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class GridTally:
-    """Numbers of check-ins inside (`kept`) and outside (`dropped`) the cells."""
+    """Numbers of check-ins that count, of those outside the cells, and of a user's further ones.
+
+    Attributes
+    ----------
+    kept, dropped
+        Numbers of check-ins that count, and that lie outside the cells.
+    beyond
+        Number in the cells that do not count, because enough others of the same user do.
+    """
 
     kept: int
     dropped: int
+    beyond: int = 0
 
     def __str__(self) -> str:
-        return f"{self.kept:,} check-ins counted, {self.dropped:,} outside the grid"
+        text = f"{self.kept:,} check-ins counted, {self.dropped:,} outside the grid"
+        return f"{text}, {self.beyond:,} beyond the bound per user" if self.beyond else text
 
 
 def count_checkins(
-    region: Region, spec: Mapping[str, Any], checkins: Path, windows: Windows | None = None
+    region: Region,
+    spec: Mapping[str, Any],
+    checkins: Path,
+    windows: Windows | None = None,
+    *,
+    records_per_user: int | None = None,
+    distinct: bool = False,
 ) -> "tuple[gpd.GeoDataFrame, GridTally]":
     """Count the check-ins in each cell of a grid, in each window of time.
 
     The file has columns latitude and longitude in degrees, and time if there are windows. The cells
     are those of `make_cells`, with a column count (int64). With windows, the histogram has a cell
     for each window and place, window by window, and a column window with the window's name.
+
+    At most `records_per_user` check-ins of each user count, and if `distinct` at most one in each
+    cell (and window). They are the first ones in a cell, so that the file must be in random order,
+    as `shuffle_checkins` writes it. By default all check-ins count.
 
     Raises
     ------
@@ -56,10 +77,23 @@ def count_checkins(
     cells = make_cells(region, spec)
     table = cells.table if windows is None else _in_every_window(cells, windows)
     counts = np.zeros(len(table), dtype=np.int64)
-    read = 0
-    for cell, _ in _locate_checkins(cells, windows, checkins):
-        counts += np.bincount(cell[cell >= 0], minlength=len(table))
+    read, bounded = 0, records_per_user is not None
+    places, users = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for cell, batch in _locate_checkins(cells, windows, checkins, *["user"] * bounded):
         read += len(cell)
+        if bounded:
+            places.append(cell[cell >= 0])
+            users.append(batch["user"].to_numpy()[cell >= 0])
+        else:
+            counts += np.bincount(cell[cell >= 0], minlength=len(table))
+    inside = int(counts.sum())
+    if records_per_user is not None:
+        place = np.concatenate(places)
+        inside, order = place.size, np.arange(place.size)
+        counted = bounded_records(
+            np.concatenate(users), place, order, records_per_user, distinct=distinct
+        )
+        counts = np.bincount(place[counted], minlength=len(table))
     kept = int(counts.sum())
     if not kept:
         raise InputError(
@@ -67,7 +101,7 @@ def count_checkins(
             f"{region.name}: they are outside its cells (step leaves out partial cells at the "
             "region's edge), or were cropped to another region"
         )
-    tally = GridTally(kept=kept, dropped=read - kept)
+    tally = GridTally(kept=kept, dropped=read - inside, beyond=inside - kept)
     logger.info("%s, %s: k=%d cells, %s", region.name, dict(spec), len(table), tally)
     return table.assign(count=counts), tally
 
@@ -102,6 +136,9 @@ def grid_checkins(
     destination: Path,
     metadata: Mapping[str, str],
     windows: Windows | None = None,
+    *,
+    records_per_user: int | None = None,
+    distinct: bool = False,
 ) -> GridTally:
     """Count the check-ins in each cell of a grid and write the cells as GeoParquet.
 
@@ -113,7 +150,9 @@ def grid_checkins(
     InputError
         As for `count_checkins`.
     """
-    cells, tally = count_checkins(region, spec, checkins, windows)
+    cells, tally = count_checkins(
+        region, spec, checkins, windows, records_per_user=records_per_user, distinct=distinct
+    )
     with replacing(destination) as temporary:
         # geopandas writes the key `geo` but accepts no others, so the file is written twice. It is
         # read by path, because Arrow's threads can outlive the interpreter with a Python file.

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffledp.accounting.composition import compose
+from shuffledp.accounting.contributions import ONE_RECORD, Contributions
 from shuffledp.accounting.curve import UpperCurve
 from shuffledp.accounting.rounds.tradeoff import gdp_curve, gdp_upper_log_delta
 from shuffledp.accounting.setting import Setting
@@ -193,6 +194,11 @@ def published_calibration(setting: Setting) -> Calibration[GaussianParameters]:
     )
 
 
+def _sensitivity(contributions: Contributions) -> float:
+    """Return the L2 sensitivity of a histogram under replacement of all records of one user."""
+    return float(np.sqrt(contributions.replacement_l2_squared))
+
+
 class CentralGaussian(Mechanism[GaussianParameters]):
     """Mechanism in which a curator adds normal noise to the true counts."""
 
@@ -206,19 +212,33 @@ class CentralGaussian(Mechanism[GaussianParameters]):
 
         Over several rounds the squares of the GDP parameter mu add up.
         """
-        return compose(gdp_curve(HISTOGRAM_SENSITIVITY / parameters.sigma), setting.rounds)
+        return self.user_curve(parameters, setting, ONE_RECORD)
+
+    def user_curve(
+        self, parameters: GaussianParameters, setting: Setting, contributions: Contributions
+    ) -> UpperCurve:
+        """Return the exact curve at the L2 sensitivity of replacing all records of one user."""
+        mu = _sensitivity(contributions) / parameters.sigma
+        return compose(gdp_curve(mu), setting.rounds)
 
     def calibrate(self, eps: float, log_delta: float, setting: Setting) -> GaussianParameters:
         """Return the least noise, which for m rounds is sqrt(m) times that of one round.
 
         The composition of m rounds equals one round with 1 / sqrt(m) times the noise.
         """
-        sigma = gaussian_sigma(eps, log_delta)
+        return self.calibrate_for_user(eps, log_delta, setting, ONE_RECORD)
+
+    def calibrate_for_user(
+        self, eps: float, log_delta: float, setting: Setting, contributions: Contributions
+    ) -> GaussianParameters:
+        """Return the least noise for the L2 sensitivity of replacing all records of one user."""
+        sensitivity = _sensitivity(contributions)
+        sigma = gaussian_sigma(eps, log_delta, sensitivity)
         if setting.rounds > 1:
             return GaussianParameters(sigma * float(np.sqrt(setting.rounds)))
         if log_delta < np.log(DIFFPRIVLIB_DELTA):
             return GaussianParameters(sigma)
-        request = DiffprivlibRequest(eps, float(np.exp(log_delta)), HISTOGRAM_SENSITIVITY)
+        request = DiffprivlibRequest(eps, float(np.exp(log_delta)), sensitivity)
         return GaussianParameters(sigma, request)
 
     def observe(

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffledp.accounting import calibrate
+from shuffledp.accounting.contributions import Contributions, group_curve, one_record_target
 from shuffledp.accounting.curve import UpperCurve, no_guarantee
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
@@ -131,6 +132,25 @@ class Mechanism(ABC, Generic[P]):
             Setting in which all users are honest and take part in every round.
         """
 
+    def user_curve(
+        self, parameters: P, setting: Setting, contributions: Contributions
+    ) -> UpperCurve:
+        """Return the certified curve for the replacement of all records of one user.
+
+        By default it follows from `curve` by group privacy. A mechanism that knows more about the
+        sensitivity of its histogram overrides this and `calibrate_for_user`.
+
+        Parameters
+        ----------
+        parameters
+            Parameters of the mechanism.
+        setting
+            Setting in which n is the number of records.
+        contributions
+            Bound on the records of one user. Neighbours have the same number of records.
+        """
+        return group_curve(self.curve(parameters, setting), contributions.records_per_user)
+
     def achieved(self, parameters: P, setting: Setting) -> UpperCurve:
         """Return the curve for the users who took part rather than for the promised minimum.
 
@@ -180,6 +200,26 @@ class Mechanism(ABC, Generic[P]):
         InputError
             If no parameters keep the target.
         """
+
+    def calibrate_for_user(
+        self, eps: float, log_delta: float, setting: Setting, contributions: Contributions
+    ) -> P:
+        """Return parameters for which `user_curve` keeps a target.
+
+        Parameters
+        ----------
+        eps, log_delta
+            Target for the replacement of all records of one user.
+        setting, contributions
+            See `user_curve`.
+
+        Raises
+        ------
+        InputError
+            If no parameters keep the target.
+        """
+        target = one_record_target(eps, log_delta, contributions.records_per_user)
+        return self.calibrate(*target, setting)
 
     @abstractmethod
     def observe(

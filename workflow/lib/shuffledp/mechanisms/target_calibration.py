@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from shuffledp.accounting import accountant
 from shuffledp.accounting.composition import compose_rounds
+from shuffledp.accounting.contributions import ONE_RECORD, Contributions
 from shuffledp.accounting.curve import UpperCurve
 from shuffledp.accounting.participation import with_participation
 from shuffledp.accounting.setting import Setting
@@ -106,7 +107,10 @@ class TargetCalibration(Generic[P]):
 
 
 def calibrations(
-    mechanism: Mechanism[P], setting: Setting, budgets: Sequence[Budget]
+    mechanism: Mechanism[P],
+    setting: Setting,
+    budgets: Sequence[Budget],
+    contributions: Contributions = ONE_RECORD,
 ) -> list[Calibration[P]]:
     """Return the calibrations of a mechanism for a comparison with shuffled k-RR in a setting.
 
@@ -118,6 +122,8 @@ def calibrations(
         Numbers of users and cells, and the local budget eps0 of k-RR.
     budgets
         Points of the setting's certified curve, and possibly other named budgets.
+    contributions
+        Bound on the records of the unit that the budgets protect.
 
     Returns
     -------
@@ -131,7 +137,9 @@ def calibrations(
                 eps=budget.eps,
                 log_delta=budget.log_delta,
                 label=budget.label,
-                parameters=mechanism.calibrate(budget.eps, budget.log_delta, setting),
+                parameters=mechanism.calibrate_for_user(
+                    budget.eps, budget.log_delta, setting, contributions
+                ),
             )
             for budget in budgets
         ]

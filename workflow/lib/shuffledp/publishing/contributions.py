@@ -15,9 +15,11 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from shuffledp.accounting.contributions import Contributions
 from shuffledp.errors import InputError
 from shuffledp.geography.cells import Cells
 from shuffledp.geography.checkins import CheckinError, read_batches
+from shuffledp.geography.checkins_per_user import bounded_records
 from shuffledp.geography.parquet_files import source_parts
 from shuffledp.geography.row_conversion import MISSING
 from shuffledp.geography.sources import COORDINATES, IDENTIFIER, Layout
@@ -26,7 +28,6 @@ from shuffledp.geography.windows import Windows
 from shuffledp.numerics import number_parsing
 from shuffledp.numerics.arrays import Integers
 from shuffledp.pipeline.tables import CHECKED
-from shuffledp.publishing.noise import Contributions
 
 MAX_MALFORMED_SHARE: Final = 0.01
 """Share of malformed rows above which a file is refused."""
@@ -197,26 +198,15 @@ class _Bounded:
         parts = zip(self._kept, *self._pending, strict=True)
         user, place, priority = (np.concatenate(part) for part in parts)
         self._pending, self._records = [], 0
-        if self._contributions.distinct:
-            order = np.lexsort((priority, place, user))
-            user, place, priority = user[order], place[order], priority[order]
-            first = _starts(user, place)
-            user, place, priority = user[first], place[first], priority[first]
-        group = place // self._group
-        order = np.lexsort((priority, group, user))
-        user, place, priority, group = (part[order] for part in (user, place, priority, group))
-        starts = np.flatnonzero(_starts(user, group))
-        sizes = np.diff(np.append(starts, user.size))
-        rank = np.arange(user.size) - np.repeat(starts, sizes)
-        kept = rank < self._contributions.records_per_user
+        kept = bounded_records(
+            user,
+            place,
+            priority,
+            self._contributions.records_per_user,
+            distinct=self._contributions.distinct,
+            group=place // self._group,
+        )
         self._kept = user[kept], place[kept], priority[kept]
-
-
-def _starts(*keys: Integers) -> Any:
-    """Return a mask of the elements of sorted keys that differ from the one before."""
-    first = np.ones(keys[0].size, dtype=bool)
-    first[1:] = np.logical_or.reduce([key[1:] != key[:-1] for key in keys])
-    return first
 
 
 class UserNumbers:

@@ -23,9 +23,10 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, InvalidOperati
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from shuffledp.accounting.contributions import Unit
 from shuffledp.errors import InputError
 from shuffledp.pipeline.files import flush
-from shuffledp.publishing.noise import Guarantee, Unit, zcdp_eps, zcdp_rho
+from shuffledp.publishing.noise import Guarantee, zcdp_eps, zcdp_rho
 
 VERSION: Final = 1
 Measure = Literal["eps", "rho"]

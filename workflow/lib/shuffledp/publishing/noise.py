@@ -18,13 +18,13 @@ from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
+from shuffledp.accounting.contributions import Contributions
 from shuffledp.accounting.geometric import geometric_noise
 from shuffledp.accounting.rounds.tradeoff import gdp_upper_log_delta
 from shuffledp.errors import DEFECT, InputError
 from shuffledp.numerics.arrays import Floats, Integers
 from shuffledp.numerics.roots import brentq
 
-Unit: TypeAlias = Literal["record", "user"]
 MechanismName: TypeAlias = Literal["laplace", "gaussian"]
 UNITS: Final = ("record", "user")
 MECHANISMS: Final = ("laplace", "gaussian")
@@ -38,49 +38,6 @@ _GAUSSIAN_REACH: Final = 12.0  # standard deviations; less than 1e-31 lies beyon
 _LATTICE_SCALE: Final = 40.0  # laws of sums are computed for at most this scale
 _SUM_REACH: Final = 12.0  # standard deviations of a sum
 _EXPONENTIAL_REACH: Final = 40.0  # scales of one noise; exp(-40) is negligible
-
-
-@dataclass(frozen=True)
-class Contributions:
-    """Bound on the records of one unit that the histogram counts.
-
-    Parameters
-    ----------
-    unit : str
-        ``record`` or ``user``.
-    records_per_user : int
-        Largest number of records of a user that count, m; 1 if the unit is a record.
-    distinct : bool
-        Whether a user counts at most once in each cell (of each window).
-    windows : int
-        Number of windows in each of which a user may count m times; 1 if m holds for the whole
-        histogram.
-
-    Notes
-    -----
-    Let h and h' be the histograms with and without the records of one unit, where the choice among
-    the records of all others is the same. It may be: which records of a user count depends on that
-    user's records and on independent random numbers only. Then ``h - h'`` has entries >= 0 whose
-    sum is at most ``m * windows``, which bounds the L1 norm. In each window they sum to at most m,
-    so the L2 norm of a window is at most m, and sqrt(m) if every entry is 0 or 1; squares of
-    different windows add up.
-    """
-
-    unit: Unit
-    records_per_user: int = 1
-    distinct: bool = False
-    windows: int = 1
-
-    @property
-    def l1(self) -> int:
-        """L1 sensitivity for adding or removing one unit."""
-        return self.records_per_user * self.windows
-
-    @property
-    def l2_squared(self) -> int:
-        """Square of the L2 sensitivity for adding or removing one unit."""
-        of_window = self.records_per_user if self.distinct else self.records_per_user**2
-        return of_window * self.windows
 
 
 @dataclass(frozen=True)
@@ -251,7 +208,9 @@ def guarantees(
         If OpenDP and our accountant disagree, or the noise does not give (eps, delta).
     """
     added = _mapped(noise, contributions.l1, contributions.l2_squared, delta)
-    replaced = _mapped(noise, 2 * contributions.l1, 2 * contributions.l2_squared, delta)
+    replaced = _mapped(
+        noise, contributions.replacement_l1, contributions.replacement_l2_squared, delta
+    )
     if added.eps > eps:
         raise ArithmeticError(f"the noise gives eps={added.eps}, not {eps}: {DEFECT}")
     if noise.mechanism == "laplace":

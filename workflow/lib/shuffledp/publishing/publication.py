@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from shuffledp.accounting.contributions import Contributions, Unit
 from shuffledp.errors import InputError
 from shuffledp.geography.cells import make_cells
 from shuffledp.geography.regions import Box, Region, region_from_config
@@ -35,11 +36,9 @@ from shuffledp.publishing.ledger import (
 from shuffledp.publishing.noise import (
     MECHANISMS,
     UNITS,
-    Contributions,
     Guarantee,
     MechanismName,
     Noise,
-    Unit,
     add_noise,
     guarantees,
     make_noise,

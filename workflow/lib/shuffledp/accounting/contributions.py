@@ -1,0 +1,169 @@
+"""Bounds on the records of one user, sensitivities of histograms, and group privacy.
+
+A user has several records in one histogram, at most m of which count. `Contributions` bounds how
+far one user moves the histogram: mechanisms that add noise to it need no more. For any mechanism
+`group_curve` derives the privacy of one user from that of one record.
+"""
+
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+
+from shuffledp.accounting.curve import LogDelta, UpperCurve
+from shuffledp.numerics.arrays import UNIT, quotient_down, sum_up
+
+Unit: TypeAlias = Literal["record", "user"]
+
+
+@dataclass(frozen=True)
+class Contributions:
+    """Bound on the records of one unit that the histogram counts.
+
+    Parameters
+    ----------
+    unit : str
+        ``record`` or ``user``.
+    records_per_user : int
+        Largest number of records of a user that count, m; 1 if the unit is a record.
+    distinct : bool
+        Whether a user counts at most once in each cell (of each window).
+    windows : int
+        Number of windows in each of which a user may count m times; 1 if m holds for the whole
+        histogram.
+
+    Notes
+    -----
+    Let h and h' be the histograms with and without the records of one unit, where the choice among
+    the records of all others is the same. It may be: which records of a user count depends on that
+    user's records and on independent random numbers only. Then ``h - h'`` has entries >= 0 whose
+    sum is at most ``m * windows``, which bounds the L1 norm. In each window they sum to at most m,
+    so the L2 norm of a window is at most m, and sqrt(m) if every entry is 0 or 1; squares of
+    different windows add up.
+
+    Replacement of a unit is the removal of its records a and the addition of others, b, which moves
+    the histogram by ``b - a``. The L1 norms of both add up. So do the squares of the L2 norms at
+    most: ``|b - a|^2 = |a|^2 + |b|^2 - 2 a b``, and no entry of a or b is negative.
+    """
+
+    unit: Unit
+    records_per_user: int = 1
+    distinct: bool = False
+    windows: int = 1
+
+    @property
+    def l1(self) -> int:
+        """L1 sensitivity for adding or removing one unit."""
+        return self.records_per_user * self.windows
+
+    @property
+    def l2_squared(self) -> int:
+        """Square of the L2 sensitivity for adding or removing one unit."""
+        of_window = self.records_per_user if self.distinct else self.records_per_user**2
+        return of_window * self.windows
+
+    @property
+    def replacement_l1(self) -> int:
+        """L1 sensitivity for replacing one unit."""
+        return 2 * self.l1
+
+    @property
+    def replacement_l2_squared(self) -> int:
+        """Square of the L2 sensitivity for replacing one unit."""
+        return 2 * self.l2_squared
+
+
+ONE_RECORD: Final = Contributions("record")
+
+
+def group_curve(curve: UpperCurve, records: int) -> UpperCurve:
+    """Return an upper bound on the privacy of all records of one user.
+
+    Parameters
+    ----------
+    curve
+        Curve for the replacement of one record, for every data set of the same number of records.
+    records
+        Largest number of records of a user, m. Neighbours differ in the replacement of all of them;
+        their number itself is not protected.
+
+    Returns
+    -------
+    Curve with ``delta(eps / m) (1 + e^(eps/m) + ... + e^((m-1) eps/m))`` at eps. It is the curve
+    itself for m = 1, and loose for larger m: it assumes that all records move every output in the
+    same direction as much as one record can.
+
+    Notes
+    -----
+    Proof: replace the records one by one, which leads from P_0 to P_m in at most m steps. If each
+    step is (s, d)-DP, ``P_i(S) <= e^s P_(i+1)(S) + d`` for every set S of outputs, and so
+    ``P_0(S) <= e^(ms) P_m(S) + d (1 + e^s + ... + e^((m-1)s))``. Here s is eps / m, rounded down.
+    """
+    if records == 1:
+        return curve
+    return UpperCurve(
+        sum_up([(records, curve.budget)]), upper=group_log_delta(curve.upper, records)
+    )
+
+
+def group_log_delta(log_delta: LogDelta, records: int) -> LogDelta:
+    """Return the function of eps of `group_curve`, for that of one record.
+
+    Parameters
+    ----------
+    log_delta
+        Natural log of delta as a function of eps.
+    records
+        See `group_curve`.
+    """
+    if records == 1:
+        return log_delta
+
+    def upper(eps: float) -> float:
+        share = quotient_down(eps, records)
+        value = log_delta(share)
+        total = value + log_group_factor(share, records)
+        return min(total + UNIT * 4.0 * (1.0 + abs(total)), 0.0) if value > -np.inf else value
+
+    return upper
+
+
+def one_record_target(eps: float, log_delta: float, records: int) -> tuple[float, float]:
+    """Return the target (eps, log delta) of one record that implies a target of one user.
+
+    A curve that keeps the result keeps ``eps`` and ``log_delta`` after `group_curve`.
+
+    Parameters
+    ----------
+    eps
+        Positive.
+    log_delta
+        Natural log of delta, at most 0.
+    records
+        See `group_curve`.
+    """
+    if records == 1:
+        return eps, log_delta
+    share = quotient_down(eps, records)
+    difference = log_delta - log_group_factor(share, records)
+    return share, difference - UNIT * 16.0 * (1.0 + abs(difference))
+
+
+def log_group_factor(eps: float, records: int) -> float:
+    """Return the log of ``1 + e^eps + ... + e^((records - 1) eps)``, rounded up.
+
+    Parameters
+    ----------
+    eps
+        At least 0 and finite.
+    records
+        At least 1.
+    """
+    terms = [float(np.log(records))]
+    if eps > 0.0:
+        terms = [  # the sum is e^((m-1) eps) (1 - e^(-m eps)) / (1 - e^-eps)
+            (records - 1.0) * eps,
+            float(np.log(-np.expm1(-records * eps))),
+            -float(np.log(-np.expm1(-eps))),
+        ]
+    return sum(terms) + UNIT * (16.0 + 8.0 * sum(map(abs, terms)))
