@@ -25,6 +25,7 @@ from shuffledp.pipeline.configuration import (
 from shuffledp.pipeline.files import parts
 from shuffledp.pipeline.fingerprints import computing_fingerprint, drawing_fingerprint
 from shuffledp.pipeline.schema import check_schema, check_unique_keys, set_defaults
+from shuffledp.pipeline.units import replaced, unit_in_words
 
 SCHEMA = ROOT / "workflow" / "schemas" / "config.schema.yaml"
 COUNTS = (ROOT / "resources" / "cell_counts").glob("*.csv")

@@ -81,6 +81,7 @@ rule sample_users:
     params:
         code=COMPUTING,
         seed=config["seed"],
+        records_per_user=of_region("records_per_user"),
     script:
         "../scripts/sample_users.py"
 
@@ -103,6 +104,7 @@ rule grid_checkins:
         code=COMPUTING,
         region=region_place,
         grid=grid_of_region,
+        bound=contribution_bound,
     script:
         "../scripts/grid_checkins.py"
 

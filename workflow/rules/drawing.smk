@@ -78,7 +78,8 @@ def calls(*figures):
     """Return a params function: the functions that draw a job's figures, with their arguments.
 
     Each of `figures` is the dotted name of a function below shuffledp, and its arguments beside
-    the input files: values, or functions of the wildcards.
+    the input files: values, or functions of the wildcards. Captions show what neighbours differ in,
+    `replaced`, which is as for one record where a figure belongs to no region.
     """
 
     def evaluated(wildcards):
@@ -89,6 +90,9 @@ def calls(*figures):
                     name: value(wildcards) if callable(value) else value
                     for name, value in arguments.items()
                 },
+                "replaced": replaced(
+                    UNITS.get(dict(wildcards.items()).get("region"), "")
+                ),
             }
             for function, arguments in figures
         ]

@@ -56,14 +56,19 @@ def title_of(wildcards):
 
 
 # What delta protects in a region, in words.
-UNITS = {
-    region: {"checkin": "one check-in", "user": "one user"}[spec["unit"]]
-    for region, spec in REGIONS.items()
-}
+UNITS = {region: unit_in_words(spec) for region, spec in REGIONS.items()}
 
 
 def unit_of(wildcards):
     return UNITS[wildcards.region]
+
+
+def contribution_bound(wildcards):
+    """Return the bound on the check-ins of each user, if several may count."""
+    spec = REGIONS[wildcards.region]
+    if spec["unit"] == "checkin" or spec["records_per_user"] == 1:
+        return {}
+    return {key: spec[key] for key in ("records_per_user", "distinct")}
 
 
 def title_with_unit(wildcards):
@@ -190,7 +195,10 @@ def explain_missing(key, reader, path, product):
 
 
 def unit_checkins(wildcards):
-    """Return a region's check-ins as they are counted: all of them, or one per user."""
+    """Return a region's check-ins as they are counted: all of them, or those of users.
+
+    If several of each user may count, the grid's cells decide which of them do.
+    """
     stage = {"checkin": "checkins", "user": "users"}[REGIONS[wildcards.region]["unit"]]
     return result(f"{stage}/{wildcards.region}.parquet")
 

@@ -187,4 +187,6 @@ def say_what_came_out():
         f"{region}.{first_grid(region)}": title for region, title in TITLES.items()
     }
     folder = str(MODIFIER.modify_path(result("")))
-    print(run_summary(asked, folder, places, config["target_delta"]), end="")
+    units = {f"{region}.{first_grid(region)}": unit for region, unit in UNITS.items()}
+    summary = run_summary(asked, folder, places, config["target_delta"], units)
+    print(summary, end="")

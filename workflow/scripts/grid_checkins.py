@@ -8,6 +8,7 @@ from shuffledp.pipeline.jobs import job
 from shuffledp.pipeline.tables import read_metadata
 
 with job(snakemake.log[0]):
+    bound = snakemake.params.bound
     checkins = Path(snakemake.input.checkins)
     grid_checkins(
         checkins,
@@ -18,6 +19,8 @@ with job(snakemake.log[0]):
             "source_sha256": read_metadata(checkins)["source_sha256"],
             "region": json.dumps(snakemake.params.region, sort_keys=True),
             "grid": json.dumps(snakemake.params.grid, sort_keys=True),
+            **{key: json.dumps(value) for key, value in bound.items()},
         },
         windows=windows_from_config(snakemake.params.region),
+        **bound,
     )

@@ -3,12 +3,13 @@ from pathlib import Path
 from shuffledp.pipeline.jobs import job
 from shuffledp.pipeline.tables import RELEASES, UTILITY, run_metadata, writing
 from shuffledp.studies.releases import NOTICE, release_sweep
-from shuffledp.studies.samples import read_samples
+from shuffledp.studies.samples import read_contributions, read_samples
 from shuffledp.studies.sweeps import BudgetSweep, TargetSweep
 
 with job(snakemake.log[0]):
     source, asked = Path(snakemake.input.samples), dict(snakemake.params.sweep)
     mechanisms = asked.pop("mechanisms")
+    asked["contributions"] = read_contributions(source)
     parts = release_sweep(
         read_samples(source),
         BudgetSweep(**asked) if "eps0" in asked else TargetSweep(**asked),

@@ -1,10 +1,11 @@
 from pathlib import Path
 
-from shuffledp.geography.checkins_per_user import one_per_user
+from shuffledp.geography.checkins_per_user import one_per_user, shuffle_checkins
 from shuffledp.pipeline.jobs import job
 
 with job(snakemake.log[0]):
-    one_per_user(
+    select = one_per_user if snakemake.params.records_per_user == 1 else shuffle_checkins
+    select(
         Path(snakemake.input.checkins),
         Path(snakemake.output[0]),
         seed=snakemake.params.seed,

@@ -159,6 +159,8 @@ def log_group_factor(eps: float, records: int) -> float:
     records
         At least 1.
     """
+    if records == 1:
+        return 0.0
     terms = [float(np.log(records))]
     if eps > 0.0:
         terms = [  # the sum is e^((m-1) eps) (1 - e^(-m eps)) / (1 - e^-eps)

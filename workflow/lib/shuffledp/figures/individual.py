@@ -13,6 +13,7 @@ from shuffledp.mechanisms.catalogue import get_estimator
 from shuffledp.pipeline.columns import CONTENTS, TRUE
 from shuffledp.pipeline.files import replacing
 from shuffledp.pipeline.selection import OWN_DELTA
+from shuffledp.pipeline.units import replaced
 
 _SERIES: Final = ["calibration", "mechanism", "estimator"]
 _NOT_EQUAL: Final = "<strong>NOT equal privacy</strong>"
@@ -122,7 +123,7 @@ def _introduction(summary: pd.DataFrame, unit: str) -> str:
     paragraphs = [
         f"n = {count_units(n, unit)}, ε<sub>0</sub> = {eps0:g}. Equal privacy means "
         f"ε = {format_eps(matched['eps'])} and δ = 10<sup>{matched['log10_delta']:.3g}</sup>, for "
-        "the replacement of one report."
+        f"the replacement of {replaced(unit)}."
     ]
     own = summary[summary["calibration"] == OWN_DELTA]["log10_delta"]
     if not own.empty:

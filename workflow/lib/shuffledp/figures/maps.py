@@ -47,6 +47,7 @@ from shuffledp.mechanisms.catalogue import DISTRIBUTION, get_estimator
 from shuffledp.numerics.arrays import Floats, Integers
 from shuffledp.pipeline.selection import read_calibrated
 from shuffledp.pipeline.tables import read_tables
+from shuffledp.pipeline.units import counted, has_bound
 
 _SINGLE_MAP_WIDTH: Final = 0.58  # share of the page's width, for one map with its colour bar
 
@@ -171,10 +172,11 @@ def checkins_map(place: MapContext, checkins: pd.DataFrame, *, dots: bool) -> Fi
     bar = right.inset_axes((1.03, 0.0, 0.04, 1.0))
     label = f"{units} per cell (logarithmic)"
     figure.colorbar(collection, cax=bar, format=PLAIN_NUMBERS, label=label)
-    if legend := _legend(counts, f"no {place.unit.removeprefix('one ')}"):
+    if legend := _legend(counts, f"no {counted(place.unit)}"):
         figure.legend(handles=legend, loc="outside lower center", handlelength=1.6)
     outside = len(checkins) - int(counts.sum())
-    dropped = f" ({outside:,} more outside the grid)" if outside else ""
+    where = "not counted" if has_bound(place.unit) else "outside the grid"
+    dropped = f" ({outside:,} more {where})" if outside else ""
     numbers = f"{int(counts.sum()):,} {units} in {len(counts):,} cells{dropped}"
     figure.suptitle(f"{escape_math(place.title)}\n{numbers}")
     return figure

@@ -33,6 +33,7 @@ from shuffledp.figures.style import (
     power,
 )
 from shuffledp.pipeline.tables import read_counts, read_tables
+from shuffledp.pipeline.units import replaced
 
 _MIN_LOG10_DELTA: Final = -12.0  # smallest delta shown
 _MAX_COLUMNS: Final = 3  # panels in a row
@@ -118,7 +119,7 @@ def delta_curves(curves: pd.DataFrame, title: str, unit: str, target_delta: floa
     figure.suptitle(
         f"{escape_math(title)}: $\\delta$ of shuffled randomised response, "
         f"n = {count_units(sizes[0], unit)}, k = {k} cells;\n"
-        "neighbouring data sets differ by the replacement of one report"
+        f"neighbouring data sets differ by the replacement of {replaced(unit)}"
     )
     return figure
 
@@ -295,8 +296,7 @@ def users_needed(table: pd.DataFrame, total: int, title: str, unit: str) -> Figu
     k, delta = table["k"].iloc[0], table["delta"].iloc[0]
     figure.suptitle(
         f"How many {plural(unit)} are needed? {escape_math(title)}, k = {k} cells, "
-        rf"replacement of one report"
-        "\n"
+        f"replacement of {replaced(unit)}\n"
         rf"$\epsilon$ certified at $\delta={power(delta)}${_gap_note(positive)}"
     )
     return figure

@@ -27,6 +27,7 @@ from shuffledp.mechanisms.catalogue import Look, get_estimator, own_calibrations
 from shuffledp.pipeline.columns import CONTENTS
 from shuffledp.pipeline.files import replacing
 from shuffledp.pipeline.selection import DELTA_HAT
+from shuffledp.pipeline.units import counted
 
 FULL_WIDTH: Final = 7.16  # inches: two columns of a journal page
 DISTANCE_LABEL: Final = "total variation distance"
@@ -133,7 +134,7 @@ def escape_math(text: str) -> str:
 
 def plural(unit: str) -> str:
     """Return the plural of a unit of privacy: ``check-ins`` for ``one check-in``."""
-    return f"{unit.removeprefix('one ')}s"
+    return f"{counted(unit)}s"
 
 
 def count_units(n: int, unit: str) -> str:

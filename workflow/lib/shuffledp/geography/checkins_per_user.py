@@ -1,4 +1,4 @@
-"""Select check-ins of each user, so that the user becomes the unit, and count check-ins per user."""
+"""Select check-ins of each user, so that the user becomes the unit, and count them per user."""
 
 import logging
 from collections.abc import Mapping

@@ -153,7 +153,13 @@ def local_parameters(mechanism: Mechanism[P], eps0: float) -> P:
     return mechanism.form(**{"eps0": eps0})
 
 
-def calibrated(mechanism: Mechanism[P], eps: float, log_delta: float, setting: Setting) -> P:
+def calibrated(
+    mechanism: Mechanism[P],
+    eps: float,
+    log_delta: float,
+    setting: Setting,
+    contributions: Contributions = ONE_RECORD,
+) -> P:
     """Return parameters with nearly the least error that keep a target, with dropouts as well.
 
     Parameters
@@ -164,17 +170,26 @@ def calibrated(mechanism: Mechanism[P], eps: float, log_delta: float, setting: S
         Target: central budget and natural log of delta of all rounds together.
     setting
         Users, some of whom may collude or drop out, cells and rounds.
+    contributions
+        Bound on the records of the unit that the target protects. With several records per user,
+        all users are honest and take part.
 
     Raises
     ------
     InputError
-        If the mechanism cannot meet the target.
+        If the mechanism cannot meet the target, or users with several records collude or drop out.
     """
     honest = setting.honest
+    if contributions.records_per_user > 1 and (setting.colluding or setting.response_rate < 1.0):
+        raise InputError(
+            "colluding users and dropouts need records_per_user=1, got "
+            f"records_per_user={contributions.records_per_user}, colluding={setting.colluding}, "
+            f"response_rate={setting.response_rate:g}"
+        )
     if honest.rounds > 1 and not 0.0 < eps < np.inf:
         raise InputError(f"eps must be positive and finite, got eps={eps}")
     if honest.response_rate == 1.0:
-        return mechanism.calibrate(eps, log_delta, honest)
+        return mechanism.calibrate_for_user(eps, log_delta, honest, contributions)
     # With dropouts, delta is a mean over the number of respondents, slightly above delta at their
     # mean number. The mechanism is calibrated at the mean number to a slightly smaller delta.
     mean = replace(honest.single_round, n=1 + round((honest.n - 1) * honest.response_rate))

@@ -38,7 +38,8 @@ from shuffledp.page.sentences import (
 )
 from shuffledp.pipeline.selection import STANDARD_ERRORS, at_target, at_targets, calibrated
 from shuffledp.pipeline.tables import read_tables
-from shuffledp.studies.samples import read_samples
+from shuffledp.pipeline.units import has_bound, replaced
+from shuffledp.studies.samples import read_contributions, read_samples
 from shuffledp.version import find_version
 
 _DIGITS: Final = 6  # significant digits of numbers that are drawn
@@ -99,8 +100,8 @@ def region_data(
         ``promises``, ``utility``, its ``summary``, and ``releases_{part}`` for each part of the
         releases; ``basemap`` and ``outline`` if there are any.
     name, title, unit
-        Key of the region in the configuration, its title, and the unit of the guarantee:
-        ``one check-in`` or ``one user``.
+        Key of the region in the configuration, its title, and the unit of the guarantee, as
+        `shuffledp.pipeline.units.unit_in_words` returns it.
     recorded
         Whether the check-ins have users and times; those made from embedded counts have none.
     target_delta
@@ -110,10 +111,13 @@ def region_data(
     -------
     Data for JSON. ``promises`` are the guarantees to choose from, ``start`` is the initial choice,
     ``plans`` state errors and trust of each mechanism by n and promise, ``tables`` compare them.
+    With several records per user, ``replaced`` says what neighbours differ in.
     """
     samples = read_samples(files["samples"])
     releases = _first_releases(files, target_delta)
     summary = at_targets(pd.read_csv(files["summary"]))
+    # The page speaks of the local budget of one record's messages.
+    summary["local_eps0"] /= read_contributions(files["samples"]).records_per_user
     utility = read_tables([files["utility"]])
     n, k = max(samples), int(samples[max(samples)].size)
     people, when = records_of(files["checkins"]) if recorded else (PEOPLE[name], EMBEDDED_RECORDS)
@@ -143,6 +147,8 @@ def region_data(
         "sweep": _sweep(utility),
         "looks": {},
     }
+    if has_bound(unit):
+        data["replaced"] = replaced(unit)
     if len(summary):
         data |= _target_data(summary, releases, samples, read_tables([files["promises"]]))
     drawn = {*data["sweep"]["mechanism"], *(data["targets"] or {}).get("mechanism", [])}
@@ -266,7 +272,7 @@ def _table(rows: pd.DataFrame) -> dict[str, Any]:
         "n": n,
         "promise": f"eps = {first['eps']:g}",
         "recommended": recommended(rows),
-        "strength": strength(float(first["eps"]), float(first["delta"])),
+        "strength": strength(float(first["eps"]), float(first["delta"]), str(first["unit"])),
         "caption": (
             f"All mechanisms at the same certified privacy, eps = {first['eps']:g} and delta = "
             f"{plain(first['delta'])}, on the {n:,} {unit} of {first['region']}"

@@ -14,6 +14,7 @@ import pandas as pd
 from shuffledp.figures.style import count_units, format_eps, plural
 from shuffledp.mechanisms.catalogue import CATALOGUE, Entry
 from shuffledp.mechanisms.recommendation import trust_kind
+from shuffledp.pipeline.units import counted, has_bound
 
 _NUMBER_AND_UNIT: Final = re.compile(
     r"(?<=\d) (?=%|(check-in|user|record|cell|visit)s?\b|people\b)"
@@ -83,12 +84,14 @@ def describe_data(people: int | None, recorded: str, n: int, unit: str, title: s
     n
         Number of records.
     unit
-        Unit of the guarantee: ``one check-in`` or ``one user``.
+        Unit of the guarantee, as `shuffledp.pipeline.units.unit_in_words` returns it.
     title
         Name of the region.
     """
     of_people = "" if people is None else f" of {people:,} people"
     owners = of_people if unit == "one check-in" else ", one of each person"
+    if has_bound(unit):
+        owners = unit.removeprefix("one user").replace(" check-ins", "") + " of each person"
     return (
         f"The data are {count_units(n, 'one check-in')}{owners} in {title}. "
         f"A check-in, or record, is one visit that a person {recorded}."
@@ -97,6 +100,12 @@ def describe_data(people: int | None, recorded: str, n: int, unit: str, title: s
 
 def protection(unit: str) -> str:
     """Return what a guarantee protects and what it does not; `unit` is as in `describe_data`."""
+    if has_bound(unit):
+        return (
+            f"The promise is made per user, {unit.removeprefix('one user, ')}, drawn at random. "
+            "The map hides where every single person was, with all their check-ins that count, even "
+            "from somebody who knows those of all others. It does not hide how many they are."
+        )
     if unit == "one user":
         return (
             "The map hides every single person, who contributes one of their check-ins, drawn at "
@@ -108,9 +117,22 @@ def protection(unit: str) -> str:
     )
 
 
-def strength(eps: float, delta: float) -> str:
-    """Return what (eps, delta)-DP means for an adversary who guesses between two places."""
+def strength(eps: float, delta: float, unit: str = "one check-in") -> str:
+    """Return what (eps, delta)-DP means for an adversary who guesses between two places.
+
+    `unit` is as in `describe_data`.
+    """
     chance = rounded_up(100.0 * best_guess(eps, delta))
+    if has_bound(unit):
+        return (
+            f"The promise is made per user, {unit.removeprefix('one user, ')}. Suppose that "
+            "somebody knows the records of all people but one, and that those of this one are "
+            "either of two lists of equal length, with equal probability. The map lets them guess "
+            f"the list correctly with a probability of at most {chance} %; tossing a coin achieves "
+            f"50 %. The guarantee has two parameters, eps = {eps:g} and delta = {plain(delta)}. "
+            "All records of one person change the probability of any set of maps by at most a "
+            f"factor of {rounded_up(np.exp(eps))}, plus delta. This is proven for all data sets."
+        )
     return (
         "Suppose that somebody knows all records but one, and that this one is in either of two "
         "places with equal probability. "
@@ -203,6 +225,7 @@ def is_noise(row: "pd.Series[Any]", k: int) -> bool:
 def verdict(row: "pd.Series[Any]", k: int) -> str:
     """Return whether the map of one mechanism is usable, with its error per cell."""
     unit, error = plural(row["unit"]), short(row["expected_cell_error"])
+    hidden = "person" if has_bound(row["unit"]) else counted(row["unit"])
     if is_noise(row, k):
         return (
             f"No: this map would be mostly noise. The typical error per cell is {error} {unit}, "
@@ -211,5 +234,5 @@ def verdict(row: "pd.Series[Any]", k: int) -> str:
         )
     return (
         f"Yes. The map divides {row['region']} into {k:,} cells. Random noise hides every single "
-        f"{row['unit'].removeprefix('one ')}; the typical error per cell is {error} {unit}."
+        f"{hidden}; the typical error per cell is {error} {unit}."
     )

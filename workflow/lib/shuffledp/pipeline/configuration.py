@@ -26,7 +26,10 @@ from shuffledp.pipeline.address import check_address
 from shuffledp.pipeline.schema import check_values
 
 # Keys that a region may override; the common values are beside `regions`.
-_REGION_KEYS: Final = ("source", "unit", "eps0", "eps", "repetitions", "mechanisms", "bounds")
+_REGION_KEYS: Final = (
+    *("source", "unit", "records_per_user", "distinct"),
+    *("eps0", "eps", "repetitions", "mechanisms", "bounds"),
+)
 
 
 class ConfigurationError(InputError):
@@ -68,7 +71,8 @@ def effective_regions(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     Specifications by name. If there are ``targets``, each has them, with the mechanisms that
     calibrate to them.
     """
-    common = {key: config[key] for key in (*_REGION_KEYS, "budgets") if key in config}
+    common = {"records_per_user": 1, "distinct": False}
+    common |= {key: config[key] for key in (*_REGION_KEYS, "budgets") if key in config}
     regions = {name: common | dict(spec) for name, spec in config["regions"].items()}
     if "targets" in config:
         for spec in regions.values():
@@ -109,8 +113,9 @@ def check_configuration(config: Mapping[str, Any], embedded: Collection[str]) ->
         Naming the key, the value and what is accepted: an unknown source, missing or needless
         source keys, crossed bounds, an unusable outline, fewer than two cells, eps at or above
         eps0, numbers that are not finite or not integers, control characters, unusable addresses
-        and titles; users protected where the source does not distinguish them; budgets that are
-        all 0, whose shares do not sum to 1, or in a column that the source cannot have.
+        and titles; users protected where the source does not distinguish them; several records per
+        user where users are not protected, or with keys that suppose one; budgets that are all 0,
+        whose shares do not sum to 1, or in a column that the source cannot have.
     """
     try:
         check_values(config)
@@ -126,6 +131,7 @@ def check_configuration(config: Mapping[str, Any], embedded: Collection[str]) ->
         _check_region(name, spec)
         _check_budgets(name, spec)
         _check_colluding(name, spec)
+        _check_contributions(name, spec)
         source = config["sources"][spec["source"]]
         if source["kind"] == "embedded" and name not in embedded:
             raise ConfigurationError(
@@ -340,6 +346,34 @@ def _check_colluding(region: str, spec: Mapping[str, Any]) -> None:
             raise ConfigurationError(
                 f"targets.colluding: {colluding} must be below every n, since the target is honest "
                 f"(regions.{region}.n: {n})"
+            )
+
+
+def _check_contributions(region: str, spec: Mapping[str, Any]) -> None:
+    """Refuse a bound on each user's records where users are not protected or send one record."""
+    m, distinct = spec["records_per_user"], spec["distinct"]
+    if spec["unit"] == "checkin":
+        for key, value, neutral in (("records_per_user", m, 1), ("distinct", distinct, False)):
+            if value != neutral:
+                text = str(value).lower()
+                raise ConfigurationError(
+                    f"regions.{region}: {key} bounds the check-ins of each user, which needs unit: "
+                    f"user (got {key}: {text} with unit: checkin): set unit: user, or leave {key} "
+                    "out"
+                )
+    if m == 1:
+        return
+    targets = spec.get("targets", {})
+    for key, present in (
+        ("budgets", "budgets" in spec),
+        ("targets.colluding", targets.get("colluding", 0) > 0),
+        ("targets.response_rate", targets.get("response_rate", 1.0) < 1.0),
+        ("targets.slots", "slots" in targets),
+    ):
+        if present:
+            raise ConfigurationError(
+                f"regions.{region}: {key} is only known for one record per user (got "
+                f"records_per_user: {m}): leave {key} out, or set records_per_user: 1"
             )
 
 

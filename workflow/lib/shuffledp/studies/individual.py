@@ -6,12 +6,13 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 
+from shuffledp.accounting.contributions import ONE_RECORD, Contributions, log_group_factor
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.catalogue import UNBIASED, get_estimator
 from shuffledp.mechanisms.registry import MECHANISMS
-from shuffledp.numerics.arrays import Integers
+from shuffledp.numerics.arrays import Integers, quotient_down
 from shuffledp.pipeline.selection import DELTA_HAT, OWN_DELTA, at_target
 
 _SERIES: Final = ["calibration", "mechanism", "estimator"]
@@ -91,7 +92,9 @@ def individual_summary(
     return pd.concat([_describe(part) for *_, part in ordered], ignore_index=True)
 
 
-def own_delta_summary(summary: pd.DataFrame, counts: Integers) -> pd.DataFrame:
+def own_delta_summary(
+    summary: pd.DataFrame, counts: Integers, contributions: Contributions = ONE_RECORD
+) -> pd.DataFrame:
     """Return the errors of single cells, each at its own delta (paper A, section V-A).
 
     For each cell x0 the mechanism is calibrated to the eps of the comparison and the delta(x0) that
@@ -104,6 +107,9 @@ def own_delta_summary(summary: pd.DataFrame, counts: Integers) -> pd.DataFrame:
         Result of `individual_summary`, whose cells and eps at equal privacy are used.
     counts
         True histogram, shape ``(k,)``.
+    contributions
+        Bound on the records of the unit of the comparison. Delta(x0) of several records of one user
+        follows from that of one as in `shuffledp.accounting.contributions.group_log_delta`.
 
     Returns
     -------
@@ -116,14 +122,16 @@ def own_delta_summary(summary: pd.DataFrame, counts: Integers) -> pd.DataFrame:
     eps, eps0 = float(matched["eps"].iloc[0]), float(matched["eps0"].iloc[0])
     setting, cells = Setting(n, counts.size, eps0), np.sort(summary["cell"].unique())
     # The other users in x0: all but the target, who is taken to be alone if the cell is empty.
+    records = contributions.records_per_user
+    share = quotient_down(eps, records)
     log_deltas = BOUNDS["single-bin"].log_deltas_over_counts(
-        eps, setting, np.maximum(counts[cells] - 1, 0)
-    )
+        share, setting, np.maximum(counts[cells] - 1, 0)
+    ) + log_group_factor(share, records)
     rows = []
     for name in matched["mechanism"].unique():
         mechanism = MECHANISMS[name]
         for cell, log_delta in zip(cells, log_deltas, strict=True):
-            parameters = mechanism.calibrate(eps, float(log_delta), setting)
+            parameters = mechanism.calibrate_for_user(eps, float(log_delta), setting, contributions)
             deviation = float(np.sqrt(mechanism.variance(shares, n, parameters)[cell]))
             errors = (deviation * _NORMAL_MEAN, deviation * _NORMAL_P10, deviation * _NORMAL_P90)
             keys = (n, eps0, OWN_DELTA, name, UNBIASED, cell)

@@ -14,6 +14,8 @@ import pandas as pd
 from tqdm import tqdm
 
 from shuffledp.accounting.bound import Bound
+from shuffledp.accounting.contributions import group_curve, group_log_delta, one_record_target
+from shuffledp.accounting.curve import LogDelta, UpperCurve
 from shuffledp.accounting.planner import Plan, complete
 from shuffledp.accounting.registry import get_bound
 from shuffledp.accounting.setting import Setting
@@ -44,19 +46,35 @@ def other_counts(counts: Integers) -> Integers:
     return distinct[np.linspace(0, distinct.size - 1, MAX_COUNTS).astype(np.int64)]
 
 
-def _log_deltas(
-    bound: Bound, eps: Sequence[float], setting: Setting, counts: Integers
-) -> Iterator[float]:
-    """Yield log delta at each eps, the largest over the counts if the bound depends on them."""
-    for e in eps:
+def _log_delta(bound: Bound, setting: Setting, counts: Integers, records: int) -> LogDelta:
+    """Return log delta over eps, the largest over the counts if the bound depends on them.
+
+    With several records per user it is that of group privacy. A lower bound for one record is one
+    for users as well, because a user may have one record only.
+    """
+
+    def log_delta(eps: float) -> float:
         if not bound.uses_count:
-            yield bound.curve(setting).log_delta(e).only
-        else:
-            yield float(bound.log_deltas_over_counts(e, setting, counts).max())
+            return bound.curve(setting).log_delta(eps).only
+        return float(bound.log_deltas_over_counts(eps, setting, counts).max())
+
+    return log_delta if bound.kind == "lower" else group_log_delta(log_delta, records)
+
+
+def _epsilon(bound: Bound, setting: Setting, log_delta: float, records: int) -> float:
+    """Return the eps at which a bound on the records of one user meets a target."""
+    curve = bound.curve(setting)
+    if isinstance(curve, UpperCurve):
+        curve = group_curve(curve, records)
+    return curve.epsilon(log_delta).only
 
 
 def privacy_table(
-    samples: Mapping[int, Integers], eps0: float, eps: Sequence[float], bounds: Sequence[str]
+    samples: Mapping[int, Integers],
+    eps0: float,
+    eps: Sequence[float],
+    bounds: Sequence[str],
+    records_per_user: int = 1,
 ) -> pd.DataFrame:
     """Return delta of shuffled k-RR by each bound, for samples of a histogram.
 
@@ -74,6 +92,8 @@ def privacy_table(
         Local budget, and the values of eps at which delta is evaluated.
     bounds
         Names in the registry. A bound has no rows for a setting to which it does not apply.
+    records_per_user
+        Largest number of records that are replaced at once: those of one user.
 
     Returns
     -------
@@ -89,13 +109,17 @@ def privacy_table(
         setting = Setting(n, counts.size, eps0)
         others = other_counts(counts)
         for bound in _applicable(bounds, setting, others):
-            values = _log_deltas(bound, eps, setting, others)
-            rows += [(setting, e, bound, value) for e, value in zip(eps, values, strict=True)]
+            log_delta = _log_delta(bound, setting, others, records_per_user)
+            rows += [(setting, e, bound, log_delta(e)) for e in eps]
     return _table(rows)
 
 
 def privacy_curves(
-    counts: Integers, budgets: Sequence[float], bounds: Sequence[str], target_delta: float
+    counts: Integers,
+    budgets: Sequence[float],
+    bounds: Sequence[str],
+    target_delta: float,
+    records_per_user: int = 1,
 ) -> pd.DataFrame:
     """Return delta over eps, from eps = 0 to where every guarantee is below 1e-12.
 
@@ -110,6 +134,8 @@ def privacy_curves(
     target_delta
         The table includes the eps that `upper` certifies at this delta. For a target below 1e-10,
         curves end at a hundredth of it instead of 1e-12.
+    records_per_user
+        See `privacy_table`.
 
     Returns
     -------
@@ -129,32 +155,34 @@ def privacy_curves(
         applicable = _applicable(bounds, setting, others)
         upper = get_bound("upper")
         ends = [
-            bound.curve(setting).epsilon(min_log_delta).only
+            _epsilon(bound, setting, min_log_delta, records_per_user)
             for bound in {b.name: b for b in (upper, *applicable)}.values()
             if bound.guarantee and bound.why_not(setting, min_log_delta) is None
         ]
-        target = upper.curve(setting).epsilon(float(np.log(target_delta))).promised
+        target = _epsilon(upper, setting, float(np.log(target_delta)), records_per_user)
         eps = np.union1d(np.linspace(0.0, max(ends), _INITIAL_POINTS), target)
         rows += [
             (setting, e, bound, value)
             for bound in applicable
-            for e, value in _refined(bound, eps, setting, others, min_log_delta)
+            for e, value in _refined(
+                _log_delta(bound, setting, others, records_per_user),
+                eps,
+                min_log_delta,
+                guarantee=bound.guarantee,
+            )
         ]
     return _table(rows)
 
 
 def _refined(
-    bound: Bound, eps: Floats, setting: Setting, others: Integers, min_log_delta: float
+    log_delta: LogDelta, eps: Floats, min_log_delta: float, *, guarantee: bool
 ) -> Iterator[tuple[float, float]]:
     """Yield eps and log delta up to the first below the limit, denser where the curve bends."""
-
-    @cache
-    def value(e: float) -> float:
-        return next(_log_deltas(bound, [e], setting, others))
+    value = cache(log_delta)
 
     def bent(left: float, middle: float, right: float) -> bool:
         a, b, c = (max(value(e), min_log_delta) for e in (left, middle, right))
-        return abs(b - 0.5 * (a + c)) > _MAX_BEND or (bound.guarantee and a - c > _MAX_FALL)
+        return abs(b - 0.5 * (a + c)) > _MAX_BEND or (guarantee and a - c > _MAX_FALL)
 
     last, *ahead = eps.tolist()
     yield last, value(last)
@@ -191,6 +219,7 @@ def sizes_table(
     delta: float,
     sizes: Sequence[int] = SIZES,
     target_eps: Sequence[float] = TARGET_EPS,
+    records_per_user: int = 1,
 ) -> pd.DataFrame:
     """Return the certified eps of shuffled k-RR over the number of users.
 
@@ -206,6 +235,8 @@ def sizes_table(
         Numbers of users at which both certified bounds are computed.
     target_eps
         Values of eps; for each that is below eps0, the smallest n that certifies it is computed.
+    records_per_user
+        See `privacy_table`. n is the number of records.
 
     Returns
     -------
@@ -217,11 +248,11 @@ def sizes_table(
     for eps0 in budgets:
         for name in ("upper", "lower"):
             for n in sizes:
-                eps = get_bound(name).curve(Setting(n, k, eps0)).epsilon(target).only
+                eps = _epsilon(get_bound(name), Setting(n, k, eps0), target, records_per_user)
                 rows.append((n, eps0, eps, name))
         for eps in target_eps:
             if eps < eps0:
-                n_needed = _users_needed(k, eps0, eps, target)
+                n_needed = _users_needed(k, eps0, *one_record_target(eps, target, records_per_user))
                 rows += [] if n_needed is None else [(n_needed, eps0, eps, "upper")]
     table = pd.DataFrame(rows, columns=["n", "eps0", "eps", "bound"])
     return table.assign(k=k, delta=delta, log10_delta=np.log10(delta))

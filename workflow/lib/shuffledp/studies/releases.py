@@ -13,7 +13,7 @@ from shuffledp.mechanisms.catalogue import UNBIASED
 from shuffledp.mechanisms.protocol import Calibration, Mechanism, P, participation_variance
 from shuffledp.mechanisms.registry import get_mechanisms
 from shuffledp.mechanisms.target_calibration import format_parameters, predicted
-from shuffledp.numerics.arrays import Floats, Integers
+from shuffledp.numerics.arrays import Floats, Integers, sum_up
 from shuffledp.pipeline.streams import stream
 from shuffledp.pipeline.tables import GROUP_ROWS, RELEASES, UTILITY
 from shuffledp.studies.sweeps import Point, Sweep
@@ -143,7 +143,9 @@ def release_sweep(
                 point.mechanism, counts, [point.calibration], repetitions,
                 seed=seed, labels=labels, response=setting.response_rate,
             ):  # fmt: skip
-                expected = _expected(point, release, counts, setting)
+                expected = _expected(
+                    point, release, counts, setting, sweep.contributions.records_per_user
+                )
                 for first, part in _slices(release):
                     deviations = _deviations(point, part, setting)
                     yield (
@@ -220,8 +222,13 @@ def _errors(release: Release, first: int, counts: Integers) -> dict[str, Any]:
     }
 
 
-def _expected(point: Point, release: Release, counts: Integers, setting: Setting) -> dict[str, Any]:
-    """Return the columns of expected errors and costs, which all repetitions share."""
+def _expected(
+    point: Point, release: Release, counts: Integers, setting: Setting, records: int
+) -> dict[str, Any]:
+    """Return the columns of expected errors and costs, which all repetitions share.
+
+    The costs are those of a user with so many records.
+    """
     n, k, parameters = setting.n, setting.k, point.calibration.parameters
     distance, deviation = np.nan, np.nan
     if release.estimator == UNBIASED:
@@ -236,7 +243,7 @@ def _expected(point: Point, release: Release, counts: Integers, setting: Setting
         "colluding": setting.colluding,
         "response_rate": setting.response_rate,
         "parameters": format_parameters(parameters),
-        "local_eps0": per_user.local_eps0,
-        "messages": per_user.messages,
+        "local_eps0": sum_up([(records, per_user.local_eps0)]),
+        "messages": records * per_user.messages,
         "reason": None,
     }

@@ -7,13 +7,18 @@ import pandas as pd
 
 from shuffledp.pipeline.selection import at_targets
 from shuffledp.pipeline.tables import read_tables
+from shuffledp.pipeline.units import has_bound
 from shuffledp.studies.comparison import findings
 from shuffledp.studies.units import units_findings
 from shuffledp.studies.utility import target_findings
 
 
 def run_summary(
-    made: Collection[str], folder: str, places: Mapping[str, str], target_delta: float
+    made: Collection[str],
+    folder: str,
+    places: Mapping[str, str],
+    target_delta: float,
+    protected: Mapping[str, str] | None = None,
 ) -> str:
     """Return the main tables of a run as text, and where its figures and pages are.
 
@@ -27,6 +32,8 @@ def run_summary(
         Title of each region, by ``REGION.GRID`` as in file names.
     target_delta
         The delta of the comparison at equal privacy.
+    protected
+        Unit of the guarantee in words, by place; by default one check-in everywhere.
     """
 
     def path_if_made(name: str) -> Path | None:
@@ -42,6 +49,13 @@ def run_summary(
     for place, path in units.items():
         users = pd.read_csv(Path(folder, "privacy", f"{place}.users.csv"))
         lines.append(units_findings(read_tables([path]), users, places[place]))
+    for place, title in places.items():
+        unit = (protected or {}).get(place, "")
+        if has_bound(unit) and path_if_made(f"utility/{place}.csv"):
+            lines.append(
+                f"\n{title}: what follows protects {unit}, replaced by as many others.\n"
+                "How many they are is not protected."
+            )
     comparison = path_if_made("utility/comparison.csv")
     if comparison and (table := findings(pd.read_csv(comparison))):
         lines.append(

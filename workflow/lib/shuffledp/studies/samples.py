@@ -3,6 +3,7 @@
 The samples are a stage of the pipeline: privacy, releases and utility all read the same ones.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -10,10 +11,11 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
+from shuffledp.accounting.contributions import ONE_RECORD, Contributions
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import Integers
 from shuffledp.pipeline.streams import stream
-from shuffledp.pipeline.tables import read_tables
+from shuffledp.pipeline.tables import read_metadata, read_tables
 
 _MIN_SIZE: Final = 2  # also in the configuration's schema
 _MAX_TOTAL: Final = 10**9  # NumPy samples without replacement only from fewer check-ins
@@ -100,6 +102,19 @@ def sample_table(
         ],
         ignore_index=True,
     )
+
+
+def read_contributions(source: Path) -> Contributions:
+    """Return the bound on each user's records in the data that a Parquet file was made from.
+
+    The metadata of `geography.grid.grid_checkins` state it and are passed on from file to file. If
+    they do not, one record is protected: a check-in, or the only one of a user that counts.
+    """
+    metadata = read_metadata(source)
+    if "records_per_user" not in metadata:
+        return ONE_RECORD
+    m, distinct = (json.loads(metadata[key]) for key in ("records_per_user", "distinct"))
+    return Contributions("user", m, distinct)
 
 
 def read_samples(source: Path) -> Mapping[int, Integers]:

@@ -12,6 +12,12 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from shuffledp.accounting.contributions import (
+    ONE_RECORD,
+    Contributions,
+    group_curve,
+    group_log_delta,
+)
 from shuffledp.accounting.participation import with_participation
 from shuffledp.accounting.registry import BOUNDS, upper_curve
 from shuffledp.accounting.setting import Setting
@@ -70,11 +76,14 @@ class BudgetSweep:
         Local budget.
     eps, target_delta
         Points of the certified curve at which mechanisms are matched.
+    contributions
+        Bound on the records of the unit that is protected.
     """
 
     eps0: float
     eps: Sequence[float]
     target_delta: float
+    contributions: Contributions = ONE_RECORD
 
     def setting(self, counts: Integers) -> Setting:
         """Return the setting in which all users take part with the local budget."""
@@ -86,15 +95,15 @@ class BudgetSweep:
 
     def points(self, mechanisms: Sequence[Mechanism[Any]], counts: Integers) -> Iterator[Point]:
         """Yield each mechanism with each of its `target_calibration.calibrations`."""
-        setting = self.setting(counts)
-        at_target = matched_budgets(setting, [], [self.target_delta])
+        setting, records = self.setting(counts), self.contributions.records_per_user
+        at_target = matched_budgets(setting, [], [self.target_delta], records)
         budgets = [
-            *matched_budgets(setting, self.eps, []),
+            *matched_budgets(setting, self.eps, [], records),
             *at_target,
-            *delta_hat_budgets(at_target, setting, counts),
+            *delta_hat_budgets(at_target, setting, counts, records),
         ]
         for mechanism in mechanisms:
-            for calibration in calibrations(mechanism, setting, budgets):
+            for calibration in calibrations(mechanism, setting, budgets, self.contributions):
                 delta = float(10.0 ** (calibration.log_delta / _LOG_10))
                 yield Point(mechanism, calibration, self.eps0, delta)
 
@@ -109,12 +118,15 @@ class TargetSweep:
         The targets.
     colluding, response_rate
         See `Setting`. Colluding users report honestly, and errors are over all users.
+    contributions
+        Bound on the records of the unit that is protected.
     """
 
     eps: Sequence[float]
     delta: float
     colluding: int = 0
     response_rate: float = 1.0
+    contributions: Contributions = ONE_RECORD
 
     def setting(self, counts: Integers) -> Setting:
         """Return the setting in which some users collude or do not respond."""
@@ -136,7 +148,7 @@ class TargetSweep:
             for eps in self.eps:
                 parameters, reason = None, None
                 try:
-                    parameters = calibrated(mechanism, eps, log_delta, setting)
+                    parameters = calibrated(mechanism, eps, log_delta, setting, self.contributions)
                 except InputError as error:
                     reason = str(error)
                     _log.warning("n=%d, eps=%g, %s: %s", setting.n, eps, mechanism.name, reason)
@@ -149,20 +161,20 @@ Sweep = BudgetSweep | TargetSweep  # calibrations at which a histogram is releas
 
 
 def matched_budgets(
-    setting: Setting, eps: Sequence[float], target_deltas: Sequence[float]
+    setting: Setting, eps: Sequence[float], target_deltas: Sequence[float], records: int = 1
 ) -> list[Budget]:
     """Return the points of the certified curve `upper` at each eps and at each target delta.
 
-    The curve is that of shuffled k-RR in the setting. Points with eps = 0 or with delta 0 or 1 are
-    left out, because no Gaussian mechanism exists there.
+    The curve is that of shuffled k-RR in the setting, for so many records of one user. Points with
+    eps = 0 or with delta 0 or 1 are left out, because no Gaussian mechanism exists there.
     """
-    upper = upper_curve(setting)
+    upper = group_curve(upper_curve(setting), records)
     budgets = [Budget(e, upper.log_delta(e).promised, f"eps={e:g}") for e in eps]
     for delta in target_deltas:
         log_delta = float(np.log(delta))
         target_eps = upper.epsilon(log_delta).promised
         budgets.append(Budget(target_eps, log_delta, f"delta={delta:g}"))
-    usable = [b for b in budgets if 0.0 < b.eps < setting.eps0 and -np.inf < b.log_delta < 0.0]
+    usable = [b for b in budgets if 0.0 < b.eps < upper.budget and -np.inf < b.log_delta < 0.0]
     if len(usable) < len(budgets):
         _log.warning(
             "n=%d, eps0=%g: %d points left out because no Gaussian mechanism exists there",
@@ -174,7 +186,7 @@ def matched_budgets(
 
 
 def delta_hat_budgets(
-    matched: Sequence[Budget], setting: Setting, counts: Integers
+    matched: Sequence[Budget], setting: Setting, counts: Integers, records: int = 1
 ) -> list[Budget]:
     """Return points with the same eps and the delta-hat of paper A (eq. 10): NOT guarantees.
 
@@ -182,17 +194,18 @@ def delta_hat_budgets(
     directions, computed with the misprint of eq. 10 corrected. The analyst sees the whole
     histogram, not one count, so the true delta of the shuffle model is larger.
 
-    `matched` are points on the setting's certified curve; `counts` is the true histogram.
+    `matched` are points on the setting's certified curve; `counts` is the true histogram. Delta-hat
+    of several records of one user follows from that of one as in `group_log_delta`.
     """
     log_deltas = BOUNDS["single-bin"].log_deltas_over_counts
     others = other_counts(counts)
-    return [
-        Budget(b.eps, float(log_deltas(b.eps, setting, others).max()), b.label, DELTA_HAT)
-        for b in matched
-    ]
+    of_user = group_log_delta(lambda eps: float(log_deltas(eps, setting, others).max()), records)
+    return [Budget(b.eps, of_user(b.eps), b.label, DELTA_HAT) for b in matched]
 
 
-def promises_table(summary: pd.DataFrame, k: int) -> pd.DataFrame:
+def promises_table(
+    summary: pd.DataFrame, k: int, contributions: Contributions = ONE_RECORD
+) -> pd.DataFrame:
     """Return the certified curve of each calibrated mechanism, up to 1.5 times its eps.
 
     Parameters
@@ -201,6 +214,8 @@ def promises_table(summary: pd.DataFrame, k: int) -> pd.DataFrame:
         Result of `shuffledp.studies.utility.utility_summary` for one region.
     k
         Number of cells.
+    contributions
+        Bound on the records of the unit that is protected.
 
     Returns
     -------
@@ -216,7 +231,11 @@ def promises_table(summary: pd.DataFrame, k: int) -> pd.DataFrame:
         calibrated_rows.loc[met, keys].drop_duplicates().itertuples(index=False, name=None)
     ):
         # Among n users some may collude; the promise is for the others.
-        curve_of = partial(MECHANISMS[name].curve, read_parameters(MECHANISMS[name], parameters))
+        curve_of = partial(
+            MECHANISMS[name].user_curve,
+            read_parameters(MECHANISMS[name], parameters),
+            contributions=contributions,
+        )
         certified = with_participation(curve_of, Setting(n, k, colluding=colluding))
         for i in range(_CURVE_POINTS):
             eps = promised * i / _STEPS_TO_EPS

@@ -7,6 +7,7 @@ import pandas as pd
 
 from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms.catalogue import CATALOGUE, UNBIASED, get_estimator
+from shuffledp.pipeline.units import counted, has_bound
 
 # Columns with one value for all releases of a mechanism at one point and n.
 _COSTS: Final = ["parameters", "local_eps0", "messages", "reason"]
@@ -103,8 +104,10 @@ def target_findings(summary: pd.DataFrame, *, brief: bool = False) -> str:
     padded = table.apply(lambda column: column.str.ljust(column.str.len().max()))
     with pd.option_context("display.max_colwidth", None):
         text = padded.to_string(justify="left")
-    unit = shown["unit"].iloc[0].removeprefix("one ")
+    unit = shown["unit"].iloc[0]
+    promise = f"; per {unit.removeprefix('one ')}" if has_bound(unit) else ""
     return (
         f"{region}, n = {n:,}{participation}, delta = {delta:g}: expected total variation distance "
-        f"(error of a cell, {unit}s)\n" + "\n".join(line.rstrip() for line in text.splitlines())
+        f"(error of a cell, {counted(unit)}s{promise})\n"
+        + "\n".join(line.rstrip() for line in text.splitlines())
     )

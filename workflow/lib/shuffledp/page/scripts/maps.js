@@ -171,10 +171,10 @@ function mountMaps(home) {
     legend.replaceChildren(element("div", { text: `${unit} per cell, ${view.value === "error" ? "the truth" : "on both maps"}; logarithmic scale` }), ...ramp(countColour, decadeTicks(scale, top)));
     if (view.value === "error") {
       legend.append(element("div", { text: `error (${unit}): purple for too few, orange for too many; square-root scale` }), ...ramp(errorColour, [-1, -0.25, 0, 0.25, 1].map((share) => [errorAt(share), number.format(share * largestError).replace("-", "−")])));
-      keys.append(key(one.hatch, `on the left: no ${region.unit.replace("one ", "")}`));
+      keys.append(key(one.hatch, `on the left: no ${region.plural.replace(/s$/, "")}`));
     } else {
       const why = view.value === "known" ? "not known (estimate below two standard errors; the cell need not be empty)" : "estimated as 0 or below (the cell need not be empty)";
-      keys.append(key(two.hatch, `on the left: no ${region.unit.replace("one ", "")}; on the right: ${why}`));
+      keys.append(key(two.hatch, `on the left: no ${region.plural.replace(/s$/, "")}; on the right: ${why}`));
     }
     legend.append(keys);
     document.getElementById("truth-title").textContent = `The truth: ${region.title}, ${number.format(shown.n)} ${unit}${windowed()}`;

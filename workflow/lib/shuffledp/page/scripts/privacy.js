@@ -66,10 +66,12 @@ function mountPrivacy(home) {
 
   /** Show the certified eps at the typed delta, and the command that prints all digits. */
   function readOut(home, met, setting, command) {
+    // The command answers for one record only.
+    const [run, exact, promise] = region.replaced ? ["", ".", ` The replacement of ${region.replaced} is protected.`] : [` Run ${command}`, `; for the exact one run ${command}`, ""];
     const typed = target.value.trim(); // rounding the text could state a smaller delta
     if (typedDelta() === null) home.textContent = "delta must be a number between 0 and 1, such as 1e-6.";
-    else if (met === null) home.textContent = `No eps of this table has a certified delta of ${typed}. Run ${command}`;
-    else home.textContent = `Certified: eps = ${roundedUp(met.eps)} at delta = ${typed}, for ${setting}. ${met.exact ? "" : `This is the next larger eps of the table; for the exact one run ${command}`}`;
+    else if (met === null) home.textContent = `No eps of this table has a certified delta of ${typed}.${run}`;
+    else home.textContent = `Certified: eps = ${roundedUp(met.eps)} at delta = ${typed}, for ${setting}. ${met.exact ? "" : `This is the next larger eps of the table${exact}`}${promise}`;
   }
 
   function ownCurve() {
@@ -111,10 +113,11 @@ function mountPrivacy(home) {
     const symbols = ["circle", "square", "triangle", "diamond", "star", "wye"];
     const at = (r) => symbols[budgets.indexOf(r.eps0) % symbols.length];
     const ends = budgets.map((eps0) => all.filter((r) => r.eps0 === eps0).at(-1));
-    draw(people, `certified eps against the number of people at delta = ${region.privacy.delta}`, {
+    const who = region.replaced ? region.plural : "people";
+    draw(people, `certified eps against the number of ${who} at delta = ${region.privacy.delta}`, {
       marginRight: 70,
       insetBottom: 14, // room above the axis for the last label
-      x: { label: "people, n (one report each)", type: "log", tickFormat: decades },
+      x: { label: `${who}, n (one report each)`, type: "log", tickFormat: decades },
       y: { label: "certified eps", type: "log", tickFormat: (v) => brief(v, 2), ticks: 6 },
       symbol: { range: symbols },
       marks: [
@@ -124,12 +127,12 @@ function mountPrivacy(home) {
         Plot.text(ends, { x: "n", y: "eps", text: (r) => `eps0 = ${r.eps0}`, textAnchor: "start", dx: 8 }),
       ],
     });
-    const shownAt = (r) => `${number.format(r.n)} people for eps = ${brief(r.eps)}`;
+    const shownAt = (r) => `${number.format(r.n)} ${who} for eps = ${brief(r.eps)}`;
     const lines = budgets.map((eps0) => {
       const requested = all.filter((r) => r.eps0 === eps0 && [0.1, 0.5, 1, 2].includes(r.eps));
       return `eps0 = ${eps0}: ${requested.length ? requested.sort((a, b) => b.eps - a.eps).map(shownAt).join(", ") : "none of 0.1, 0.5, 1 and 2"}.`;
     });
-    peopleNote.textContent = `At delta = ${brief(region.privacy.delta)} and k = ${region.k} cells, the smallest number of people for which an eps is certified. ${lines.join(" ")}`;
+    peopleNote.textContent = `At delta = ${brief(region.privacy.delta)} and k = ${region.k} cells, the smallest number of ${who} for which an eps is certified. ${lines.join(" ")}`;
   }
 
   function update() {
