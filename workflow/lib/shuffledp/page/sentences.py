@@ -103,8 +103,8 @@ def protection(unit: str) -> str:
     if has_bound(unit):
         return (
             f"The promise is made per user, {unit.removeprefix('one user, ')}, drawn at random. "
-            "The map hides where every single person was, with all their check-ins that count, even "
-            "from somebody who knows those of all others. It does not hide how many they are."
+            "The map hides where every single person was, with all their check-ins that count, "
+            "even from somebody who knows those of all others. It does not hide how many they are."
         )
     if unit == "one user":
         return (

@@ -71,7 +71,7 @@ def effective_regions(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     Specifications by name. If there are ``targets``, each has them, with the mechanisms that
     calibrate to them.
     """
-    common = {"records_per_user": 1, "distinct": False}
+    common: dict[str, Any] = {"records_per_user": 1, "distinct": False}
     common |= {key: config[key] for key in (*_REGION_KEYS, "budgets") if key in config}
     regions = {name: common | dict(spec) for name, spec in config["regions"].items()}
     if "targets" in config:
