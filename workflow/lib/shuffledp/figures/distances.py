@@ -14,6 +14,7 @@ from matplotlib.lines import Line2D
 from shuffledp.figures.style import (
     FULL_WIDTH,
     Series,
+    after_title,
     box_colour,
     calibration_title,
     count_units,
@@ -324,10 +325,11 @@ def matched_comparison(summary: pd.DataFrame, target_delta: float) -> Figure:
     ]
     figure.legend(handles=[*entries, *blank, *budgets], loc="outside lower center", ncols=4)
     units = " or ".join(summary["unit"].unique())
+    gap = after_title(units)
     figure.suptitle(
         "Accuracy of shuffled randomised response and of central noise at equal privacy:\n"
         rf"all are certified ($\epsilon$, $\delta={power(target_delta)}$)-DP for the replacement "
-        rf"of {units}, with the same $\epsilon$ at each n and $\epsilon_0$"
+        rf"of{gap}{units},{gap}with the same $\epsilon$ at each n and $\epsilon_0$"
     )
     return figure
 

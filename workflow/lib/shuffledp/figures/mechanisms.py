@@ -16,6 +16,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocat
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.figures.style import (
+    after_title,
     count_units,
     distance_label,
     escape_math,
@@ -117,7 +118,7 @@ def mechanism_errors(summary: pd.DataFrame) -> Figure:
     setting = Setting(int(n), 2, colluding=colluding, response_rate=response_rate)
     title = escape_math(summary["region"].iloc[0])
     figure.suptitle(
-        f"{title} (unit: {unit}{setting.participation_text}): every mechanism is "
+        f"{title} (unit: {unit}{setting.participation_text}):{after_title(unit)}every mechanism is "
         rf"calibrated to the same certified ($\epsilon$, $\delta={power(delta)}$)"
     )
     return figure

@@ -21,6 +21,7 @@ from shuffledp.figures.bounds import (
     guarantee_steps,
 )
 from shuffledp.figures.style import (
+    after_title,
     budget_looks,
     count_units,
     escape_math,
@@ -33,7 +34,7 @@ from shuffledp.figures.style import (
     power,
 )
 from shuffledp.pipeline.tables import read_counts, read_tables
-from shuffledp.pipeline.units import replaced
+from shuffledp.pipeline.units import replaced_briefly
 
 _MIN_LOG10_DELTA: Final = -12.0  # smallest delta shown
 _MAX_COLUMNS: Final = 3  # panels in a row
@@ -117,9 +118,9 @@ def delta_curves(curves: pd.DataFrame, title: str, unit: str, target_delta: floa
     )
     k = int(curves["k"].iloc[0])
     figure.suptitle(
-        f"{escape_math(title)}: $\\delta$ of shuffled randomised response, "
+        f"{escape_math(title)}:{after_title(unit)}$\\delta$ of shuffled randomised response, "
         f"n = {count_units(sizes[0], unit)}, k = {k} cells;\n"
-        f"neighbouring data sets differ by the replacement of {replaced(unit)}"
+        f"neighbouring data sets differ by the replacement of {replaced_briefly(unit)}"
     )
     return figure
 
@@ -295,8 +296,8 @@ def users_needed(table: pd.DataFrame, total: int, title: str, unit: str) -> Figu
     )
     k, delta = table["k"].iloc[0], table["delta"].iloc[0]
     figure.suptitle(
-        f"How many {plural(unit)} are needed? {escape_math(title)}, k = {k} cells, "
-        f"replacement of {replaced(unit)}\n"
+        f"How many {plural(unit)} are needed? {escape_math(title)},{after_title(unit)}"
+        f"k = {k} cells, replacement of {replaced_briefly(unit)}\n"
         rf"$\epsilon$ certified at $\delta={power(delta)}${_gap_note(positive)}"
     )
     return figure

@@ -27,7 +27,7 @@ from shuffledp.mechanisms.catalogue import Look, get_estimator, own_calibrations
 from shuffledp.pipeline.columns import CONTENTS
 from shuffledp.pipeline.files import replacing
 from shuffledp.pipeline.selection import DELTA_HAT
-from shuffledp.pipeline.units import counted
+from shuffledp.pipeline.units import counted, has_bound
 
 FULL_WIDTH: Final = 7.16  # inches: two columns of a journal page
 DISTANCE_LABEL: Final = "total variation distance"
@@ -147,6 +147,11 @@ def number_label(unit: str) -> str:
     if unit == "one user":
         return "number of users n (one check-in each)"
     return f"number of {plural(unit)} n"
+
+
+def after_title(unit: str) -> str:
+    """Return what separates a title with a unit from what follows: a new line after a long one."""
+    return "\n" if has_bound(unit) else " "
 
 
 def distance_label(largest: float) -> str:
