@@ -164,7 +164,7 @@ def test_only_the_first_ten_mistakes_are_printed():
     ("path", "value", "message"),
     [
         ("repetition", 5, "repetition: there is no such key; did you mean repetitions?"),
-        ("colour", 5, "colour: there is no such key (keys: seed, source, run, unit, mechanisms, "),
+        ("colour", 5, "colour: there is no such key (keys: seed, source, run, unit, records_per_user, "),
         ("source", None, "source: this key is missing"),
         ("regions/paris/grids", None, "regions.paris.grids: this key is missing"),
         ("regions/paris/box/north", "48,9",
@@ -308,7 +308,10 @@ def test_a_region_has_its_own_values_or_the_common_ones():
     common = {key: config[key] for key in (*OWN, "source")}
     assert {key: regions["san_francisco"][key] for key in common} == common
     assert regions["paris"]["source"] == config["source"]
-    assert set(regions["paris"]) == {*common, *DEFAULT["regions"]["paris"], "targets"}
+    assert set(regions["paris"]) == {
+        *(*common, *DEFAULT["regions"]["paris"], "targets"),
+        *("records_per_user", "distinct"),
+    }
 
 
 LAYOUT = {"format": "csv", "header": False, "columns": {"latitude": 0, "longitude": 1}}
@@ -352,6 +355,56 @@ def test_a_source_needs_users_only_where_the_unit_is_a_user():
     check(config | {"regions": {"paris": paris, "lyon": protected}})
     with pytest.raises(ConfigurationError, match=r"column `user` .* regions\.paris"):
         check(config | {"regions": {"paris": paris | {"unit": "user"}, "lyon": protected}})
+
+
+NAMED = {
+    **DEFAULT,
+    "source": "named",
+    "sources": {"named": {"kind": "file", "path": "check-ins.txt", "layout": "snap"}},
+    "unit": "user",
+}
+
+
+def test_a_bound_on_each_users_records_may_be_common_or_a_regions_own():
+    config = NAMED | {"records_per_user": 3}
+    paris = config["regions"]["paris"]
+    config["regions"] = config["regions"] | {"paris": paris | {"records_per_user": 1}}
+    check(config)
+    regions = effective_regions(DEFAULTS | config)
+    assert regions["san_francisco"]["records_per_user"] == 3
+    assert (regions["paris"]["records_per_user"], regions["paris"]["distinct"]) == (1, False)
+    check_schema(config | {"distinct": True}, SCHEMA)
+    assert effective_regions(DEFAULTS | DEFAULT)["paris"]["records_per_user"] == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"unit": "checkin"}, r"paris: records_per_user .* needs unit: user .* unit: checkin"),
+        (
+            {"unit": "checkin", "records_per_user": 1, "distinct": True},
+            r"paris: distinct .* needs unit: user \(got distinct: true with unit: checkin\)",
+        ),
+        (
+            {"budgets": 2},
+            r"budgets is only known .* per user \(got records_per_user: 3",
+        ),
+        ({"targets": {"eps": [1], "delta": 1e-6, "colluding": 1}}, r"targets\.colluding is only"),
+        ({"targets": {"eps": [1], "delta": 1e-6, "response_rate": 0.9}}, r"response_rate is only"),
+        ({"targets": {"eps": [1], "delta": 1e-6, "slots": [4]}}, r"targets\.slots is only"),
+    ],
+)
+def test_several_records_per_user_are_refused_where_nothing_is_proven(more, message):
+    config = NAMED | {"records_per_user": 3, "regions": {"paris": DEFAULT["regions"]["paris"]}}
+    check(config)
+    with pytest.raises(ConfigurationError, match=message):
+        check(config | more)
+
+
+@pytest.mark.parametrize("value", [0, 1.5, 1001, True])
+def test_records_per_user_is_an_integer(value):
+    with pytest.raises(InputError, match="records_per_user: must be"):
+        check_schema(changed("records_per_user", value), SCHEMA)
 
 
 def test_a_region_may_exceed_what_is_common():
