@@ -164,7 +164,7 @@ def test_only_the_first_ten_mistakes_are_printed():
     ("path", "value", "message"),
     [
         ("repetition", 5, "repetition: there is no such key; did you mean repetitions?"),
-        ("colour", 5, "colour: there is no such key (keys: seed, source, run, unit, records_per_user, "),
+        ("colour", 5, "colour: there is no such key (keys: seed, source, run, unit, "),
         ("source", None, "source: this key is missing"),
         ("regions/paris/grids", None, "regions.paris.grids: this key is missing"),
         ("regions/paris/box/north", "48,9",
