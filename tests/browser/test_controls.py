@@ -1,5 +1,6 @@
 """Each control of the page has its effect, and the numbers agree with the tables."""
 
+import json
 import math
 import re
 
@@ -228,6 +229,27 @@ def test_eps_is_read_off_at_the_target_and_at_any_delta(run, page):
             assert f"n = {n}, k = 12, eps0 = {eps0:g}" in page.locator(
                 "#privacy-chart svg"
             ).get_attribute("aria-label")
+
+
+def test_a_promise_of_a_user_names_all_records_and_offers_no_command_for_one(run, visit, tmp_path):
+    data, words = run.data, "all records of one user (at most 3 check-ins) by as many others"
+    for region in data["regions"]:
+        region["replaced"] = words
+    escaped = json.dumps(data).replace("</", "<\\/")
+    start, _, rest = run.page.read_text().partition('id="data">')
+    path = tmp_path / "page.html"
+    path.write_text(f'{start}id="data">{escaped}</script>{rest.partition("</script>")[2]}')
+    with visit(path) as page:
+        answer = page.locator("#privacy-answer")
+        for delta in ("1e-5", "9.999999999e-6"):
+            page.locator("#privacy-delta").fill(delta)
+            assert answer.inner_text().endswith(f"The replacement of {words} is protected.")
+            assert "shuffledp" not in answer.inner_text()
+        page.locator("#privacy-delta").fill("1e-300")
+        assert answer.inner_text().endswith("has a certified delta of 1e-300.")
+        page.locator("#bounds").evaluate("details => details.open = true")
+        assert "check-ins for" in page.locator("#people-note").inner_text()
+        assert "shuffledp" not in page.locator("#bounds-answer").inner_text()
 
 
 def test_a_promise_is_read_off_at_its_own_delta(run, page):

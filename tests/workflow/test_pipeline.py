@@ -152,6 +152,41 @@ def test_a_user_as_the_unit_counts_users(clone):
     assert "unit: user needs to know who checked in" in refused.stdout + refused.stderr
 
 
+@pytest.mark.slow
+def test_at_most_so_many_check_ins_of_each_user_count(clone):
+    clone.config["unit"] = "user"
+    clone.config["records_per_user"] = 2
+    town = clone.config["regions"]["town"]
+    distinct = {**town, "title": "Distinct", "distinct": True, "n": ["all"]}
+    clone.config["regions"] = {"town": {**town, "n": [50, "all"]}, "distinct": distinct}
+    places = ["town.shape", "distinct.shape"]
+    tables = [
+        f"results/{stage}/{place}.parquet"
+        for stage in ("grids", "privacy", "utility")
+        for place in places
+    ]
+    figure = "results/figures/privacy.town.shape.svg"
+    clone.run(*tables, figure, "results/utility/town.shape.csv")
+    everyone = pd.read_parquet(clone.path / "results/checkins/town.parquet")
+    expected = int(everyone.groupby("user").size().clip(upper=2).sum())
+    grids = [pd.read_parquet(clone.path / table) for table in tables[:2]]
+    assert everyone["user"].nunique() < grids[1]["count"].sum() <= grids[0]["count"].sum()
+    assert grids[0]["count"].sum() == expected
+    for table in tables:
+        metadata = read_metadata(clone.path / table)
+        assert metadata["records_per_user"] == "2"
+        assert metadata["distinct"] == str("distinct." in table).lower()
+    assert set(pd.read_parquet(clone.path / tables[2])["n"]) == {50, expected}
+    summary = pd.read_csv(clone.path / "results/utility/town.shape.csv")
+    assert set(summary["unit"]) == {"one user, at most 2 check-ins"}
+    assert "unit: one user, at most 2 check-ins" in (clone.path / figure).read_text()
+
+    clone.config["unit"] = "checkin"
+    refused = clone.run("--dry-run", check=False)
+    assert refused.returncode != 0
+    assert "records_per_user bounds the check-ins of each user" in refused.stdout + refused.stderr
+
+
 def test_default_configuration_plans_everything(clone):
     default = yaml.safe_load((ROOT / "config" / "config.yaml").read_text())
     clone.config.clear()
