@@ -54,9 +54,9 @@ NAMED = re.compile(r"(?<!\[)`(?:shuffledp\.)?([a-z_]+(?:\.\w+)*\.(?!py`)\w+)`")
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Add a page for each package to the menu."""
-    (code,) = (entry["Code"] for entry in config.nav or [] if "Code" in entry)
+    (reference,) = (entry["Reference"] for entry in config.nav or [] if "Reference" in entry)
     pages = [{PurePosixPath(place).stem: place} for place in _reference_pages()]
-    code[0] = {"Reference": ["reference/index.md", *pages]}
+    reference[0] = {"Python and the command": ["reference/index.md", *pages]}
     return config
 
 
