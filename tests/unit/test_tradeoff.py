@@ -146,7 +146,7 @@ def test_the_upper_end_of_normal_noise_is_never_below_the_truth(number):
 
 
 def test_the_quadrature_of_normal_noise_is_that_of_legendre():
-    """The error bound in docs/accounting.md counts the total error of the weights."""
+    """The error bound of `gdp_upper_log_delta` counts the total error of the weights."""
     wrong = arb(0)
     with ctx.workprec(200):
         for i in range(100):

@@ -10,8 +10,7 @@ those of the target and of the hidden user. The weak adversary also knows whethe
 randomised or truthfully reported, say, x0; in the latter case only T - 1 reports with histogram
 h - e_0 remain. Let a and b be P - e^eps Q in these two cases. Merging them reduces the divergence
 by min(|a|, |b|) at each outcome where a and b have opposite signs, because there
-(a)_+ + (b)_+ - (a + b)_+ = min(|a|, |b|). Omitting outcomes makes the upper bound larger. The
-derivation is in docs/accounting.md.
+(a)_+ + (b)_+ - (a + b)_+ = min(|a|, |b|). Omitting outcomes makes the upper bound larger.
 """
 
 import numpy as np

@@ -97,7 +97,7 @@ def gdp_to_log_delta(eps: ArrayLike, mu: ArrayLike) -> Floats:
 
 
 def gdp_upper_log_delta(eps: float, mu: float) -> float:
-    """Return `gdp_to_log_delta`, rounded up by its error bound (docs/accounting.md).
+    """Return `gdp_to_log_delta`, rounded up by its error bound.
 
     Parameters
     ----------
@@ -105,6 +105,23 @@ def gdp_upper_log_delta(eps: float, mu: float) -> float:
         At least 0.
     mu
         At least 0, accurate to four units in the last place.
+
+    Notes
+    -----
+    Let u = 2^-53, x = eps/mu - mu/2, y = eps/mu + mu/2, and R the Mills ratio (1 - Phi)/phi. Then
+    ``delta = phi(x) (R(x) - R(y))``. R is convex and decreasing, so
+    ``|d log delta / dx| = mu R(y) / (R(x) - R(y)) <= R(y) / (1 - y R(y))``, which Sampford's
+    inequality bounds by ``y + sqrt(2)``; likewise ``d log delta / d log mu <= (y + sqrt(2))^2``.
+    Rounding moves x by ``u (eps/mu + |x|)`` and mu by 4 u. With the rounding of x^2/2, or of the
+    larger tail where the smaller one is subtracted from it, this is at most
+    ``10 u (y + sqrt(2))^2``, and ``4 u |log delta|`` for the sum.
+
+    The difference of R is an integral of a positive function by Gauss's rule of 100 points.
+    Bernstein's ellipse of rho = 2 bounds its truncation by 1e-40; the part beyond the last point is
+    at most 50 exp(-40). The computed weights are wrong by less than 2e-14 in all, and the integrand
+    is at most 20 over its length times its mean, so they change the integral by at most 4e-13. The
+    authors of erfcx and erfc state an accuracy of 1e-13, which their difference multiplies by at
+    most 3. A relative error of 1e-12 covers these.
     """
     if mu > 0.0 and eps / mu - 0.5 * mu > MAX_STANDARD_DEVIATIONS:
         # delta <= Phi(-MAX_STANDARD_DEVIATIONS), and the exact logarithm may overflow.
