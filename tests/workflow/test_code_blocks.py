@@ -17,11 +17,14 @@ what the commands print into the pages.
 import contextlib
 import io
 import re
+import runpy
 import shlex
 import subprocess
+import sys
 from fcntl import LOCK_EX, flock
 from pathlib import Path
 from typing import NamedTuple
+from unittest.mock import patch
 
 import pytest
 from shuffledp import cli
@@ -97,6 +100,9 @@ def run(command, namespace):
         exec(compile(python[1], "page", "exec"), {})
     elif command.startswith("$ shuffledp "):
         assert cli.main(shlex.split(command)[2:]) == 0
+    elif module := re.fullmatch(r"\$ python -m (shuffledp\S+) (.*)", command):
+        with patch.object(sys, "argv", [module[1], *shlex.split(module[2])]):
+            runpy.run_module(module[1], run_name="__main__")
     else:
         done = subprocess.run(
             ["bash", "-c", command[2:]], check=True, capture_output=True, text=True
