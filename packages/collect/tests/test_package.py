@@ -1,4 +1,4 @@
-"""Rules for the package: what it imports, and the tests that its README names."""
+"""Rules for the package: what it imports, and the tests that its promises name."""
 
 import ast
 import re
@@ -47,11 +47,12 @@ def test_the_package_imports_these_names_of_the_library_only():
     assert found == IMPORTS
 
 
-README = (PACKAGE / "README.md").read_text(encoding="utf-8")
+PROMISES = (PACKAGE / "tests" / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
-    "row", README.partition("| promise | tests |\n|---|---|\n")[2].partition("\n\n")[0].splitlines()
+    "row",
+    PROMISES.partition("| promise | tests |\n|---|---|\n")[2].partition("\n\n")[0].splitlines(),
 )
 def test_each_promise_has_its_tests(row):
     named = re.findall(r"`(test_\w+)`", row)
