@@ -518,7 +518,7 @@ TWO_LINES = ["lon,name,lat", *['2.33,"two\nlines",48.86', "2.33,one,48.86"] * 5]
         ("a\tb\tc\td\te\n", ["all its rows are malformed"]),
         (f"user\ttime\tlatitude\tlongitude\tlocation\n{HERE}\n", ["set header: true"]),
         ("7\tyesterday\t48.86\t2.33\t1\n" * 5,
-         ["line 1: time is not an ISO 8601 time (remove columns.time if it is not needed)"]),
+         ["line 1: time is not an ISO 8601 time (set time_format, or remove columns.time"]),
         *((f"7\t\t{point}\t1\n" * 5, ["seem to be projected, such as UTM metres",
                                        "set crs to the EPSG code of their reference system"])
           for point in ("4649776\t500000", "500000\t4649776", "-6253000\t260000.5")),

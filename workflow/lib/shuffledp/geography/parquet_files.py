@@ -87,7 +87,7 @@ def parquet_batches(source: Path, layout: Layout, progress: bool = True) -> Iter
         late = {
             name: schema.names[position]
             for name, position in positions.items()
-            if never_malformed(name, schema.types[position])
+            if never_malformed(name, schema.types[position], layout)
         }
         early = {name: schema.names[positions[name]] for name in positions if name not in late}
         first = 1
@@ -100,7 +100,7 @@ def parquet_batches(source: Path, layout: Layout, progress: bool = True) -> Iter
                 for part in _read(file, groups, early):
                     rest = partial(others.convert, start) if late else None
                     lines = range(first, first + part.num_rows)
-                    yield convert_rows(part, lines, {}, layout.crs, rest)
+                    yield convert_rows(part, lines, {}, layout, rest)
                     start += part.num_rows
                     first += part.num_rows
                     bar.update(part.num_rows)

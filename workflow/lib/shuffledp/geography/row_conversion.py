@@ -11,13 +11,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from shuffledp.errors import InputError
+from shuffledp.errors import InputError, shortened
 from shuffledp.geography.sources import (
     BUDGET,
     COORDINATES,
     IDENTIFIER,
     MAX_BUDGET,
     MIN_POSITIVE_BUDGET,
+    UNIX_SECONDS,
+    Layout,
     degrees_from,
     key_of,
 )
@@ -40,6 +42,11 @@ _TIME = (
     r"^\s*\d{4}-\d\d-\d\d"
     r"([T ]\d\d(:\d\d(:\d\d(\.\d{1,9})?)?)?\s?(Z|[+-]\d\d(:?\d\d)?)?)?\s*$"
 )
+# Printable ASCII with a digit: pandas would read `now` and `today` as times.
+_TEXT_WITH_DIGIT: Final = r"^[\t -~]*[0-9][\t -~]*$"
+# Seconds of the years 1 to 9999. Milliseconds of times since 1980 are beyond.
+_FIRST_SECOND: Final = -62_135_596_800.0
+_END_OF_SECONDS: Final = 253_402_300_800.0
 
 
 class ColumnTypeError(InputError):
@@ -123,9 +130,14 @@ def _fingerprints(identifiers: list[bytes]) -> NDArray[np.int64]:
     return pd.util.hash_array(trimmed, categorize=False).view(np.int64)
 
 
-def to_time(column: Any) -> Converted:
-    """Convert ISO 8601 text or timestamps to microseconds in UTC, the default time zone."""
+def to_time(column: Any, time_format: str | None = None) -> Converted:
+    """Convert text, timestamps or numbers to microseconds in UTC, the default time zone.
+
+    `time_format` is as in a `Layout`: with None, text is ISO 8601 and numbers are refused.
+    """
     none_bad = np.zeros(len(column), dtype=bool)
+    if time_format is not None:
+        return _to_time_of_format(column, time_format)
     if pa.types.is_timestamp(column.type):
         if column.type.tz is None:
             column = pc.assume_timezone(column, "UTC")
@@ -135,16 +147,39 @@ def to_time(column: Any) -> Converted:
     if pa.types.is_null(column.type):
         return pc.cast(column, TIME), none_bad
     if not _is_text(column.type):
-        raise ColumnTypeError(f"{column.type} where times were expected")
+        hint = ": set time_format: unix if they are seconds" if _is_number(column.type) else ""
+        raise ColumnTypeError(f"{column.type} where times were expected{hint}")
     for kind in (TIME, pa.timestamp("us")):
         directly = _cast_directly(column, kind)
         if directly is not None:
             return to_time(directly)
+    return _parsed_times(column, _TIME, "ISO8601")
+
+
+def _to_time_of_format(column: Any, time_format: str) -> Converted:
+    if time_format == UNIX_SECONDS and (_is_number(column.type) or _is_text(column.type)):
+        seconds, bad = to_float(column)
+        values = seconds.to_numpy(zero_copy_only=False)  # NaN if missing or bad
+        valid = (values >= _FIRST_SECOND) & (values < _END_OF_SECONDS)
+        microseconds = np.rint(np.where(valid, values, 0.0) * 1e6).astype(np.int64)
+        return pc.cast(pa.array(microseconds, mask=~valid), TIME), bad | ~(valid | np.isnan(values))
+    if pa.types.is_null(column.type):
+        return pc.cast(column, TIME), np.zeros(len(column), dtype=bool)
+    if not _is_text(column.type):
+        raise ColumnTypeError(
+            f"{column.type} where times in the format {time_format!r} were expected: correct or "
+            "remove time_format"
+        )
+    return _parsed_times(column, _TEXT_WITH_DIGIT, time_format)
+
+
+def _parsed_times(column: Any, pattern: str, time_format: str) -> Converted:
+    """Convert texts that match a pattern by pandas."""
     import pandas as pd
 
-    present, text, bad = _matching(column, _TIME)
+    present, text, bad = _matching(column, pattern)
     series = pd.Series(text.to_numpy(zero_copy_only=False), dtype=object).str.strip()
-    times = pd.to_datetime(series, errors="coerce", utc=True, format="ISO8601").dt.as_unit("us")
+    times = pd.to_datetime(series, errors="coerce", utc=True, format=time_format).dt.as_unit("us")
     # The pattern also matches dates that do not exist, such as 30 February.
     bad |= times.isna().to_numpy() & present.to_numpy(zero_copy_only=False)
     return pa.Array.from_pandas(times, type=TIME), bad
@@ -222,14 +257,13 @@ _LIMITS: Final = {"latitude": 90, "longitude": 180}
 _CONVERTERS: Final[Mapping[str, Callable[[Any], Converted]]] = {
     "user": to_identifier,
     IDENTIFIER: to_text,
-    "time": to_time,
     "latitude": to_float,
     "longitude": to_float,
     "location": to_integer,
     BUDGET: to_float,
 }
 _EXPECTED: Final = {
-    "time": "an ISO 8601 time (remove columns.time if it is not needed)",
+    "time": "an ISO 8601 time (set time_format, or remove columns.time if it is not needed)",
     "latitude": "a number from -90 to 90",
     "longitude": "a number from -180 to 180",
     "location": "an integer (remove columns.location if it is not needed)",
@@ -304,17 +338,22 @@ def in_range(values: Floats, name: str) -> NDArray[np.bool_]:
     return valid
 
 
-def never_malformed(name: str, kind: Any) -> bool:
+def never_malformed(name: str, kind: Any, layout: Layout) -> bool:
     """Return whether every value of an Arrow type is valid in a canonical column."""
     if name == "time":
-        return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind))
+        return layout.time_format is None and bool(
+            pa.types.is_timestamp(kind) or pa.types.is_date(kind)
+        )
     return name == "user" or (name == "location" and bool(pa.types.is_signed_integer(kind)))
 
 
 def convert_valid(table: Any) -> Any:
     """Convert the columns of a table for which `never_malformed` is true."""
     return pa.table(
-        {name: _converted(table[name].combine_chunks(), name)[0] for name in table.column_names}
+        {
+            name: _converted(table[name].combine_chunks(), name, None)[0]
+            for name in table.column_names
+        }
     )
 
 
@@ -339,7 +378,7 @@ def convert_rows(
     table: Any,
     lines: Sequence[int] | Integers,
     faults: Mapping[int, str],
-    crs: str | None,
+    layout: Layout,
     rest: Callable[[Integers], Any] | None = None,
 ) -> Batch:
     """Convert the columns of a table and drop the malformed rows.
@@ -352,8 +391,8 @@ def convert_rows(
         The line number of each row.
     faults : Mapping[int, str]
         Reasons by line number for malformed rows that could not be parsed into the table.
-    crs : str or None
-        Reference system of the coordinates, as in a `Layout`.
+    layout : Layout
+        Reference system of the coordinates, and format of the times.
     rest : Callable or None
         Returns canonical columns that the table lacks, for the rows at some positions in it.
 
@@ -367,9 +406,9 @@ def convert_rows(
     fields = {name: table[name].combine_chunks() for name in table.column_names}
     columns, faulty = {}, {}
     for name, column in fields.items():
-        columns[name], faulty[name] = _converted(column, name)
-    if crs is not None:
-        _convert_to_degrees(columns, crs)
+        columns[name], faulty[name] = _converted(column, name, layout.time_format)
+    if layout.crs is not None:
+        _convert_to_degrees(columns, layout.crs)
     # Coordinates come first: an invalid one may reveal that line 1 has the names of the columns.
     for name in sorted(columns, key=lambda name: name not in COORDINATES):
         bad = faulty[name]
@@ -379,7 +418,7 @@ def convert_rows(
                 continue
             bad = ~valid
         for row in np.flatnonzero(bad & good)[:MAX_DESCRIBED_ROWS]:
-            reasons[int(lines[row])] = _describe_fault(fields[name][row], name, crs)
+            reasons[int(lines[row])] = _describe_fault(fields[name][row], name, layout)
         good &= ~bad
     described = tuple(
         MalformedRow(line, reasons[line]) for line in sorted(reasons)[:MAX_DESCRIBED_ROWS]
@@ -398,8 +437,10 @@ def convert_rows(
     )
 
 
-def _converted(column: Any, name: str) -> Converted:
+def _converted(column: Any, name: str, time_format: str | None) -> Converted:
     try:
+        if name == "time":
+            return to_time(column, time_format)
         values, bad = _CONVERTERS[name](column)
     except ColumnTypeError as error:
         raise ColumnTypeError(f"{key_of(name)} names a column of type {error}") from error
@@ -433,12 +474,23 @@ def _count_projected(columns: Mapping[str, Any]) -> int:
     return int(((largest > _MAX_DEGREES) & np.isfinite(largest)).sum())
 
 
-def _describe_fault(field: Any, name: str, crs: str | None) -> str:
+def _describe_fault(field: Any, name: str, layout: Layout) -> str:
     """Describe an invalid field without its value, which may be personal: logs are kept."""
     value = field.as_py()
     if value is None or value in ("", b""):
         return f"{name} is missing"
     text = value.decode("utf-8", errors="replace") if isinstance(value, bytes) else str(value)
-    expected = f"a coordinate of {crs}" if crs and name in COORDINATES else _EXPECTED[name]
+    if name == "time" and layout.time_format is not None:
+        return f"time {_fault_of_format(text, layout.time_format)}"
+    in_crs = layout.crs is not None and name in COORDINATES
+    expected = f"a coordinate of {layout.crs}" if in_crs else _EXPECTED[name]
     comma = _DECIMAL_COMMA.fullmatch(text)
     return f"{name} is not {expected}{_DECIMAL_HINT if comma else ''}"
+
+
+def _fault_of_format(text: str, time_format: str) -> str:
+    """Describe a time by its form, in which every digit is a 9 and every letter an A."""
+    form = shortened(repr(re.sub(r"[^\W\d_]", "A", re.sub(r"\d", "9", text))))
+    if time_format == UNIX_SECONDS:
+        return f"is not a number of seconds in the years 1 to 9999 (time_format: unix; got {form})"
+    return f"is not in the time_format {time_format!r} (got the form {form})"

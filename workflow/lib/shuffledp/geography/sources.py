@@ -3,16 +3,23 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import cache
 from types import MappingProxyType
 from typing import Any, Final
 
-from shuffledp.errors import InputError
+from shuffledp.errors import InputError, one_line, shortened
 
 COORDINATES: Final = ("latitude", "longitude")
 BUDGET: Final = "budget"
 IDENTIFIER: Final = "identifier"
 """The user as written: publications must not confuse two users by a fingerprint."""
+
+UNIX_SECONDS: Final = "unix"
+"""The `time_format` of times that are numbers of seconds since 1970 (UTC)."""
+
+_REFERENCE_TIME: Final = datetime(2031, 12, 30, 23, 58, 59, 123456, UTC)
+"""All its parts differ, so that a format that loses or confuses any is noticed."""
 
 COLUMNS: Final = ("user", IDENTIFIER, "time", *COORDINATES, "location", BUDGET)
 FORMATS: Final = ("csv", "parquet")
@@ -80,6 +87,10 @@ class Layout:
     crs : str or None
         EPSG code of the reference system that the coordinates are in, such as ``EPSG:2154``, if
         they are not degrees in WGS 84. Longitude is then the easting and latitude the northing.
+    time_format : str or None
+        How times are written: a format of `datetime.strptime`, such as ``%d/%m/%Y %H:%M``, for
+        text; ``unix`` for numbers of seconds since 1970 (UTC), with or without decimals; None for
+        ISO 8601 or columns of timestamps. Without ``%z``, times are in UTC.
 
     Raises
     ------
@@ -93,6 +104,7 @@ class Layout:
     columns: Mapping[str, str | int]
     decimal: str = "."
     crs: str | None = None
+    time_format: str | None = None
 
     def __post_init__(self) -> None:
         if self.format not in FORMATS:
@@ -107,7 +119,13 @@ class Layout:
             )
         if self.crs is not None:
             degrees_from(self.crs)
+        if self.time_format is not None:
+            _check_time_format(self.time_format)
         self._check_columns()
+        if self.time_format is not None and "time" not in self.columns:
+            raise InputError(
+                f"time_format needs columns.time, the column of times (got {self.time_format!r})"
+            )
 
     def _check_separator(self) -> None:
         separator = self.separator
@@ -147,6 +165,34 @@ class Layout:
                 "each entry of columns must name a different column of the file "
                 f"(got {dict(self.columns)})"
             )
+
+
+def _check_time_format(time_format: object) -> None:
+    """Check that a format determines the day, and each unit of time down to the last it has."""
+    reason = "it has no directive such as %Y"
+    if time_format == UNIX_SECONDS:
+        return
+    if isinstance(time_format, str) and "%" in time_format:
+        import pandas as pd
+
+        try:
+            text = _REFERENCE_TIME.strftime(time_format)
+            parsed = pd.to_datetime(text, format=time_format, utc=True)
+        except (ValueError, KeyError, re.error) as error:
+            reason = one_line(str(error))
+        else:
+            units = ("D", "h", "min", "s", "us")
+            reference = pd.Timestamp(_REFERENCE_TIME)
+            if "%Z" not in time_format and any(parsed == reference.floor(unit) for unit in units):
+                return
+            reason = f"it reads the time written as {shortened(text)} as {parsed:%Y-%m-%d %H:%M:%S}"
+            if "%Z" in time_format:
+                reason = "names of time zones are ambiguous; offsets are %z"
+    raise InputError(
+        "time_format must be unix, for seconds since 1970, or a format with year, month and day, "
+        f"such as '%d/%m/%Y %H:%M:%S', whose hours are %H or %I with %p (got {time_format!r}: "
+        f"{reason})"
+    )
 
 
 @cache
@@ -198,14 +244,15 @@ def layout_from_config(spec: Mapping[str, Any]) -> Layout:
     ----------
     spec : Mapping
         `columns` (required), `format` (default csv), `separator` (default a comma), `header`
-        (default true), `decimal` (default a point) and `crs` (default WGS 84): see `Layout`.
+        (default true), `decimal` (default a point), `crs` (default WGS 84) and `time_format`
+        (default ISO 8601): see `Layout`.
 
     Raises
     ------
     InputError
         If a key is unknown or missing, or `Layout` rejects a value.
     """
-    known = {"format", "separator", "header", "columns", "decimal", "crs"}
+    known = {"format", "separator", "header", "columns", "decimal", "crs", "time_format"}
     for key in spec:
         if key not in known:
             raise InputError(f"{key} is not a key of a layout: use {', '.join(sorted(known))}")
@@ -218,6 +265,7 @@ def layout_from_config(spec: Mapping[str, Any]) -> Layout:
         columns=spec["columns"],
         decimal=spec.get("decimal", "."),
         crs=spec.get("crs"),
+        time_format=spec.get("time_format"),
     )
 
 

@@ -33,8 +33,9 @@ from shuffledp.geography.row_conversion import (
     convert_rows,
     in_degrees,
     in_range,
+    to_time,
 )
-from shuffledp.geography.sources import COLUMNS, COORDINATES, Layout, key_of
+from shuffledp.geography.sources import COLUMNS, COORDINATES, UNIX_SECONDS, Layout, key_of
 from shuffledp.numerics.arrays import Integers
 
 logger = logging.getLogger(__name__)
@@ -377,12 +378,14 @@ class _BlockReader:
         self, source: Path, layout: Layout, width: int, positions: Mapping[str, int]
     ) -> None:
         self._source = source
-        self._separator = layout.separator
-        self._decimal = layout.decimal
-        self._crs = layout.crs
+        self._layout = layout
         self._quoted = layout.separator != "\t"
         self._width = width
         self._names = {f"f{position}": name for name, position in positions.items()}
+        self._types = {
+            field: TYPES[name] if name != "time" or layout.time_format is None else pa.binary()
+            for field, name in self._names.items()
+        }
         self._strict = True
         self._line = 2 if layout.header else 1
 
@@ -391,11 +394,16 @@ class _BlockReader:
         if not self._strict:
             return None
         try:
-            table = self._parse(block, {field: TYPES[name] for field, name in self._names.items()})
+            table = self._parse(block, self._types)
         except pa.ArrowInvalid:
             return None
-        if self._crs is not None:
-            table = _with_degrees(table, self._crs)
+        if self._layout.crs is not None:
+            table = _with_degrees(table, self._layout.crs)
+        if self._layout.time_format is not None:
+            times, bad = to_time(table["time"].combine_chunks(), self._layout.time_format)
+            if bad.any():
+                return None
+            table = table.set_column(table.column_names.index("time"), "time", times)
         for name in REQUIRED:
             if name not in table.column_names:
                 continue
@@ -421,7 +429,7 @@ class _BlockReader:
         return batch
 
     def _read_leniently(self, block: bytes, first_line: int) -> tuple[Batch, int]:
-        lines, faults = _find_faults(block, self._separator if self._quoted else None)
+        lines, faults = _find_faults(block, self._layout.separator if self._quoted else None)
         usable = np.flatnonzero(lines)
         # Arrow passes invalid rows to the handler as text, which must be UTF-8. Other bytes are
         # escaped, so that they still distinguish users.
@@ -440,9 +448,9 @@ class _BlockReader:
                 f"{first_line + len(lines)}: check its quotation marks"
             )
         numbered = {first_line + index: reason for index, reason in faults.items()}
-        if self._decimal == ",":
-            table = _with_points(table)
-        return convert_rows(table, first_line + rows, numbered, self._crs), len(lines)
+        if self._layout.decimal == ",":
+            table = _with_points(table, self._layout)
+        return convert_rows(table, first_line + rows, numbered, self._layout), len(lines)
 
     def _parse(self, block: bytes, types: Mapping[str, Any], on_invalid: Any = None) -> Any:
         names = [f"f{position}" for position in range(self._width)]
@@ -454,7 +462,7 @@ class _BlockReader:
                 column_names=names, block_size=len(block) + 1, use_threads=False
             ),
             parse_options=pyarrow.csv.ParseOptions(
-                delimiter=self._separator,
+                delimiter=self._layout.separator,
                 quote_char='"' if self._quoted else False,
                 # An empty line becomes a row without values, so that rows and lines correspond.
                 ignore_empty_lines=False,
@@ -465,7 +473,7 @@ class _BlockReader:
                 include_columns=list(self._names),
                 null_values=MISSING,
                 strings_can_be_null=False,
-                decimal_point=self._decimal,
+                decimal_point=self._layout.decimal,
                 check_utf8=False,
             ),
         )
@@ -479,10 +487,11 @@ def _with_degrees(table: Any, crs: str) -> Any:
     return table
 
 
-def _with_points(table: Any) -> Any:
+def _with_points(table: Any, layout: Layout) -> Any:
     """Write numbers with a point instead of a comma, and spoil those that have a point."""
+    numbers = [*REQUIRED, *(["time"] if layout.time_format == UNIX_SECONDS else [])]
     for index, name in enumerate(table.column_names):
-        if name in REQUIRED:
+        if name in numbers:
             spoilt = pc.replace_substring(table[name], ".", "?")
             table = table.set_column(index, name, pc.replace_substring(spoilt, ",", "."))
     return table
