@@ -26,7 +26,7 @@ import shuffledp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from shuffledp.errors import InputError
-from shuffledp.geography.polygon_files import MAX_BYTES, MAX_POLYGONS
+from shuffledp.geography.layer_files import MAX_BYTES, MAX_POLYGONS
 from shuffledp.geography.polygons import read_polygons
 
 BASEMAPS = Path(__file__).parents[2] / "resources" / "basemaps"

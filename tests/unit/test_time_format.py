@@ -105,7 +105,8 @@ def test_what_python_writes_is_read_to_the_microsecond(time, time_format):
 
 
 BAD = [
-    ("%d/%m/%Y", "2024-12-31", "time is not in the time_format '%d/%m/%Y' (got the form '9999-99-99')"),
+    ("%d/%m/%Y", "2024-12-31", "time is not in the time_format '%d/%m/%Y'"),
+    ("%d/%m/%Y", "31.12.2024", "(got the form '99.99.9999')"),
     ("%d/%m/%Y", "30/02/2024", "(got the form '99/99/9999')"),
     ("%d/%m/%Y", "31/12/2024 23:59", "(got the form '99/99/9999 99:99')"),
     ("%d %b %Y", "now", "(got the form 'AAA')"),

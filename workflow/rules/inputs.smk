@@ -144,11 +144,11 @@ def source_file(wildcards):
 
 
 def source_parts(wildcards):
-    """Return the files of a source that is a folder, whose own time does not show their changes."""
+    """Return the files of a folder or shapefile, whose own time does not show their changes."""
     if source_spec(wildcards)["kind"] != "file":
         return []
     path = Path(source_file(wildcards))
-    return list(map(str, parts(path))) if path.is_dir() else []
+    return [str(part) for part in parts(path) if part != path]
 
 
 def image_files(wildcards):

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from shuffledp.errors import InputError
 from shuffledp.geography.parquet_files import parquet_batches, source_parts
+from shuffledp.geography.point_files import point_batches
 from shuffledp.geography.regions import Region
 from shuffledp.geography.row_conversion import (
     MAX_DESCRIBED_ROWS,
@@ -48,6 +49,7 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
+_ROW_NAMES: Final = {"csv": "line", "parquet": "row", "geo": "feature"}
 _GROUP_ROWS: Final = 1 << 18  # fixed, so that the output does not depend on the input's batches
 
 
@@ -82,8 +84,8 @@ def crop_checkins(
     Parameters
     ----------
     source : Path
-        Text, plain or compressed with gzip, bzip2, xz or zstd; parquet; or a folder of such files
-        (see `source_parts`), which are read in the order of their paths.
+        Text, plain or compressed with gzip, bzip2, xz or zstd; parquet; a folder of such files (see
+        `source_parts`), which are read in the order of their paths; or points (`point_files`).
     layout : Layout
         Columns of the source. Canonical columns that it does not map are null in the output.
     region : Region
@@ -133,6 +135,9 @@ def read_batches(source: Path, layout: Layout, *, progress: bool = True) -> Iter
     CheckinError
         If the file is missing, empty, damaged, not of the layout's format, or lacks a column.
     """
+    if layout.format == "geo":
+        yield from point_batches(source, layout)
+        return
     parquet = file_kind(source) == "parquet"
     if parquet != (layout.format == "parquet"):
         format_there = "parquet" if parquet else "text"
@@ -197,7 +202,7 @@ class _Survey:
         )
         if 2 * self.swapped > tally.malformed:
             text += f". Latitude and longitude seem to be swapped: {self._swap_remedy()}"
-        elif 2 * self.projected > tally.malformed:
+        elif 2 * self.projected > tally.malformed and self.layout.format != "geo":
             text += (
                 ". The coordinates seem to be projected, such as UTM metres: set crs to the EPSG "
                 "code of their reference system"
@@ -232,6 +237,8 @@ class _Survey:
         )
 
     def _swap_remedy(self) -> str:
+        if self.layout.format == "geo":
+            return "write longitudes before latitudes, or check the region's box or outline"
         columns = self.layout.columns
         latitude, longitude = (columns[name] for name in COORDINATES)
         return (
@@ -240,7 +247,7 @@ class _Survey:
         )
 
     def _place(self, row: MalformedRow) -> str:
-        place = f"{'row' if self.layout.format == 'parquet' else 'line'} {row.line}"
+        place = f"{_ROW_NAMES[self.layout.format]} {row.line}"
         if self.part == self.source:
             return place
         return f"{self.part.relative_to(self.source)}, {place}"

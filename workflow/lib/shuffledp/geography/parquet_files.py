@@ -49,6 +49,8 @@ def source_parts(source: Path, layout: Layout) -> list[Path]:
     """
     if not source.is_dir():
         return [source]
+    if layout.format == "geo":
+        raise CheckinError(f"{source} is a folder: with format: geo, a source is one file")
     _check_folders(source)
     files = parts(source)
     is_parquet = bool(files) and files[0].suffix == ".parquet"

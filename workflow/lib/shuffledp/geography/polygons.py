@@ -1,6 +1,6 @@
 """Read the cells of a histogram from a file of polygons, and refuse cells that are not a partition.
 
-The files may come from strangers; `polygon_files` says how each format is read safely.
+The files may come from strangers; `layer_files` says how each format is read safely.
 """
 
 import math
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from shuffledp.errors import InputError, did_you_mean, shortened
 from shuffledp.geography.geojson import WGS84
-from shuffledp.geography.polygon_files import read_layer
+from shuffledp.geography.layer_files import read_polygon_layer
 
 if TYPE_CHECKING:  # it is slow to load, and few of the processes of a run need it
     import geopandas as gpd
@@ -56,7 +56,7 @@ def read_polygons(
     Raises
     ------
     InputError
-        If the file cannot be read (see `polygon_files.read_layer`), has no polygon or no such
+        If the file cannot be read (see `layer_files.read_polygon_layer`), has no polygon or no such
         property, or if a polygon is empty, invalid, out of range, without id, or has an id or name
         with control characters or that is not a text or number; if two polygons have the same id,
         or overlap. The message is one line and begins with the path.
@@ -75,7 +75,7 @@ def read_polygons(
             chosen[column] = wanted
         return list(dict.fromkeys(chosen.values()))
 
-    layer = read_layer(path, select)
+    layer = read_polygon_layer(path, select)
     count = len(layer.geometries)
     if not count:
         raise InputError(f"{path} contains no polygons")

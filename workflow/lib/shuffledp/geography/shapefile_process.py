@@ -1,6 +1,6 @@
 """Convert a shapefile to Arrow in a process whose GDAL has no other driver.
 
-`polygon_files` runs this file, not as a module of the package. GDAL reads the list of drivers to
+`layer_files` runs this file, not as a module of the package. GDAL reads the list of drivers to
 leave out only once, when it is loaded; in a process that has loaded it, every driver may try a
 file, and some follow addresses and file names inside. A file that crashes GDAL ends this process
 only.

@@ -22,7 +22,7 @@ _REFERENCE_TIME: Final = datetime(2031, 12, 30, 23, 58, 59, 123456, UTC)
 """All its parts differ, so that a format that loses or confuses any is noticed."""
 
 COLUMNS: Final = ("user", IDENTIFIER, "time", *COORDINATES, "location", BUDGET)
-FORMATS: Final = ("csv", "parquet")
+FORMATS: Final = ("csv", "parquet", "geo")
 
 MIN_POSITIVE_BUDGET: Final = 1e-9
 """Smallest local budget in a file, apart from 0. The configuration's schema repeats both limits."""
@@ -72,21 +72,24 @@ class Layout:
     Parameters
     ----------
     format : str
-        `csv` for any separated text, plain or compressed; `parquet` otherwise.
+        `csv` for any separated text, plain or compressed; `parquet`; or `geo` for points in
+        GeoJSON, a GeoPackage, a shapefile, plain or zipped, or GeoParquet.
     separator : str
         One character. With a tab, quotation marks are ordinary characters; with any other separator
-        a field may be quoted, but may not contain a line break. Unused for parquet.
+        a field may be quoted, but may not contain a line break. Only used for csv.
     header : bool
-        Whether the first line has the names of the columns. Unused for parquet.
+        Whether the first line has the names of the columns. Only used for csv.
     columns : Mapping[str, str | int]
         Maps a canonical name (`user`, `time`, `latitude`, `longitude`, `location`, `budget`) to the
         name of the column in the file, or to its position counted from 0. Only latitude and
-        longitude are required.
+        longitude are required. For geo, it maps to the names of properties, and latitude and
+        longitude are those of the points.
     decimal : str
-        Decimal mark of numbers in text: a point or a comma. Unused for parquet.
+        Decimal mark of numbers in text: a point or a comma. Only used for csv.
     crs : str or None
         EPSG code of the reference system that the coordinates are in, such as ``EPSG:2154``, if
         they are not degrees in WGS 84. Longitude is then the easting and latitude the northing.
+        For geo, each file declares its own.
     time_format : str or None
         How times are written: a format of `datetime.strptime`, such as ``%d/%m/%Y %H:%M``, for
         text; ``unix`` for numbers of seconds since 1970 (UTC), with or without decimals; None for
@@ -108,7 +111,7 @@ class Layout:
 
     def __post_init__(self) -> None:
         if self.format not in FORMATS:
-            raise InputError(f"format must be csv or parquet (got {self.format!r})")
+            raise InputError(f"format must be csv, parquet or geo (got {self.format!r})")
         if not isinstance(self.header, bool):
             raise InputError(f"header must be true or false (got {self.header!r})")
         self._check_separator()
@@ -142,10 +145,16 @@ class Layout:
                 f"columns must map names to columns of the file (got {self.columns!r}), "
                 "for example {latitude: lat, longitude: lon}"
             )
-        has_names = self.header or self.format == "parquet"
+        geo = self.format == "geo"
+        has_names = self.header or self.format != "csv"
         for key, value in self.columns.items():
             if key not in COLUMNS:
                 raise InputError(f"columns.{key} is not a known column: use {', '.join(COLUMNS)}")
+            if geo and (key in COORDINATES or not isinstance(value, str)):
+                raise InputError(
+                    f"{key_of(key)} must be the name of a property, other than the coordinates, "
+                    f"which format geo has in its points (got {value!r})"
+                )
             is_position = isinstance(value, int) and not isinstance(value, bool) and value >= 0
             if not is_position and not (isinstance(value, str) and value):
                 raise InputError(
@@ -158,7 +167,7 @@ class Layout:
                     "header: false no column has a name"
                 )
         for key in COORDINATES:
-            if key not in self.columns:
+            if key not in self.columns and not geo:
                 raise InputError(f"columns.{key} is missing: latitude and longitude are required")
         if len(set(self.columns.values())) < len(self.columns):
             raise InputError(
@@ -243,9 +252,9 @@ def layout_from_config(spec: Mapping[str, Any]) -> Layout:
     Parameters
     ----------
     spec : Mapping
-        `columns` (required), `format` (default csv), `separator` (default a comma), `header`
-        (default true), `decimal` (default a point), `crs` (default WGS 84) and `time_format`
-        (default ISO 8601): see `Layout`.
+        `columns` (required unless format is geo), `format` (default csv), `separator` (default a
+        comma), `header` (default true), `decimal` (default a point), `crs` (default WGS 84) and
+        `time_format` (default ISO 8601): see `Layout`.
 
     Raises
     ------
@@ -256,13 +265,16 @@ def layout_from_config(spec: Mapping[str, Any]) -> Layout:
     for key in spec:
         if key not in known:
             raise InputError(f"{key} is not a key of a layout: use {', '.join(sorted(known))}")
-    if "columns" not in spec:
+    if spec.get("format") == "geo":
+        for key in sorted({"separator", "header", "decimal", "crs"} & set(spec)):
+            raise InputError(f"{key} has no meaning for format geo: remove it (got {spec[key]!r})")
+    if "columns" not in spec and spec.get("format") != "geo":
         raise InputError("columns is missing: for example {latitude: lat, longitude: lon}")
     return Layout(
         format=spec.get("format", "csv"),
         separator=spec.get("separator", ","),
         header=spec.get("header", True),
-        columns=spec["columns"],
+        columns=spec.get("columns", {}),
         decimal=spec.get("decimal", "."),
         crs=spec.get("crs"),
         time_format=spec.get("time_format"),

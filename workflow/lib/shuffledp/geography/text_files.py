@@ -51,6 +51,7 @@ _MAGIC = {
     b"\x28\xb5\x2f\xfd": "zstd",
     b"PAR1": "parquet",
     b"PK\x03\x04": "zip",
+    b"SQLite format 3\0": "SQLite",
     b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": "spreadsheet",  # Excel before 2007
 }
 _SUFFIXES = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zst": "zstd"}
@@ -83,7 +84,12 @@ def file_kind(source: Path) -> str:
             f"{source} is a spreadsheet: save the sheet of check-ins as CSV and use that file"
         )
     if kind == "zip":
-        raise CheckinError(f"{source} is a zip archive: unpack it and use the file inside")
+        raise CheckinError(
+            f"{source} is a zip archive: unpack it and use the file inside, or set format: geo if "
+            "it has a shapefile"
+        )
+    if kind == "SQLite":
+        raise CheckinError(f"{source} is SQLite: set format: geo if it is a GeoPackage")
     if kind == "text":
         check_text(source, start)
     expected = _SUFFIXES.get(source.suffix, kind)
@@ -114,10 +120,8 @@ def check_text(source: Path, start: bytes) -> None:
     """
     if source.suffix in (".geojson", ".json") or _JSON.match(start):
         raise CheckinError(
-            f"{source} is JSON, not a table: a source must be separated text or parquet with "
-            "columns of latitude and longitude. Convert it, for example GeoJSON points with "
-            "`ogr2ogr -f CSV -lco GEOMETRY=AS_XY points.csv FILE`, whose X is the longitude and Y "
-            "the latitude"
+            f"{source} is JSON, not a table: if it is GeoJSON of points, set format: geo; convert "
+            "other JSON to separated text or parquet with columns of latitude and longitude"
         )
     if start.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
         raise CheckinError(

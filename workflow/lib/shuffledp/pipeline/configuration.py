@@ -438,7 +438,7 @@ def _check_users(region: str, source: Mapping[str, Any]) -> None:
             f"checkin, or leave the region out by `{region}: null`"
         )
     layout = source.get("layout")
-    if isinstance(layout, Mapping) and "user" not in layout["columns"]:
+    if isinstance(layout, Mapping) and "user" not in layout.get("columns", {}):
         raise ConfigurationError(
             f"unit: user needs the column `user` in the layout of the source of regions.{region}"
         )
@@ -448,7 +448,7 @@ def _check_times(region: str, source: Mapping[str, Any]) -> None:
     """Refuse a period where the source does not say when people checked in."""
     layout = source.get("layout")
     timed = SOURCE_KINDS[source["kind"]].real_rows
-    if not timed or (isinstance(layout, Mapping) and "time" not in layout["columns"]):
+    if not timed or (isinstance(layout, Mapping) and "time" not in layout.get("columns", {})):
         raise ConfigurationError(
             f"regions.{region}.period needs to know when people checked in: use a source of kind "
             "download or file whose layout has the column `time`"

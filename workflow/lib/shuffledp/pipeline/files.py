@@ -19,6 +19,9 @@ _MAX_NODE_CHARACTERS: Final = 20  # a file name holds 255 bytes
 _ABANDONED_SECONDS: Final = 86_400.0
 TEXT_NAME: Final = re.compile(r".+\.(csv|tsv|txt)(\.(gz|bz2|xz|zst))?")
 """Matches the names of text files that are read in a folder."""
+SHAPEFILE_SUFFIXES: Final = (".shp", ".shx", ".dbf", ".prj", ".cpg")
+"""Names of the files of a shapefile end so, in any case."""
+
 # Errors of file systems that cannot flush a folder.
 _CANNOT_FLUSH: Final = (errno.EINVAL, errno.ENOTSUP)
 
@@ -122,12 +125,16 @@ def flush(path: Path) -> None:
 
 
 def parts(path: Path) -> list[Path]:
-    """Return the files of a data set: the path itself, or those of a folder by path.
+    """Return the files of a data set: the path itself, or those of a folder or of a shapefile.
 
-    A folder's files are those named ``*.parquet``, or, if there are none, ``*.csv``, ``*.tsv`` and
-    ``*.txt``, plain or packed. Folders within it are searched. Names that begin with a dot are not
-    considered.
+    A folder's files, by path, are those named ``*.parquet``, or, if there are none, ``*.csv``,
+    ``*.tsv`` and ``*.txt``, plain or packed. Folders within it are searched. Names that begin with
+    a dot are not considered. A shapefile's files are beside its ``.shp`` and have the same name.
     """
+    if path.is_file() and path.suffix.lower() == ".shp":
+        same = [file for file in path.parent.iterdir() if file.stem == path.stem]
+        beside = {file for file in same if file.suffix.lower() in SHAPEFILE_SUFFIXES}
+        return sorted(beside, key=os.fsencode)
     if not path.is_dir():
         return [path]
     found = {file.relative_to(path): file for file in path.rglob("*") if not file.is_dir()}
@@ -140,7 +147,8 @@ def parts(path: Path) -> list[Path]:
 def file_sha256(path: Path) -> str:
     """Return the SHA-256 of a file's bytes, or of the files in a folder, as hexadecimal.
 
-    The digest of a folder is that of what ``sha256sum`` prints there for its `parts`, in order.
+    The digest of a folder is that of what ``sha256sum`` prints there for its `parts`, in order; so
+    is that of a shapefile, in its folder.
 
     Raises
     ------
@@ -179,13 +187,15 @@ def verified_sha256(path: Path, checksum: str | None) -> str:
 
 
 def _digest(path: Path, algorithm: str) -> str:
-    if path.is_dir():
-        digest = hashlib.new(algorithm)
-        for part in parts(path):
-            digest.update(f"{_digest_of_file(part, algorithm)}  ".encode())
-            digest.update(os.fsencode(part.relative_to(path)) + b"\n")
-        return digest.hexdigest()
-    return _digest_of_file(path, algorithm)
+    files = parts(path)
+    if files == [path]:
+        return _digest_of_file(path, algorithm)
+    folder = path if path.is_dir() else path.parent
+    digest = hashlib.new(algorithm)
+    for part in files:
+        digest.update(f"{_digest_of_file(part, algorithm)}  ".encode())
+        digest.update(os.fsencode(part.relative_to(folder)) + b"\n")
+    return digest.hexdigest()
 
 
 def _digest_of_file(path: Path, algorithm: str) -> str:

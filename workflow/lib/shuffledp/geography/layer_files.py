@@ -1,4 +1,4 @@
-"""Read layers of polygons from GeoJSON, GeoParquet, GeoPackage and shapefiles of strangers.
+"""Read polygons or points from GeoJSON, GeoParquet, GeoPackage and shapefiles of strangers.
 
 The first bytes of a file decide its format, never its name. What a file says is data: no file name,
 address, SQL or definition of a reference system inside it is followed.
@@ -13,8 +13,8 @@ address, SQL or definition of a reference system inside it is followed.
   (`shapefile_process`). It sees copies of five files under fixed names in an empty folder, so that
   no name of the input, also of a member of a zip, reaches GDAL or the file system, and its virtual
   file systems, which are prefixes of names, cannot be addressed.
-- Nested WKB would exhaust the stack of GEOS; only polygons and multipolygons of polygons are passed
-  to it.
+- Nested WKB would exhaust the stack of GEOS; only points, polygons and multipolygons of polygons
+  are passed to it.
 - Reference systems are looked up by EPSG code, because a definition can name grids and other files,
   which PROJ opens even to compare it. A shapefile has no code, but a definition in its .prj. GDAL,
   in its own process, matches that with the codes if it has no other words than those that describe
@@ -47,15 +47,14 @@ from numpy.typing import NDArray
 
 from shuffledp.errors import InputError, is_out_of_memory, one_line, shortened
 from shuffledp.geography.geojson import WGS84, read_features
+from shuffledp.pipeline.files import SHAPEFILE_SUFFIXES, parts
 from shuffledp.pipeline.tables import CHECKED
 
 MAX_POLYGONS: Final = 1_000_000
+MAX_POINTS: Final = 1_000_000
 MAX_BYTES: Final = 1 << 29  # of a file or of all files of a shapefile, unpacked
-AREAS: Final = ("Polygon", "MultiPolygon")
 
-_SHAPEFILE_SUFFIXES: Final = (".shp", ".shx", ".dbf", ".prj", ".cpg")
-_SHAPEFILE_KINDS: Final = {1: "points", 3: "lines", 8: "multipoints", 31: "surfaces"}
-_SHAPEFILE_POLYGONS: Final = (5, 15, 25)  # the second and third with z or m
+_SHAPEFILE_KINDS: Final = {1: "points", 3: "lines", 5: "polygons", 8: "multipoints", 31: "surfaces"}
 _SHAPEFILE_HEADER: Final = 100  # bytes
 _MAX_GDAL_SECONDS: Final = 600
 # WKT of an ellipsoid and a projection. Names have a slash only between spaces, as in "NAD83 / UTM
@@ -84,7 +83,6 @@ _CRS_CODE: Final = re.compile(
     r"(?:(EPSG)[:/](?:[\d.]*[:/])?(\d{4,6})|OGC[:/](?:[\d.]*[:/])?CRS84)",
     re.ASCII | re.IGNORECASE,
 )
-_GEOPACKAGE_AREAS: Final = ("POLYGON", "MULTIPOLYGON", "GEOMETRY")
 _GEOPACKAGE_ENVELOPES: Final = (0, 32, 48, 48, 64)  # bytes, by the flag in the header
 _MAX_LISTED: Final = 20
 
@@ -94,13 +92,13 @@ Selection = Callable[[Sequence[str]], Sequence[str]]
 
 @dataclass(frozen=True)
 class Layer:
-    """Polygons of a file in its order.
+    """Features of a file in its order.
 
     Parameters
     ----------
     geometries
-        Array of shapely polygons and multipolygons in two dimensions, not checked for validity, x =
-        longitude and y = latitude in degrees (WGS 84). None if a feature has no geometry.
+        Array of shapely geometries in two dimensions, not checked for validity. None if a feature
+        has no geometry.
     properties
         For each selected property, its values as Python objects, None if missing.
     """
@@ -109,8 +107,73 @@ class Layer:
     properties: Mapping[str, Sequence[Any]]
 
 
-def read_layer(path: Path, select: Selection) -> Layer:
-    """Read the polygons of a file.
+@dataclass(frozen=True)
+class _Kind:
+    """A kind of geometries, and its names in the formats."""
+
+    plural: str
+    types: tuple[str, ...]
+    shapefile: tuple[int, ...]  # the second and third with z or m
+    max_features: int
+    too_many: str  # the remedy
+
+    @property
+    def geopackage(self) -> tuple[str, ...]:
+        return (*(name.upper() for name in self.types), "GEOMETRY")
+
+
+_POLYGONS: Final = _Kind(
+    "polygons",
+    ("Polygon", "MultiPolygon"),
+    (5, 15, 25),
+    MAX_POLYGONS,
+    "merge some, or split the file",
+)
+_POINTS: Final = _Kind(
+    "points",
+    ("Point",),
+    (1, 11, 21),
+    MAX_POINTS,
+    "write them as Parquet or CSV with columns of latitude and longitude",
+)
+
+
+def is_layer(path: Path) -> bool:
+    """Return whether a file begins like one that `read_points` reads, except GeoParquet."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as stream:
+        start = stream.read(64)
+    return not start.startswith(b"PAR1") and _reader_of(path, start) is not None
+
+
+def read_points(path: Path, select: Selection) -> tuple[Layer, str | None]:
+    """Read the points of a file.
+
+    Parameters
+    ----------
+    path, select
+        As for `read_polygon_layer`.
+
+    Returns
+    -------
+    layer
+        Points, of which some may be empty, have coordinates that are not finite, or be None.
+    crs
+        EPSG code of their reference system such as ``EPSG:2154``, None for WGS 84.
+
+    Raises
+    ------
+    InputError
+        As for `read_polygon_layer`; every feature must be a Point, and there may be `MAX_POINTS`.
+    """
+    layer, declared = _read(path, _POINTS, select)
+    code = _epsg_code(path, declared)
+    return layer, None if code is None else f"EPSG:{code}"
+
+
+def read_polygon_layer(path: Path, select: Selection) -> Layer:
+    """Read the polygons of a file, with x = longitude and y = latitude in degrees (WGS 84).
 
     Parameters
     ----------
@@ -127,18 +190,30 @@ def read_layer(path: Path, select: Selection) -> Layer:
         `MAX_POLYGONS` features or one that is not a polygon, or is in a reference system that it
         does not declare by an EPSG code or OGC:CRS84. The message begins with the path.
     """
+    layer, crs = _read(path, _POLYGONS, select)
+    return Layer(_to_wgs84(path, layer.geometries, crs), layer.properties)
+
+
+def _read(path: Path, kind: _Kind, select: Selection) -> tuple[Layer, str]:
+    """Return the features of a file, and the reference system that it declares."""
     try:
         if not path.is_file():
             raise InputError(f"{path} cannot be read: it is {_not_a_file(path)}")
         _check_size(path, path.stat().st_size)
         with path.open("rb") as stream:
             start = stream.read(64)
-        layer, crs = _reader(path, start)(path, select)
+        reader = _reader_of(path, start)
+        if reader is None:
+            raise InputError(
+                f"{path} is not GeoJSON, GeoParquet, a GeoPackage, a shapefile (.shp) or a zip "
+                f"with a shapefile (it begins with {shortened(repr(start[:16]))}): convert it to "
+                "one of these"
+            )
+        return reader(path, kind, select)
     except OSError as error:
         if is_out_of_memory(error):
             raise
         raise InputError(f"{path} cannot be read ({error.strerror or error})") from error
-    return Layer(_to_wgs84(path, layer.geometries, crs), layer.properties)
 
 
 def _not_a_file(path: Path) -> str:
@@ -151,19 +226,22 @@ def _check_size(path: Path, size: int) -> None:
     if size > MAX_BYTES:
         raise InputError(
             f"{path} has {size:,} bytes unpacked, more than the {MAX_BYTES:,} that are read: "
-            "simplify the polygons, or split the file"
+            "simplify it, or split it"
         )
 
 
-def _check_count(path: Path, count: int) -> None:
-    if count > MAX_POLYGONS:
+def _check_count(path: Path, kind: _Kind, count: int) -> None:
+    if count > kind.max_features:
         raise InputError(
-            f"{path} has {count:,} polygons or more, more than the {MAX_POLYGONS:,} that are "
-            "read: merge some, or split the file"
+            f"{path} has {count:,} {kind.plural} or more, more than the {kind.max_features:,} "
+            f"that are read: {kind.too_many}"
         )
 
 
-def _reader(path: Path, start: bytes) -> Callable[[Path, Selection], tuple[Layer, str]]:
+def _reader_of(
+    path: Path, start: bytes
+) -> Callable[[Path, _Kind, Selection], tuple[Layer, str]] | None:
+    """Return the reader of a file's format, None if it has another."""
     if start.startswith(b"PAR1"):
         return _read_geoparquet
     if start.startswith(b"SQLite format 3\0"):
@@ -174,19 +252,16 @@ def _reader(path: Path, start: bytes) -> Callable[[Path, Selection], tuple[Layer
         return _read_shapefile
     if start.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
         return _read_geojson
-    raise InputError(
-        f"{path} is not GeoJSON, GeoParquet, a GeoPackage, a shapefile (.shp) or a zip with a "
-        f"shapefile (it begins with {shortened(repr(start[:16]))}): convert it to one of these"
-    )
+    return None
 
 
-def _read_geojson(path: Path, select: Selection) -> tuple[Layer, str]:
+def _read_geojson(path: Path, kind: _Kind, select: Selection) -> tuple[Layer, str]:
     features, crs = read_features(path, str(path))
-    _check_count(path, len(features))
+    _check_count(path, kind, len(features))
     geometries = np.array([feature.geometry for feature in features], dtype=object)
     for number, geometry in enumerate(geometries, start=1):
-        if geometry is not None and geometry.geom_type not in AREAS:
-            raise _not_a_polygon(path, number, geometry.geom_type)
+        if geometry is not None and geometry.geom_type not in kind.types:
+            raise _wrong_type(path, kind, number, geometry.geom_type)
     names = list(dict.fromkeys(name for feature in features for name in feature.properties))
     properties = {
         name: [feature.properties.get(name) for feature in features] for name in select(names)
@@ -194,7 +269,7 @@ def _read_geojson(path: Path, select: Selection) -> tuple[Layer, str]:
     return Layer(geometries, properties), crs
 
 
-def _read_geoparquet(path: Path, select: Selection) -> tuple[Layer, str]:
+def _read_geoparquet(path: Path, kind: _Kind, select: Selection) -> tuple[Layer, str]:
     try:
         with pq.ParquetFile(path, **CHECKED) as file:
             metadata, schema = file.metadata, file.schema
@@ -206,11 +281,12 @@ def _read_geoparquet(path: Path, select: Selection) -> tuple[Layer, str]:
         # A small file may repeat a long value in many rows. A dictionary holds it once.
         columns = [geometry, *selected]
         with pq.ParquetFile(path, read_dictionary=columns, **CHECKED) as file:
-            _check_count(path, metadata.num_rows)
+            _check_count(path, kind, metadata.num_rows)
             _check_size(path, _uncompressed_size(metadata, set(columns)))
             rows = list(
                 _limited(
                     path,
+                    kind,
                     (
                         tuple(value.as_py() for value in row)
                         for batch in file.iter_batches(1 << 14, columns=columns)
@@ -224,7 +300,7 @@ def _read_geoparquet(path: Path, select: Selection) -> tuple[Layer, str]:
         if is_out_of_memory(error):
             raise
         raise InputError(f"{path} cannot be read as GeoParquet ({one_line(str(error))})") from error
-    return _layer_of_rows(path, rows, selected), crs
+    return _layer_of_rows(path, kind, rows, selected), crs
 
 
 def _geoparquet_column(
@@ -268,17 +344,17 @@ def _uncompressed_size(metadata: Any, columns: set[str]) -> int:
     return sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema in columns)
 
 
-def _limited(path: Path, rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+def _limited(path: Path, kind: _Kind, rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
     """Yield rows, and refuse them once they are too many or too large together."""
     size = 0
     for count, row in enumerate(rows, start=1):
-        _check_count(path, count)
+        _check_count(path, kind, count)
         size += sum(len(value) for value in row if isinstance(value, bytes | str))
         _check_size(path, size)
         yield row
 
 
-def _read_geopackage(path: Path, select: Selection) -> tuple[Layer, str]:
+def _read_geopackage(path: Path, kind: _Kind, select: Selection) -> tuple[Layer, str]:
     for suffix in ("-wal", "-journal"):
         beside = path.with_name(path.name + suffix)
         if beside.is_file() and beside.stat().st_size:
@@ -294,7 +370,7 @@ def _read_geopackage(path: Path, select: Selection) -> tuple[Layer, str]:
             database.execute("PRAGMA cell_size_check=ON")
             database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_BYTES)
             database.set_authorizer(_may_only_read)
-            return _geopackage_layer(path, database, select)
+            return _geopackage_layer(path, kind, database, select)
     except (sqlite3.Error, UnicodeDecodeError) as error:
         raise InputError(
             f"{path} cannot be read as a GeoPackage ({one_line(str(error))})"
@@ -309,7 +385,7 @@ def _may_only_read(action: int, name: str | None, *_: object) -> int:
 
 
 def _geopackage_layer(
-    path: Path, database: sqlite3.Connection, select: Selection
+    path: Path, kind: _Kind, database: sqlite3.Connection, select: Selection
 ) -> tuple[Layer, str]:
     tables = {row[1] for row in database.execute("PRAGMA table_list") if row[2] == "table"}
     for name in ("gpkg_contents", "gpkg_geometry_columns", "gpkg_spatial_ref_sys"):
@@ -322,13 +398,13 @@ def _geopackage_layer(
         " LEFT JOIN gpkg_spatial_ref_sys s ON s.srs_id = g.srs_id"
         " WHERE c.data_type = 'features'"
     ).fetchmany(_MAX_LISTED)
-    areas = [layer for layer in layers if str(layer[2]).upper() in _GEOPACKAGE_AREAS]
-    if len(areas) != 1:
+    suitable = [layer for layer in layers if str(layer[2]).upper() in kind.geopackage]
+    if len(suitable) != 1:
         raise InputError(
-            f"{path} must have exactly one layer of polygons, got "
+            f"{path} must have exactly one layer of {kind.plural}, got "
             f"{_listed(str(layer[0]) for layer in layers)}: save the layer to use as a file"
         )
-    table, geometry, _, organization, code = areas[0]
+    table, geometry, _, organization, code = suitable[0]
     if table not in tables:
         raise InputError(
             f"{path} has the layer {shortened(repr(table))}, which is a view or is missing, and "
@@ -350,9 +426,9 @@ def _geopackage_layer(
     )
     read = [
         (_wkb_of_geopackage(path, number, row[0]), *row[1:])
-        for number, row in enumerate(_limited(path, rows), start=1)
+        for number, row in enumerate(_limited(path, kind, rows), start=1)
     ]
-    return _layer_of_rows(path, read, selected), f"{organization}:{code}"
+    return _layer_of_rows(path, kind, read, selected), f"{organization}:{code}"
 
 
 def _quoted(name: str) -> str:
@@ -370,18 +446,15 @@ def _wkb_of_geopackage(path: Path, number: int, blob: object) -> bytes | None:
     raise InputError(f"{path}: the geometry of feature {number} is damaged: export the file again")
 
 
-def _read_shapefile(path: Path, select: Selection) -> tuple[Layer, str]:
-    members = {
-        beside.suffix.lower(): beside
-        for beside in path.parent.iterdir()
-        if beside.stem == path.stem and beside.suffix.lower() in _SHAPEFILE_SUFFIXES
-    }
+def _read_shapefile(path: Path, kind: _Kind, select: Selection) -> tuple[Layer, str]:
+    members = {member.suffix.lower(): member for member in parts(path)}
     members[".shp"] = path
     _check_size(path, sum(member.stat().st_size for member in members.values()))
-    return _read_members(path, {suffix: member.open for suffix, member in members.items()}, select)
+    openers = {suffix: member.open for suffix, member in members.items()}
+    return _read_members(path, kind, openers, select)
 
 
-def _read_zipped_shapefile(path: Path, select: Selection) -> tuple[Layer, str]:
+def _read_zipped_shapefile(path: Path, kind: _Kind, select: Selection) -> tuple[Layer, str]:
     try:
         with zipfile.ZipFile(path) as archive:
             members = _zip_members(path, archive.infolist())
@@ -392,7 +465,7 @@ def _read_zipped_shapefile(path: Path, select: Selection) -> tuple[Layer, str]:
                 suffix: lambda mode, member=member: archive.open(member, mode[0])
                 for suffix, member in members.items()
             }
-            return _read_members(path, openers, select)
+            return _read_members(path, kind, openers, select)
     except (
         *(zipfile.BadZipFile, NotImplementedError, EOFError),
         *(zlib.error, lzma.LZMAError),
@@ -425,12 +498,12 @@ def _zip_members(path: Path, infos: Iterable[zipfile.ZipInfo]) -> dict[str, zipf
     return {
         name.suffix.lower(): info
         for name, info in visible
-        if name.with_suffix("") == stem and name.suffix.lower() in _SHAPEFILE_SUFFIXES
+        if name.with_suffix("") == stem and name.suffix.lower() in SHAPEFILE_SUFFIXES
     }
 
 
 def _read_members(
-    path: Path, members: Mapping[str, Callable[[Any], IO[bytes]]], select: Selection
+    path: Path, kind: _Kind, members: Mapping[str, Callable[[Any], IO[bytes]]], select: Selection
 ) -> tuple[Layer, str]:
     """Read a shapefile from copies of its files."""
     for suffix in (".shx", ".dbf", ".prj"):
@@ -442,7 +515,7 @@ def _read_members(
         for suffix, opened in members.items():
             with opened("rb") as source, (folder / f"layer{suffix}").open("wb") as copy:
                 shutil.copyfileobj(source, copy)
-        _check_shapefile(path, folder / "layer.shp", folder / "layer.shx")
+        _check_shapefile(path, kind, folder / "layer.shp", folder / "layer.shx")
         _check_text(path, folder / "layer.prj", _PRJ, "WKT of an ellipsoid and a projection")
         if ".cpg" in members:
             _check_text(path, folder / "layer.cpg", _CPG, "the name of an encoding")
@@ -450,21 +523,23 @@ def _read_members(
     selected = list(select([name for name in table.column_names if name != "geometry"]))
     columns = [table[name].to_pylist() for name in ("geometry", *selected)]
     crs = table.schema.metadata[b"crs"].decode()
-    return _layer_of_rows(path, list(zip(*columns, strict=True)), selected), crs
+    return _layer_of_rows(path, kind, list(zip(*columns, strict=True)), selected), crs
 
 
-def _check_shapefile(path: Path, shapes: Path, index: Path) -> None:
+def _check_shapefile(path: Path, kind: _Kind, shapes: Path, index: Path) -> None:
     """Check what GDAL does not: the type, and that no shape is in the index many times."""
     with shapes.open("rb") as stream:
         header = stream.read(_SHAPEFILE_HEADER)
     if len(header) < _SHAPEFILE_HEADER or not header.startswith(struct.pack(">I", 9994)):
         raise InputError(f"{path} is not a shapefile: its .shp has no valid header")
-    (kind,) = struct.unpack_from("<i", header, 32)
-    if kind not in _SHAPEFILE_POLYGONS:
-        name = _SHAPEFILE_KINDS.get(kind % 10 if kind < 31 else kind, f"shapes of type {kind}")
-        raise InputError(f"{path} contains {name}, not polygons: choose a file of polygons")
+    (code,) = struct.unpack_from("<i", header, 32)
+    if code not in kind.shapefile:
+        name = _SHAPEFILE_KINDS.get(code % 10 if code < 31 else code, f"shapes of type {code}")
+        raise InputError(
+            f"{path} contains {name}, not {kind.plural}: choose a file of {kind.plural}"
+        )
     records = np.fromfile(index, dtype=">i4", offset=_SHAPEFILE_HEADER)
-    _check_count(path, len(records) // 2)
+    _check_count(path, kind, len(records) // 2)
     if 2 * records[1::2].sum(dtype=np.int64) > shapes.stat().st_size or np.any(records < 0):
         raise InputError(
             f"{path} has a damaged index: its .shx describes more than is in its .shp; export "
@@ -516,23 +591,25 @@ def _table_of_shapefile(path: Path, source: Path, destination: Path) -> Any:
         return pa.ipc.open_file(stream).read_all()
 
 
-def _layer_of_rows(path: Path, rows: Sequence[tuple[Any, ...]], selected: Sequence[str]) -> Layer:
+def _layer_of_rows(
+    path: Path, kind: _Kind, rows: Sequence[tuple[Any, ...]], selected: Sequence[str]
+) -> Layer:
     """Return a layer from rows of WKB and the values of the selected properties."""
     columns: Sequence[Sequence[Any]] = list(zip(*rows, strict=True)) or [[]] * (1 + len(selected))
-    return Layer(_decoded(path, columns[0]), dict(zip(selected, columns[1:], strict=True)))
+    return Layer(_decoded(path, kind, columns[0]), dict(zip(selected, columns[1:], strict=True)))
 
 
-def _decoded(path: Path, blobs: Sequence[object]) -> NDArray[np.object_]:
-    """Return the polygons of WKB, None where there is none."""
+def _decoded(path: Path, kind: _Kind, blobs: Sequence[object]) -> NDArray[np.object_]:
+    """Return the geometries of WKB, None where there is none."""
     for number, blob in enumerate(blobs, start=1):
         if blob is None:
             continue
         try:
-            kind = _kind_of_wkb(blob)
+            name = _type_of_wkb(blob)
         except (struct.error, IndexError, TypeError, ValueError):
             raise _damaged(path, number) from None
-        if kind not in AREAS:
-            raise _not_a_polygon(path, number, kind)
+        if name not in kind.types:
+            raise _wrong_type(path, kind, number, name)
     with np.errstate(invalid="ignore"):  # a coordinate that is not a number is refused later
         geometries = shapely.from_wkb(np.array(blobs, dtype=object), on_invalid="ignore")
     for index in np.flatnonzero(shapely.is_missing(geometries)).tolist():
@@ -546,14 +623,14 @@ def _damaged(path: Path, number: int) -> InputError:
     return InputError(f"{path}: the geometry of feature {number} is damaged: export the file again")
 
 
-def _not_a_polygon(path: Path, number: int, kind: str) -> InputError:
+def _wrong_type(path: Path, kind: _Kind, number: int, name: str) -> InputError:
     return InputError(
-        f"{path}: feature {number} is a {kind}, not a Polygon or MultiPolygon: remove it, or "
-        "choose a file of polygons"
+        f"{path}: feature {number} is a {name}, not a {' or '.join(kind.types)}: remove it, or "
+        f"choose a file of {kind.plural}"
     )
 
 
-def _kind_of_wkb(blob: Any) -> str:
+def _type_of_wkb(blob: Any) -> str:
     """Return the type of a geometry in WKB; a multipolygon has nothing but polygons.
 
     Raises
@@ -590,7 +667,8 @@ def _wkb_header(blob: Any, position: int) -> tuple[str, int, int, int]:
     return order, kind, 2 + has_z + has_m, position + 5 + 4 * has_srid
 
 
-def _to_wgs84(path: Path, geometries: NDArray[np.object_], crs: str) -> NDArray[np.object_]:
+def _epsg_code(path: Path, crs: str) -> int | None:
+    """Return the EPSG code that a file declares, None for WGS 84."""
     match = _CRS_CODE.fullmatch(crs)
     if not match:
         declared = f"declares {shortened(repr(crs))}" if crs else "does not declare its system"
@@ -598,8 +676,13 @@ def _to_wgs84(path: Path, geometries: NDArray[np.object_], crs: str) -> NDArray[
             f"{path} {declared}, but must declare a reference system by an EPSG code or be in "
             "OGC:CRS84: convert it to longitude and latitude in WGS 84 (EPSG:4326)"
         )
-    code = match[2]
-    if code is None or int(code) == int(WGS84.removeprefix("EPSG:")):
+    code = None if match[2] is None else int(match[2])
+    return None if code == int(WGS84.removeprefix("EPSG:")) else code
+
+
+def _to_wgs84(path: Path, geometries: NDArray[np.object_], crs: str) -> NDArray[np.object_]:
+    code = _epsg_code(path, crs)
+    if code is None:
         return geometries
     from pyproj import CRS, Transformer, network
     from pyproj.exceptions import ProjError
@@ -607,7 +690,7 @@ def _to_wgs84(path: Path, geometries: NDArray[np.object_], crs: str) -> NDArray[
     online = network.is_network_enabled()
     network.set_network_enabled(False)
     try:
-        system = CRS.from_authority("EPSG", int(code))
+        system = CRS.from_authority("EPSG", code)
         if not (system.is_geographic or system.is_projected):
             raise InputError(
                 f"{path} declares EPSG:{code} ({system.name}), which is neither geographic nor "
