@@ -235,6 +235,32 @@ def test_a_file_of_counts_is_published(folder):
     assert (abs(table["noisy_count"] - [0, 500, 0, 70]) < 40).all()
 
 
+@pytest.mark.parametrize("suffix", ["geojson", "gpkg", "shp"])
+def test_points_with_unix_times_are_published(folder, suffix):
+    taps = pd.read_csv("taps.csv")
+    seconds = pd.to_datetime(taps["when"]).astype("datetime64[s, UTC]").astype("int64")
+    points = gpd.GeoDataFrame(
+        {"card": taps["card"], "when": seconds},
+        geometry=gpd.points_from_xy(taps["lon"], taps["lat"]), crs=4326,
+    )  # fmt: skip
+    points.to_file(f"taps.{suffix}")
+    tables = {}
+    for name, coordinates, times in [
+        ("taps.csv", ("--latitude", "lat", "--longitude", "lon"), ()),
+        (f"taps.{suffix}", (), ("--time-format", "unix")),
+    ]:
+        tables[name], _ = published(
+            *("publish", name, *coordinates, "--user", "card", "--unit", "user", "--time", "when"),
+            *("--records-per-user", "20", "--from", "2024-01-08", "--to", "2024-01-14", *times),
+            *("--cells", "districts.geojson", "--eps", "1000", "--ledger", f"{name}.jsonl"),
+            *("--output", f"map.{name}"),
+        )
+    counts = [table["noisy_count"].tolist() for table in tables.values()]
+    assert sum(counts[0]) == pytest.approx(750, abs=60)
+    # Noise at eps = 1000 with 20 records of a user has a scale of 1 / 50.
+    assert counts[0] == counts[1]
+
+
 def test_a_map_without_counts_says_that_it_is_mostly_noise(folder, capsys):
     published(*words(*BOX, cells=("shape:20x20",), unit="record", eps="0.1"))
     said = " ".join(capsys.readouterr().out.split())
@@ -264,6 +290,21 @@ def test_the_function_returns_the_map(folder):
     [
         (words("--records-per-user", "2", unit="record"), "one record more could change"),
         (words("--distinct", unit="record"), "are for --unit user"),
+        (words("--time-format", "unix"), "--time-format needs --time"),
+        (
+            words(
+                "--time-format",
+                "%H",
+                "--time",
+                "when",
+                "--from",
+                "2024-01-01",
+                "--to",
+                "2024-01-28",
+            ),
+            "time_format must be unix",
+        ),
+        (["publish", "districts.geojson", *words()[2:]], "leave out --latitude and --longitude"),
         (words("--records-per-user", "0"), "records_per_user must be an integer >= 1"),
         (words(cells=("metres:500",)), "these cells need a region"),
         (words(*BOX, cells=("shape:axb",)), "cells must be h3:8"),

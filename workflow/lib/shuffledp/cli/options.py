@@ -136,13 +136,19 @@ COLLECTION: Final = (
 PUBLISH: Final[dict[str, dict[str, Any]]] = {
     "file": {
         "metavar": "FILE",
-        "help": "records: text (plain or compressed), parquet, or a folder of parquet files; or "
-        "counts: csv with columns 'cell' (the cell's id) and 'count'",
+        "help": "records: text (plain or compressed), parquet, a folder of parquet files, or "
+        "points in GeoJSON, a GeoPackage or a shapefile; or counts: csv with columns 'cell' (the "
+        "cell's id) and 'count'",
     },
     "--latitude": {"type": column, "metavar": "COLUMN", "help": "its name, or position from 0"},
     "--longitude": {"type": column, "metavar": "COLUMN", "help": "of the records"},
     "--user": {"type": column, "metavar": "COLUMN", "help": "identifier (--unit user)"},
     "--time": {"type": column, "metavar": "COLUMN", "help": "time (with --from and --to)"},
+    "--time-format": {
+        "metavar": "FORMAT",
+        "help": "of the times: unix (seconds since 1970), or such as '%%d/%%m/%%Y %%H:%%M' "
+        "(default ISO 8601)",
+    },
     "--separator": {
         "type": separator,
         "default": ",",

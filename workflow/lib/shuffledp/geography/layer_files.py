@@ -140,10 +140,13 @@ _POINTS: Final = _Kind(
 
 def is_layer(path: Path) -> bool:
     """Return whether a file begins like one that `read_points` reads, except GeoParquet."""
-    if not path.is_file():
+    try:
+        if not path.is_file():
+            return False
+        with path.open("rb") as stream:
+            start = stream.read(64)
+    except OSError:  # the reader says why
         return False
-    with path.open("rb") as stream:
-        start = stream.read(64)
     return not start.startswith(b"PAR1") and _reader_of(path, start) is not None
 
 

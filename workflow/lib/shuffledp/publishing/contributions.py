@@ -20,6 +20,7 @@ from shuffledp.errors import InputError
 from shuffledp.geography.cells import Cells
 from shuffledp.geography.checkins import CheckinError, read_batches
 from shuffledp.geography.checkins_per_user import bounded_records
+from shuffledp.geography.layer_files import is_layer
 from shuffledp.geography.parquet_files import source_parts
 from shuffledp.geography.row_conversion import MISSING
 from shuffledp.geography.sources import COORDINATES, IDENTIFIER, Layout
@@ -55,7 +56,12 @@ class Histogram:
         return len(self.cells) * (1 if self.windows is None else len(self.windows))
 
 
-def record_layout(source: Path, columns: Mapping[str, str | int], separator: str) -> Layout:
+def record_layout(
+    source: Path,
+    columns: Mapping[str, str | int],
+    separator: str,
+    time_format: str | None = None,
+) -> Layout:
     """Return the layout of a file of records.
 
     Parameters
@@ -63,16 +69,20 @@ def record_layout(source: Path, columns: Mapping[str, str | int], separator: str
     source
         The file, or a folder of parquet files.
     columns
-        Columns latitude and longitude, and optionally identifier and time: all names, or all
-        positions in a file without a header.
+        Columns latitude and longitude, except of a file of points, and optionally identifier and
+        time: all names, or all positions in a file without a header.
     separator
         Of a text file.
+    time_format
+        Format of the times, as in a `Layout`.
 
     Raises
     ------
     InputError
         If names and positions are mixed, or a column is named twice.
     """
+    if is_layer(source):
+        return Layout("geo", ",", True, columns, time_format=time_format)
     parquet = source.is_dir() or file_kind(source) == "parquet"
     positions = [isinstance(column, int) for column in columns.values()]
     if any(positions) and not all(positions):
@@ -80,7 +90,8 @@ def record_layout(source: Path, columns: Mapping[str, str | int], separator: str
             "columns must be all names, or all positions in a file without a header (got "
             f"{', '.join(str(column) for column in columns.values())})"
         )
-    return Layout("parquet" if parquet else "csv", separator, not any(positions), columns)
+    kind = "parquet" if parquet else "csv"
+    return Layout(kind, separator, not any(positions), columns, time_format=time_format)
 
 
 def count_records(source: Path, layout: Layout, histogram: Histogram) -> Integers:

@@ -13,6 +13,7 @@ import numpy as np
 from shuffledp.accounting.contributions import Contributions, Unit
 from shuffledp.errors import InputError
 from shuffledp.geography.cells import make_cells
+from shuffledp.geography.layer_files import is_layer
 from shuffledp.geography.regions import Box, Region, region_from_config
 from shuffledp.geography.windows import Windows, windows_from_config
 from shuffledp.pipeline.files import replacing
@@ -104,6 +105,8 @@ class _Question:
     source: Path
     columns: Mapping[str, str | int]
     separator: str
+    time_format: str | None
+    points: bool  # whether the records are points, which have no columns of coordinates
     histogram: Histogram
     noise: Noise
     eps: Decimal
@@ -117,7 +120,9 @@ class _Question:
     def request(self) -> dict[str, Any]:
         """Parameters by which the ledger recognises the same publication."""
         contributions = self.histogram.contributions
-        return {
+        # Ledgers of versions without this key stay valid.
+        time_format = {} if self.time_format is None else {"time_format": self.time_format}
+        return time_format | {
             "source": str(self.source.absolute()),
             "columns": dict(self.columns),
             "cells": dict(self.places),
@@ -147,6 +152,7 @@ def publish(
     user: str | int | None = None,
     time: str | int | None = None,
     separator: str = ",",
+    time_format: str | None = None,
     records_per_user: int | None = None,
     distinct: bool = False,
     per_window: bool = False,
@@ -169,9 +175,9 @@ def publish(
     Parameters
     ----------
     source
-        Records: text (a column for each argument below; plain or compressed), parquet, or a folder
-        of parquet files. Without `latitude` and `longitude`, counts: a file with columns ``cell``
-        (the cell's id) and ``count``.
+        Records: text (a column for each argument below; plain or compressed), parquet, a folder of
+        parquet files, or points in GeoJSON, a GeoPackage or a shapefile (without `latitude` and
+        `longitude`). Or counts: a file with columns ``cell`` (the cell's id) and ``count``.
     output
         Folder that will hold the map. It appears whole or not at all and is never overwritten.
     ledger
@@ -189,6 +195,9 @@ def publish(
         Columns of the records: names, or positions from 0 if the file has no header.
     separator
         Of columns in text.
+    time_format
+        How times are written if not in ISO 8601: ``unix`` for seconds since 1970, or a format of
+        `datetime.strptime` such as ``%d/%m/%Y %H:%M``.
     records_per_user
         Largest number of records of a user that count, drawn at random (default 1; unit user only).
     distinct
@@ -233,7 +242,10 @@ def publish(
     ['1-1', '1-2']
     """
     source, output, ledger = Path(source), Path(output).absolute(), Path(ledger)
-    columns = _columns(latitude, longitude, user, time, unit=unit, period=period)
+    points = is_layer(source)
+    if time_format is not None and time is None:
+        raise InputError("--time-format needs --time, the column of times")
+    columns = _columns(latitude, longitude, user, time, unit=unit, period=period, points=points)
     windows, period_words = _windows(period, every, time_zone)
     contributions = _contributions(unit, records_per_user, distinct, per_window, windows)
     exact_eps, exact_delta = _number("eps", eps), float(_number("delta", delta))
@@ -250,11 +262,11 @@ def publish(
         )
     if columns and not source.exists():
         raise InputError(f"{source} does not exist")
-    if not columns and windows is not None:
+    if not columns and not points and windows is not None:
         raise InputError("a period needs records with a time: a file of counts has none")
     question = _Question(
-        source, columns, separator, histogram, noise, exact_eps, promised, replaced, places,
-        period_words,
+        source, columns, separator, time_format, points, histogram, noise, exact_eps, promised,
+        replaced, places, period_words,
         title,
     )  # fmt: skip
     if ledger.absolute().is_relative_to(output):
@@ -329,9 +341,11 @@ def _published(
 
 
 def _counts(question: _Question) -> Any:
-    if not question.columns:
+    if not question.columns and not question.points:
         return read_counts(question.source, question.histogram)
-    layout = record_layout(question.source, question.columns, question.separator)
+    layout = record_layout(
+        question.source, question.columns, question.separator, question.time_format
+    )
     return count_records(question.source, layout, question.histogram)
 
 
@@ -421,12 +435,18 @@ def _columns(
     *,
     unit: Unit,
     period: object,
+    points: bool,
 ) -> dict[str, str | int]:
     if unit not in UNITS:
         raise InputError(f"unit must be record or user (got {unit!r})")
     if (latitude is None) != (longitude is None):
         raise InputError("give both --latitude and --longitude, or neither for a file of counts")
-    if latitude is None and unit == "user":
+    if points and latitude is not None:
+        raise InputError(
+            "the file has points with coordinates of their own: leave out --latitude and "
+            "--longitude"
+        )
+    if latitude is None and not points and unit == "user":
         raise InputError(
             "a file of counts does not say which records belong to one user: give --unit record, "
             "or the records with --latitude, --longitude and --user"
