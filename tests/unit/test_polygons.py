@@ -26,8 +26,11 @@ import shuffledp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from shuffledp.errors import InputError
+from shuffledp.geography import layer_files
+from shuffledp.geography.cells import cell_count, cropping_region, make_cells
 from shuffledp.geography.layer_files import MAX_BYTES, MAX_POLYGONS
 from shuffledp.geography.polygons import read_polygons
+from shuffledp.geography.regions import region_from_config
 
 BASEMAPS = Path(__file__).parents[2] / "resources" / "basemaps"
 FORMATS = ("geojson", "parquet", "gpkg", "shp")
@@ -899,6 +902,44 @@ def test_a_million_vertices_are_read(tmp_path, suffix):
     read = read_polygons(written(tmp_path, table(coast, name=["coast"]), suffix))
     assert shapely.get_num_coordinates(read.geometry[0]) == 1_000_001
     assert same_shapes(read.geometry.values, [coast])
+
+
+@pytest.mark.parametrize("suffix", ["geojson", "shp"])
+def test_a_file_is_read_again_only_if_its_content_changed(tmp_path, monkeypatch, suffix):
+    reads = []
+
+    def counting(*arguments):
+        reads.append(arguments)
+        return layer_files.read_polygon_layer(*arguments)
+
+    monkeypatch.setattr("shuffledp.geography.polygons.read_polygon_layer", counting)
+    path = written(tmp_path, table(SQUARE, name=["a"]), suffix)
+    first = read_polygons(path)
+    first.loc[0, "name"] = "changed by the caller"
+    assert read_polygons(path).name.tolist() == ["a"]
+    assert len(reads) == 1
+    written(tmp_path, table(SQUARE, name=["b"]), suffix)  # the same size and, of the .shp, bytes
+    assert read_polygons(path).name.tolist() == ["b"]
+    assert len(reads) == 2
+    assert read_polygons(path, identifier="name").id.tolist() == ["b"]
+
+
+def test_planning_reads_a_file_of_polygons_once(tmp_path, monkeypatch):
+    reads = []
+
+    def counting(*arguments):
+        reads.append(arguments)
+        return layer_files.read_polygon_layer(*arguments)
+
+    monkeypatch.setattr("shuffledp.geography.polygons.read_polygon_layer", counting)
+    cells = table(SQUARE, shapely.box(3, 48, 4, 49), code=["a", "b"])
+    path = str(written(tmp_path, cells, "geojson"))
+    spec = {"grids": {"areas": {"cells": {"path": path, "id": "code"}}}}
+    region = region_from_config("town", spec)
+    assert cell_count(region, spec["grids"]["areas"]) == 2
+    assert len(make_cells(region, spec["grids"]["areas"])) == 2
+    cropping_region("town", spec)
+    assert len(reads) == 1
 
 
 def test_a_file_that_is_too_large_is_refused(tmp_path):

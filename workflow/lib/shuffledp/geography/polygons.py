@@ -7,6 +7,7 @@ import math
 import unicodedata
 from collections.abc import Sequence
 from decimal import Decimal
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,7 +17,8 @@ from numpy.typing import NDArray
 
 from shuffledp.errors import InputError, did_you_mean, shortened
 from shuffledp.geography.geojson import WGS84
-from shuffledp.geography.layer_files import read_polygon_layer
+from shuffledp.geography.layer_files import MAX_BYTES, read_polygon_layer
+from shuffledp.pipeline.files import file_sha256
 
 if TYPE_CHECKING:  # it is slow to load, and few of the processes of a run need it
     import geopandas as gpd
@@ -30,7 +32,7 @@ _MAX_LISTED_PROPERTIES: Final = 20
 def read_polygons(
     path: Path, *, name: str | None = None, identifier: str | None = None
 ) -> "gpd.GeoDataFrame":
-    """Read polygons with unique ids and with names.
+    """Read polygons with unique ids and with names, once for each content of a file.
 
     Parameters
     ----------
@@ -61,6 +63,24 @@ def read_polygons(
         with control characters or that is not a text or number; if two polygons have the same id,
         or overlap. The message is one line and begins with the path.
     """
+    return _read(path, _checksum(path), name, identifier).copy()
+
+
+def _checksum(path: Path) -> str:
+    """Return a checksum of a file, empty if it is one that is refused unread."""
+    try:
+        if path.is_file() and path.stat().st_size <= MAX_BYTES:
+            return file_sha256(path)
+    except OSError:
+        pass
+    return ""
+
+
+# Planning a run needs the same polygons several times, and large ones take seconds to check.
+@lru_cache(maxsize=16)
+def _read(
+    path: Path, _checksum: str, name: str | None, identifier: str | None
+) -> "gpd.GeoDataFrame":
     import geopandas as gpd
 
     chosen: dict[str, str] = {}  # property of the file for each column

@@ -145,7 +145,7 @@ def region_from_config(name: str, spec: Mapping[str, Any]) -> Region:
         invalid; or the file is missing, is not GeoJSON, or has no valid polygon or one that spans
         more than 180 degrees of longitude. The message names region and key.
     """
-    polygons = [grid["cells"] for grid in spec.get("grids", {}).values() if "cells" in grid]
+    polygons = [key for key, grid in spec.get("grids", {}).items() if "cells" in grid]
     if ("box" in spec) == ("outline" in spec) and ("box" in spec or not polygons):
         keys = "both" if "box" in spec else "neither"
         raise InputError(
@@ -155,7 +155,7 @@ def region_from_config(name: str, spec: Mapping[str, Any]) -> Region:
         if "box" in spec:
             return Region(name, _box(spec["box"]))
         if "outline" not in spec:
-            return Region(name, _box_of_polygons(Path(polygons[0]["path"])))
+            return Region(name, _box_of_polygons(polygons[0], spec["grids"][polygons[0]]["cells"]))
         outline = read_outline(Path(spec["outline"]))
         west, south, east, north = (float(value) for value in outline.bounds)
         box = Box(south=south, north=north, west=west, east=east)
@@ -188,10 +188,17 @@ def _box(spec: object) -> Box:
     return Box(**spec)
 
 
-def _box_of_polygons(path: Path) -> Box:
+def _box_of_polygons(grid: str, spec: Mapping[str, Any]) -> Box:
     from shuffledp.geography.polygons import read_polygons
 
-    west, south, east, north = (float(value) for value in read_polygons(path).total_bounds)
+    try:
+        # The same arguments as for the cells, so that the file is read once.
+        polygons = read_polygons(
+            Path(spec["path"]), name=spec.get("name"), identifier=spec.get("id")
+        )
+    except InputError as error:
+        raise InputError(f"grids.{grid}: {error}") from error
+    west, south, east, north = (float(value) for value in polygons.total_bounds)
     return Box(south=south, north=north, west=west, east=east)
 
 
