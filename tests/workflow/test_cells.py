@@ -1,5 +1,6 @@
 """Overlays with districts, hexagons and months count the check-ins as others do."""
 
+import json
 import re
 import shlex
 import shutil
@@ -9,12 +10,13 @@ import geopandas as gpd
 import h3
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 import waiting
 import yaml
 from real_data import GOWALLA, needs_gowalla
 
-from workflow.conftest import ROOT
+from workflow.conftest import ROOT, copy
 
 pytestmark = [pytest.mark.workflow, pytest.mark.slow]
 
@@ -124,3 +126,21 @@ def test_the_documented_example_works_in_an_empty_folder(clone, tmp_path):
 
 
 MONDAY = pd.Timestamp("2024-03-04")
+
+
+def test_maps_have_every_mechanism_and_are_marked_as_true_data(whole, tmp_path):
+    clone = copy(whole, tmp_path / "copy")
+    clone.run("--", "maps")
+    grid, *_ = clone.config["regions"]["town"]["grids"]
+    parquet = clone.path / f"results/maps/town.{grid}.parquet"
+    table = gpd.read_parquet(parquet)
+    cells = gpd.read_parquet(clone.path / f"results/grids/town.{grid}.parquet")
+    assert {"id", "name", "count", "gaussian", "krr", "user-dummies"} < set(table.columns)
+    assert table["id"].tolist() == cells["id"].tolist()
+    assert table["count"].tolist() == cells["count"].tolist()
+    errors = table["gaussian"] - table["count"]
+    assert 0 < errors.std() < table["count"].sum()
+    metadata = pq.read_schema(parquet).metadata
+    document = json.loads(parquet.with_suffix(".geojson").read_text())
+    assert metadata[b"contents"] == b"true data" and document["contents"] == "true data"
+    assert [each["properties"]["krr"] for each in document["features"]] == table["krr"].tolist()

@@ -53,7 +53,7 @@ rule crop_checkins:
     conda:
         "../../environment.yml"
     resources:
-        **cost(1500, 10),
+        **cost(reading_memory, 10),
     params:
         code=COMPUTING,
         region=region_place,

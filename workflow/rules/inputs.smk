@@ -191,6 +191,12 @@ def explain_missing(key, reader, path, product):
         )
 
 
+def reading_memory(wildcards):
+    """Megabytes of crop_checkins, which holds a whole file of points, but others in batches."""
+    layout = source_spec(wildcards).get("layout", "snap")
+    return 3000 if layout != "snap" and layout["format"] == "geo" else 1500
+
+
 # --- Files that a region may have -----------------------------------------------------------
 
 
@@ -255,6 +261,17 @@ def target_releases(wildcards):
         f"releases_{name}": result(f"releases/{place}.target-{name}.parquet")
         for name in mechanisms
     }
+
+
+def mapped_releases(wildcards):
+    """Return the releases at the targets, which only the first grid of a region has."""
+    region, grid = wildcards.region, wildcards.grid
+    if "targets" not in REGIONS[region] or grid != first_grid(region):
+        raise WorkflowError(
+            "config: targets: maps have the estimates at the targets, which only the first grid "
+            f"of a region has, and only if there are targets (got the grid {grid} of {region})"
+        )
+    return target_releases(wildcards)
 
 
 def own_budgets(wildcards):

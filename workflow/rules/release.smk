@@ -93,6 +93,39 @@ rule compare_windows:
         "../scripts/compare_windows.py"
 
 
+rule write_maps:
+    input:
+        unpack(mapped_releases),
+        summary=result("utility/{region}.{grid}.csv"),
+        samples=result("samples/{region}.{grid}.parquet"),
+        cells=result("grids/{region}.{grid}.parquet"),
+    output:
+        geojson=result("maps/{region}.{grid}.geojson"),
+        parquet=result("maps/{region}.{grid}.parquet"),
+    log:
+        log_of("write_maps.{region}.{grid}"),
+    benchmark:
+        benchmark_of("write_maps.{region}.{grid}")
+    conda:
+        "../../environment.yml"
+    resources:
+        **cost(memory(1000, per_cell=6), 5),
+    params:
+        code=COMPUTING,
+    script:
+        "../scripts/write_maps.py"
+
+
+rule maps:
+    input:
+        [
+            result(f"maps/{region}.{first_grid(region)}.{suffix}")
+            for region in REGIONS
+            for suffix in ("geojson", "parquet")
+        ],
+    localrule: True
+
+
 rule summarise_individual:
     input:
         releases=result("releases/{region}.{grid}.eps0-{eps0}.parquet"),

@@ -11,6 +11,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from shuffledp.errors import InputError
+from shuffledp.geography.cell_files import write_geoparquet
 from shuffledp.geography.cells import Cells, make_cells
 from shuffledp.geography.checkins_per_user import bounded_records
 from shuffledp.geography.lattice import MAX_CELLS
@@ -18,9 +19,8 @@ from shuffledp.geography.regions import Region
 from shuffledp.geography.sources import BUDGET, COORDINATES
 from shuffledp.geography.windows import Windows
 from shuffledp.numerics.arrays import Integers
-from shuffledp.pipeline.columns import CONTENTS, TRUE, described
-from shuffledp.pipeline.files import replacing
-from shuffledp.pipeline.tables import CHECKED, PACKED, reading
+from shuffledp.pipeline.columns import CONTENTS, TRUE
+from shuffledp.pipeline.tables import CHECKED, reading
 
 if TYPE_CHECKING:  # it is slow to load, and few of the processes of a run need it
     import geopandas as gpd
@@ -153,16 +153,7 @@ def grid_checkins(
     cells, tally = count_checkins(
         region, spec, checkins, windows, records_per_user=records_per_user, distinct=distinct
     )
-    with replacing(destination) as temporary:
-        # geopandas writes the key `geo` but accepts no others, so the file is written twice. It is
-        # read by path, because Arrow's threads can outlive the interpreter with a Python file.
-        cells.to_parquet(temporary, index=False, **PACKED)
-        table = pq.read_table(temporary, use_threads=False, **CHECKED)
-        keys = dict(table.schema.metadata)
-        added = {CONTENTS: TRUE, **metadata}
-        keys.update({key.encode(): value.encode() for key, value in sorted(added.items())})
-        schema = described(table.schema.with_metadata(keys))
-        pq.write_table(table.cast(schema), temporary, **PACKED)
+    write_geoparquet(cells, destination, {CONTENTS: TRUE, **metadata})
     return tally
 
 

@@ -141,10 +141,19 @@ def schema_of(*names: str, contents: str, other: Mapping[str, Column] | None = N
     return pa.schema([columns[name].field(name) for name in names], metadata={CONTENTS: contents})
 
 
-def described(schema: pa.Schema) -> pa.Schema:
-    """Return a schema with units and descriptions added to its columns."""
+def described(schema: pa.Schema, other: Mapping[str, Column] | None = None) -> pa.Schema:
+    """Return a schema with units and descriptions added to its columns.
+
+    Parameters
+    ----------
+    schema
+        Columns in `COLUMNS` or `other`.
+    other
+        Further columns.
+    """
+    columns = {**COLUMNS, **(other or {})}
     for index, field in enumerate(schema):
-        column = COLUMNS[field.name].field(field.name)
+        column = columns[field.name].field(field.name)
         schema = schema.set(index, field.with_metadata(column.metadata))
     return schema
 

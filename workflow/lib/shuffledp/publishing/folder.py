@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from shuffledp.figures.published_map import draw_published_map
+from shuffledp.geography.cell_files import write_geojson
 from shuffledp.geography.cells import Cells
 from shuffledp.geography.windows import Windows
 from shuffledp.pipeline.files import file_sha256, flush
@@ -79,8 +80,7 @@ def write_files(
     table.to_parquet(folder / "map.parquet", index=False, **PACKED)
     k = len(table) // len(windows)
     if fits_on_page(k, len(windows)):
-        # geopandas writes the text itself, so that no driver is needed.
-        (folder / "map.geojson").write_text(table.to_json(drop_id=True), encoding="utf-8")
+        write_geojson(table, folder / "map.geojson")
         page = render_map(table, windows, noise, statement)
         (folder / "map.html").write_text(page, encoding="utf-8")
     text = json.dumps(statement, indent=2, ensure_ascii=False)

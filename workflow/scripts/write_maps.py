@@ -1,0 +1,25 @@
+from pathlib import Path
+
+import pandas as pd
+from shuffledp.geography.cell_files import write_geojson, write_geoparquet
+from shuffledp.geography.grid import read_cells
+from shuffledp.mechanisms.catalogue import UNBIASED
+from shuffledp.pipeline.columns import CONTENTS, TRUE
+from shuffledp.pipeline.jobs import job
+from shuffledp.pipeline.selection import read_target, usual_target
+from shuffledp.pipeline.tables import read_tables
+from shuffledp.studies.cell_maps import cell_map, estimate_columns
+from shuffledp.studies.releases import NOTICE
+
+with job(snakemake.log[0]):
+    files = {name: Path(path) for name, path in snakemake.input.items()}
+    rows = usual_target(pd.read_csv(files["summary"]), UNBIASED)
+    names = rows[rows["reason"].isna()]["mechanism"].tolist()
+    n, eps, delta = int(rows["n"].iloc[0]), float(rows["eps"].iloc[0]), float(rows["delta"].iloc[0])
+    counts = read_tables([files["samples"]], n=n).sort_values("cell")["count"].to_numpy()
+    table = cell_map(read_cells(files["cells"]), counts, read_target(rows, files, names, UNBIASED))
+    # The true counts are beside the estimates, so the files are true data.
+    members = {CONTENTS: TRUE, "notice": NOTICE, "n": n, "eps": eps, "delta": delta}
+    metadata = {key: str(value) for key, value in members.items()}
+    write_geoparquet(table, Path(snakemake.output.parquet), metadata, estimate_columns(names))
+    write_geojson(table, Path(snakemake.output.geojson), members)
