@@ -8,9 +8,14 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import shapely
-from shuffledp.geography.cell_files import write_geojson, write_geoparquet
+from shuffledp.geography.cell_files import (
+    cell_map,
+    estimate_columns,
+    write_geojson,
+    write_geoparquet,
+)
 from shuffledp.pipeline.columns import CONTENTS, TRUE
-from shuffledp.studies.cell_maps import cell_map, estimate_columns
+from shuffledp.pipeline.tables import RELEASES
 
 MARKUP = '<b>"Île" & co</b>'
 
@@ -63,3 +68,9 @@ def test_files_have_names_ids_and_the_mark_of_true_data(table, tmp_path):
 def test_geojson_without_further_members_is_what_geopandas_writes(table, tmp_path):
     write_geojson(table, tmp_path / "m.geojson")
     assert (tmp_path / "m.geojson").read_text() == table.to_json(drop_id=True)
+
+
+def test_cells_without_estimates_have_their_counts(table):
+    cells = table.drop(columns=["krr", "gaussian"])
+    none = RELEASES.empty_table().to_pandas()
+    assert cell_map(cells, np.array([5, 3, 0]), none).equals(cells)

@@ -6,10 +6,13 @@ import random
 import re
 import subprocess
 
+import geopandas as gpd
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import shapely
 
 pytestmark = pytest.mark.workflow
 PORT = {"south": 10.0, "north": 10.1, "west": -20.1, "east": -20.0}
@@ -118,3 +121,34 @@ def test_two_sources_of_different_layouts_in_one_run(two_sources):
     text, regions, _ = _read(clone, check=False)
     assert regions == {"hill"}
     assert "hill check-ins cannot be read: it is a folder without files *.parquet" in text
+
+
+@pytest.mark.slow
+def test_a_shapefile_with_times_of_its_own_format_is_a_source(two_sources):
+    clone = two_sources
+    path = clone.path / "hill points.shp"
+    points = gpd.GeoDataFrame(
+        {"who": [f"user {i % 7}" for i in range(300)], "when": ["31.12.2010 23:30"] * 300},
+        geometry=[shapely.Point(x, y) for y, x in _points(HILL, 300, 3)],
+        crs=4326,
+    )
+    points.to_crs(32719).to_file(path)
+    layout = {"format": "geo", "columns": {"user": "who", "time": "when"}}
+    source = {"kind": "file", "path": path.name, "layout": layout}
+    clone.config["sources"]["folder"] = source
+    layout["time_format"] = "%d/%m/%Y %H:%M"
+    text, _, _ = _read(clone, check=False)
+    assert "300 of 300 rows are malformed" in text
+    assert "the first is feature 1: time is not in the time_format '%d/%m/%Y %H:%M' (got" in text
+    assert "31.12" not in text
+    layout["time_format"] = "%d.%m.%Y %H:%M"
+    assert _read(clone)[1:] == ({"hill"}, [700, 300])
+    rows = pd.read_parquet(clone.path / TARGETS[1])
+    assert rows["time"].astype(str).unique().tolist() == ["2010-12-31 23:30:00+00:00"]
+    assert rows["user"].nunique() == 7
+    np.testing.assert_allclose(rows["latitude"], points.geometry.y, atol=1e-8)
+    # A change of its table alone changes the shapefile.
+    table = path.with_suffix(".dbf")
+    table.write_bytes(table.read_bytes().replace(b"user 6", b"user 5"))
+    assert _read(clone)[1:] == ({"hill"}, [700, 300])
+    assert pd.read_parquet(clone.path / TARGETS[1])["user"].nunique() == 6

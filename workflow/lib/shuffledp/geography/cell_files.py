@@ -1,18 +1,57 @@
-"""Write tables of cells as GeoParquet and GeoJSON, without GDAL."""
+"""Write tables of cells, with counts or estimates, as GeoParquet and GeoJSON, without GDAL."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 import pyarrow.parquet as pq
 
-from shuffledp.pipeline.columns import Column, described
+from shuffledp.numerics.arrays import Integers
+from shuffledp.pipeline.columns import IN_RECORDS, Column, described
 from shuffledp.pipeline.files import replacing
 from shuffledp.pipeline.tables import CHECKED, PACKED
 
 if TYPE_CHECKING:  # it is slow to load
     import geopandas as gpd
+
+
+def cell_map(
+    cells: "gpd.GeoDataFrame", counts: Integers, releases: pd.DataFrame
+) -> "gpd.GeoDataFrame":
+    """Return cells with their true count and each mechanism's estimate.
+
+    Parameters
+    ----------
+    cells
+        Result of `geography.grid.read_cells`.
+    counts
+        True number of records in each cell.
+    releases
+        One release of each mechanism, with the columns of `pipeline.tables.RELEASES`; estimates are
+        shares of the records.
+
+    Returns
+    -------
+    GeoDataFrame
+        The cells with ``count``, and a column with the name of each mechanism, in records.
+    """
+    table = cells.assign(count=counts)
+    for name, release in releases.groupby("mechanism", sort=False):
+        estimates = release.sort_values("cell")["estimate"].to_numpy()
+        table[name] = int(counts.sum()) * estimates
+    geometry = table.pop("geometry")
+    return table.assign(geometry=geometry).set_geometry("geometry", crs=cells.crs)
+
+
+def estimate_columns(mechanisms: Iterable[str]) -> Mapping[str, Column]:
+    """Return the description of the column of each mechanism in a `cell_map`."""
+    column = IN_RECORDS["estimate"]
+    return {
+        name: Column(column.type, column.unit, f"{column.description} by mechanism {name}")
+        for name in mechanisms
+    }
 
 
 def write_geoparquet(
