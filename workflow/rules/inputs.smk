@@ -39,7 +39,8 @@ def place_files(wildcards):
     polygons = [
         grid["cells"]["path"] for grid in spec["grids"].values() if "cells" in grid
     ]
-    return [*filter(None, [spec.get("outline")]), *dict.fromkeys(polygons)]
+    files = [str(part) for path in dict.fromkeys(polygons) for part in parts(Path(path))]
+    return [*filter(None, [spec.get("outline")]), *files]
 
 
 def per_eps0(pattern):
