@@ -5,8 +5,10 @@ import json
 import os
 import sqlite3
 import struct
+import tempfile
 import zipfile
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 
 import geopandas as gpd
@@ -15,6 +17,8 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import shapely
+from hypothesis import given
+from hypothesis import strategies as st
 from pyproj import Transformer
 from shuffledp.errors import InputError
 from shuffledp.geography.checkins import CheckinError, crop_checkins, layout_from_config
@@ -370,3 +374,28 @@ def test_text_readers_name_the_format(tmp_path):
     for suffix in ("geojson", "gpkg", "zip"):
         path = written(tmp_path, POINTS, suffix)
         assert "set format: geo" in refusal(path, layout_from_config({"columns": columns}))
+
+
+@pytest.mark.parametrize(
+    "suffix", ["geojson", "parquet", "gpkg", pytest.param("zip", marks=pytest.mark.slow)]
+)
+@given(st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 255)), min_size=1, max_size=9))
+def test_a_file_with_changed_bytes_is_read_or_refused_in_one_line(suffix, changes):
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name) / f"points.{suffix}"
+        content = bytearray(sound(suffix))
+        for position, value in changes:
+            content[position % len(content)] = value
+        path.write_bytes(content)
+        try:
+            table, _ = read(path, layout(WHO), share=1)
+        except CheckinError as error:
+            assert str(error).startswith(str(path)) and str(error).isprintable()
+        else:
+            assert 1 <= len(table) <= 3
+
+
+@cache
+def sound(suffix):
+    with tempfile.TemporaryDirectory() as name:
+        return written(Path(name), POINTS, suffix).read_bytes()
