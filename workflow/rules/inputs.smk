@@ -194,6 +194,8 @@ def explain_missing(key, reader, path, product):
 
 def reading_memory(wildcards):
     """Megabytes of crop_checkins, which holds a whole file of points, but others in batches."""
+    if "region" not in dict(wildcards.items()):
+        return 1500
     layout = source_spec(wildcards).get("layout", "snap")
     return 3000 if layout != "snap" and layout["format"] == "geo" else 1500
 
