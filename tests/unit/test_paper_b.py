@@ -164,20 +164,33 @@ def test_sampling_everybody_is_no_sampling() -> None:
 
 
 def test_all_bounds_are_listed_by_eps() -> None:
-    deltas = np.array([-2.0, -6.0, -30.0])
+    deltas = np.array([-2.0, -6.0, -12.0])
     table = curves(
         [
-            curve("", "wide", "upper", [0.01, 0.05, 0.2], deltas),
-            curve("", "upper", "upper", [0.001, 0.003, 0.01], deltas),
-            curve("", "lost", "as printed", [0.1, 0.2, 0.3], [-812.5, -900.0, -999.0]),
+            curve("one", "wide", "upper", [0.01, 0.05, 0.2], deltas),
+            curve("one", "upper", "upper", [0.001, 0.003, 0.01], deltas),
+            curve("one", "lost", "as printed", [0.1, 0.2, 0.3], [-812.5, -900.0, -999.0]),
+            curve("two", "other", "lower", [0.1, 0.2, 0.3], deltas),
         ]
     )
     figure = all_bounds(table, literature.FIGURES["all-bounds"])
-    axes, side = figure.axes
-    assert [line.get_label() for line in axes.get_lines()] == ["upper", "wide"]
-    written = [text.get_text() for text in side.texts]
-    assert written[1:7] == ["1", "upper", "0.003", "2", "wide", "0.05"]
-    assert written[7:] == ["lost:", r"off the plot, $\delta < 10^{-812}$"]
+    first, second = figure.axes
+    assert [line.get_label() for line in first.get_lines()] == ["upper", "wide"]
+    assert [line.get_label() for line in second.get_lines()] == ["upper", "other"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [
+        "one",
+        "upper (0.003)",
+        "wide (0.05)",
+        "lost:\noff the plot, $\\delta<10^{-812}$",
+        "",
+        "two",
+        "other (0.2)",
+    ]
+
+
+def test_every_group_of_bounds_names_bounds() -> None:
+    names = [name for group in literature.GROUPS.values() for name in group]
+    assert len(set(names)) == len(names) and set(names) <= set(BOUNDS)
 
 
 # --- Simplified bounds ---------------------------------------------------------------------------

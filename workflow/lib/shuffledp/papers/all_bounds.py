@@ -14,12 +14,42 @@ from shuffledp.accounting.setting import Setting
 from shuffledp.papers.figure_specs import FigureSpec, curve, curves
 
 # eps0 as in paper A, below the limit of 1/2 of Erlingsson et al. With 1e5 users every closed form
-# improves on local privacy down to delta = 1e-30. With count = 0 no other user holds the target's
-# cell, the worst case of single-bin.
+# improves on local privacy. With count = 0 no other user holds the target's cell, the worst case of
+# single-bin.
 SETTING: Final = Setting(n=100_000, k=16, eps0=0.49, count=0)
-# Denser at large delta: eps approaches 0 there, and curves bend on a logarithmic axis.
-LOG10_DELTAS: Final = -np.append(np.arange(2.0, 6.0, 0.25), np.linspace(6.0, 30.0, 17))
+# So close that the chords of guarantees between these points are invisible; denser at large delta,
+# where eps approaches 0 and curves bend on a logarithmic axis.
+LOG10_DELTAS: Final = -np.append(np.arange(2.0, 5.0, 1.0 / 6.0), np.linspace(5.0, 12.0, 22))
 EPS_POINTS: Final = np.geomspace(1e-4, 0.4, 15)
+# Panels of the figure, each with its bounds.
+GROUPS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "k-RR, computed": (
+            "upper",
+            "lower",
+            "fourier",
+            "strong-adversary",
+            "variation-ratio",
+            "single-bin",
+            "single-bin-as-printed",
+        ),
+        "privacy blanket": (
+            "blanket-bennett",
+            "blanket-hoeffding",
+            "blanket-bennett-generic",
+            "blanket-hoeffding-generic",
+            "balle-krr",
+        ),
+        "any randomiser: clones, swaps": (
+            "any-randomiser",
+            "clones",
+            "clones-closed-form",
+            "erlingsson",
+        ),
+        "Rényi and Gaussian privacy": ("renyi", "renyi-simple", "renyi-special-pair", "mu-gdp"),
+    }
+)
+OTHERS: Final = "other bounds"
 
 
 def _epsilon(bound: Bound, log10_delta: float) -> float:
@@ -30,25 +60,29 @@ def _epsilon(bound: Bound, log10_delta: float) -> float:
         return np.nan
 
 
-def _bound_curve(bound: Bound) -> pd.DataFrame:
+def _bound_curve(group: str, bound: Bound) -> pd.DataFrame:
     """Return the curve at `LOG10_DELTAS`, or at `EPS_POINTS` if eps is 0 at all of these."""
     eps = np.array([_epsilon(bound, log10_delta) for log10_delta in LOG10_DELTAS])
     if np.any(eps > 0.0):
         # A logarithmic axis cannot show eps = 0, and eps = eps0 holds without any bound.
         eps = np.where((eps > 0.0) & (eps < SETTING.eps0), eps, np.nan)
-        return curve("", bound.name, bound.kind, eps, LOG10_DELTAS)
+        return curve(group, bound.name, bound.kind, eps, LOG10_DELTAS)
     log_delta = np.asarray(bound.curve(SETTING).log_delta(EPS_POINTS).only)
-    return curve("", bound.name, bound.kind, EPS_POINTS, log_delta / np.log(10.0))
+    return curve(group, bound.name, bound.kind, EPS_POINTS, log_delta / np.log(10.0))
 
 
 def all_bounds() -> pd.DataFrame:
     """Return the curves of all bounds that apply, columns `figure_specs.COLUMNS`.
 
-    x is eps, y the decimal logarithm of delta. A bound whose delta is below 1e-30 at every eps is
-    included, with y below -30.
+    x is eps, y the decimal logarithm of delta. A bound whose delta is below 1e-12 at every eps is
+    included, with y below -12. The panels are those of `GROUPS`, followed by `OTHERS`.
     """
+    group_of = {name: group for group, names in GROUPS.items() for name in names}
+    others = [name for name in BOUNDS if name not in group_of]
     return curves(
-        _bound_curve(bound) for bound in BOUNDS.values() if bound.why_not(SETTING) is None
+        _bound_curve(group_of.get(name, OTHERS), BOUNDS[name])
+        for name in (*group_of, *others)
+        if BOUNDS[name].why_not(SETTING) is None
     )
 
 
@@ -67,9 +101,10 @@ FIGURES: Final[Mapping[str, FigureSpec]] = MappingProxyType(
                 "which the most bounds apply, because eps0 is below 1/2 (Erlingsson et al.) and n "
                 "large enough for every closed form to improve on eps0 at small delta; of those "
                 "that `shuffledp list` prints, exact-2rr (k = 2) and the three theorems on "
-                "composition (more than one round) are missing. The number at a curve is its rank "
-                "in eps at delta = 1e-6, with which the list is in order. The true curve lies "
-                "between the certified bounds, `lower` and `upper`: a band thinner than the line. "
+                "composition (more than one round) are missing. Each panel has one group of "
+                "bounds, and `upper` for comparison. The numbers in the legend are eps at delta = "
+                "1e-6, by which each group is ordered. The true curve lies between the certified "
+                "bounds, `lower` and `upper`: a band thinner than the line. "
                 "Upper bounds hold for every data set; `clones`, `renyi` and the bounds called "
                 "generic hold for every local randomiser and cannot be tight for 16 cells; "
                 "`strong-adversary` is exact against an adversary who knows far more. Lower "

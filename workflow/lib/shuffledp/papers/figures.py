@@ -8,7 +8,6 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any, Final
 
-import matplotlib.patheffects as effects
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -48,6 +47,7 @@ from shuffledp.pipeline.tables import read_metadata, read_tables
 _MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X")
 _PLAIN_NUMBERS: Final = 1e-4, 1e4  # range of an axis with plain numbers instead of powers of ten
 _PANEL_HEIGHT_INCHES, _MAX_COLUMNS, _MARKS_PER_CURVE = 2.6, 3, 6
+_SIDE_COLUMNS: Final = 30  # characters in a line of a legend in the place of a panel
 _GUIDE_NOTE: Final = (
     "Computed at the marks; the lines of guarantees between them only guide the eye."
 )
@@ -82,7 +82,9 @@ def curve_panels(table: pd.DataFrame, text: FigureText) -> Figure:
     note = coincidence_note(table, text.x_scale, text.y_scale)
     if text.between == "points":
         note = f"{_GUIDE_NOTE}\n{note}".strip()
-    legend_rows = -(-len(names) // 2) + len(note.splitlines())
+    empty = rows * columns - len(panels)
+    # The legend takes the place of a missing panel, if there is one.
+    legend_rows = 0 if empty else -(-len(names) // 2) + len(note.splitlines())
     figure = new_figure(_PANEL_HEIGHT_INCHES * rows + 0.16 * legend_rows + 0.4)
     panel_axes = np.atleast_1d(figure.subplots(rows, columns, squeeze=False)).ravel()
     looks = _looks(table, marked=text.between == "points")
@@ -94,22 +96,21 @@ def curve_panels(table: pd.DataFrame, text: FigureText) -> Figure:
     for axes in panel_axes[::columns]:
         axes.set_ylabel(text.y_label)
     for axes in panel_axes[len(panels) :]:
-        axes.remove()
+        axes.set_axis_off()
     handles = {
         label: handle
         for axes in panel_axes[: len(panels)]
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
     }
-    figure.legend(
-        [handles[name] for name in names],
-        names,
-        loc="outside lower center",
-        ncols=2,
-        handlelength=3.5,
-        title=note or None,
-        title_fontsize=7.5,
-        alignment="left",
-    )
+    lines = [handles[name] for name in names]
+    style: dict[str, Any] = {"handlelength": 3.5, "title_fontsize": 7.5, "alignment": "left"}
+    if empty:
+        labels = [textwrap.fill(name, _SIDE_COLUMNS) for name in names]
+        title = "\n".join(textwrap.fill(line, _SIDE_COLUMNS + 8) for line in note.splitlines())
+        panel_axes[-1].legend(lines, labels, loc="upper left", title=title or None, **style)
+    else:
+        where: dict[str, Any] = {"loc": "outside lower center", "ncols": 2}
+        figure.legend(lines, names, title=note or None, **where, **style)
     figure.suptitle(text.title)
     return figure
 
@@ -180,14 +181,11 @@ def _steps(eps: Floats, delta: Floats) -> tuple[Floats, Floats]:
     return x, steps
 
 
-# --- All bounds in one panel ----------------------------------------------------------------------
+# --- All bounds -----------------------------------------------------------------------------------
 
-MIN_LOG10_DELTA: Final = -30.0  # smallest delta shown
+MIN_LOG10_DELTA: Final = -12.0  # smallest delta shown
 _RANKING_LOG10_DELTA: Final = -6.0  # delta at which the curves are ranked
-_NOTE_LINE_CHARACTERS: Final = 44
-_CERTIFIED_ORDER: Final = {"upper": 3.0, "lower": 3.1}  # drawn above the other curves
-# Heights of the numbers at the curves, alternating so that they do not overlap.
-_NUMBER_HEIGHTS: Final = (-28.0, -24.0, -20.0, -16.0, -12.0)
+_REFERENCE: Final = "upper"  # drawn in every panel
 
 
 def draw_all_bounds(curves: Path) -> Figure:
@@ -197,10 +195,11 @@ def draw_all_bounds(curves: Path) -> Figure:
 
 @local_style()
 def all_bounds(table: pd.DataFrame, text: FigureText) -> Figure:
-    """Draw log delta against eps for every bound of a table.
+    """Draw log delta against eps for every bound of a table, one panel for each group of bounds.
 
-    The number at a curve is its bound's rank in a list that is ordered by eps at delta = 1e-6. If a
-    whole curve is below the plot, the list says how far.
+    The bound ``upper`` is in every panel. The legend has the groups in the order of the panels, and
+    the bounds of a group in the order of their eps at delta = 1e-6, which it states. If a whole
+    curve is below the plot, the legend says how far.
 
     Parameters
     ----------
@@ -209,89 +208,109 @@ def all_bounds(table: pd.DataFrame, text: FigureText) -> Figure:
     text
         Title and axis labels.
     """
-    by_name = {str(name): rows.sort_values("y") for name, rows in table.groupby("curve")}
-    shown = {name: rows for name, rows in by_name.items() if rows["y"].max() > MIN_LOG10_DELTA}
-    ranked = sorted(shown, key=lambda name: _reference_eps(shown[name]))
-    figure = new_figure(4.6)
-    axes, side = figure.subplots(1, 2, width_ratios=(1.8, 1.0))
-    for rank, name in enumerate(ranked, 1):
-        _draw_bound(axes, shown[name], rank)
-    axes.set(xscale="log", xlabel=text.x_label, ylabel=text.y_label, ylim=(MIN_LOG10_DELTA, -2.0))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"${power(10.0**value)}$"))
-    axes.grid(visible=True, axis="both")
-    below = {name: float(rows["y"].max()) for name, rows in by_name.items() if name not in shown}
-    _list_bounds(side, [(name, shown[name]) for name in ranked], below)
-    if note := _coincidence_note(table):
-        side.text(0.0, 0.0, note, transform=side.transAxes, va="top", fontsize=7)
-    axes.legend(handles=_line_style_handles(table), loc="lower left")
+    groups = {str(name): rows for name, rows in table.groupby("panel", sort=False)}
+    rows = -(-len(groups) // 2)
+    figure = new_figure(0.8 + 2.3 * rows)
+    panels = figure.subplots(rows, 2, sharex=True, sharey=True, squeeze=False)
+    reference = table[table["curve"] == _REFERENCE]
+    handles = []
+    for number, (axes, (group, group_rows)) in enumerate(
+        zip(panels.flat, groups.items(), strict=False)
+    ):
+        if number:
+            handles.append(_heading(""))
+        handles += [_heading(group), *_draw_group(axes, group_rows, reference)]
+        axes.set_title(group, loc="left")
+        axes.grid(visible=True, axis="both")
+    for axes in panels.flat[len(groups) :]:
+        axes.remove()
+    first = panels[0, 0]
+    first.set(xscale="log", ylim=(MIN_LOG10_DELTA, -2.0))
+    first.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    first.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"${power(10.0**value)}$"))
+    for axes in panels[-1]:
+        axes.set_xlabel(text.x_label)
+    for axes in panels[:, 0]:
+        axes.set_ylabel(text.y_label)
+    figure.legend(
+        handles=handles,
+        loc="outside right center",
+        title=rf"bound ($\epsilon$ at $\delta={power(10.0**_RANKING_LOG10_DELTA)}$)",
+        title_fontsize=7.5,
+        fontsize=7.0,
+        labelspacing=0.35,
+        alignment="left",
+    )
+    # x and y are exchanged, because the curves are steep.
+    steep = table[table["y"] >= MIN_LOG10_DELTA].rename(columns={"x": "y", "y": "x"})
+    figure.legend(
+        handles=_line_style_handles(table),
+        loc="outside lower left",
+        ncols=3,
+        title=coincidence_note(steep, "linear", "log") or None,
+        title_fontsize=7.5,
+        alignment="left",
+    )
     figure.suptitle(text.title)
     return figure
 
 
-def _coincidence_note(table: pd.DataFrame) -> str:
-    """Return a note on curves that cover each other; x and y are exchanged for steep curves."""
-    steep = table[table["y"] >= MIN_LOG10_DELTA].rename(columns={"x": "y", "y": "x"})
-    return textwrap.fill(coincidence_note(steep, "linear", "log"), _NOTE_LINE_CHARACTERS)
+def _heading(text: str) -> Line2D:
+    """Return a legend entry without a line."""
+    return Line2D([], [], linestyle="none", label=text)
+
+
+def _draw_group(axes: Axes, table: pd.DataFrame, reference: pd.DataFrame) -> list[Line2D]:
+    """Draw the bounds of a group and the reference, and return legend entries of the group."""
+    by_name = {str(name): rows.sort_values("x") for name, rows in table.groupby("curve")}
+    shown = {name: rows for name, rows in by_name.items() if rows["y"].max() > MIN_LOG10_DELTA}
+    ranked = sorted(shown, key=lambda name: _reference_eps(shown[name]))
+    if _REFERENCE not in by_name and len(reference):
+        _draw_bound(axes, reference.sort_values("x"))
+    for name in ranked:
+        _draw_bound(axes, shown[name])
+    handles = [
+        Line2D([], [], label=f"{name} ({_reference_eps(shown[name]):.3g})", **_bound_line(rows))
+        for name, rows in ((name, shown[name]) for name in ranked)
+    ]
+    for name in by_name.keys() - shown.keys():
+        highest = by_name[name]["y"].max()
+        below = rf"off the plot, $\delta<10^{{{np.ceil(highest):.0f}}}$"
+        handles.append(_heading(f"{name}:\n{below}"))
+    return handles
 
 
 def _reference_eps(rows: pd.DataFrame) -> float:
     """Return the interpolated eps at the delta of the ranking."""
-    return float(np.interp(_RANKING_LOG10_DELTA, rows["y"], rows["x"]))
+    ordered = rows.sort_values("y")
+    return float(np.interp(_RANKING_LOG10_DELTA, ordered["y"], ordered["x"]))
 
 
-def _colour(rows: pd.DataFrame) -> str:
-    return bound_colour(str(rows["curve"].iloc[0])) or "#000000"
+def _bound_line(rows: pd.DataFrame) -> dict[str, Any]:
+    """Return colour, style and width of the line of a bound."""
+    name = str(rows["curve"].iloc[0])
+    return {
+        "color": bound_colour(name) or "#000000",
+        "linestyle": LINE_STYLES[rows["kind"].iloc[0]],
+        # Other curves are drawn over the reference, which must remain visible.
+        "linewidth": 2.4 if name == _REFERENCE else 1.2,
+    }
 
 
-def _draw_bound(axes: Axes, rows: pd.DataFrame, rank: int) -> None:
-    colour, name, kind = _colour(rows), rows["curve"].iloc[0], rows["kind"].iloc[0]
-    drawn = rows.sort_values("x")[["x", "y"]].to_numpy().T
-    proven = kind in GUARANTEES
+def _draw_bound(axes: Axes, rows: pd.DataFrame) -> None:
+    points = rows["x"].to_numpy(), rows["y"].to_numpy()
+    name, proven = str(rows["curve"].iloc[0]), rows["kind"].iloc[0] in GUARANTEES
     axes.plot(
-        *(guarantee_steps(*drawn) if proven else drawn),
+        *(guarantee_steps(*points) if proven else points),
         drawstyle="steps-post" if proven else "default",
-        color=colour,
-        linestyle=LINE_STYLES[kind],
-        # `lower` is drawn above `upper`, which it may hide.
-        linewidth=2.4 if name == "upper" else 1.2,
-        zorder=_CERTIFIED_ORDER.get(name, 2.0),
+        zorder=1.9 if name == _REFERENCE else 2.0,
         label=name,
+        **_bound_line(rows),
     )
-    # The number of a curve that ends early is at its end.
-    height = max(_NUMBER_HEIGHTS[rank % len(_NUMBER_HEIGHTS)], float(rows["y"].min()))
-    axes.annotate(
-        str(rank),
-        (float(np.interp(height, rows["y"], rows["x"])), height),
-        ha="center",
-        va="center",
-        fontsize=6.5,
-        zorder=4,
-        path_effects=[effects.withStroke(linewidth=2.5, foreground="white")],
-    )
-
-
-def _list_bounds(
-    axes: Axes, bounds: list[tuple[str, pd.DataFrame]], below: dict[str, float]
-) -> None:
-    """Write number, name and eps at the delta of the ranking, one line for each bound."""
-    axes.axis("off")
-    axes.set(xlim=(0.0, 1.0), ylim=(len(bounds) + 2 * len(below) + 1.5, -0.5))
-    axes.text(1.0, 0.0, rf"$\epsilon$ at $\delta={power(10.0**_RANKING_LOG10_DELTA)}$", ha="right")
-    for rank, (name, rows) in enumerate(bounds, 1):
-        line = LINE_STYLES[rows["kind"].iloc[0]]
-        axes.text(0.07, rank, str(rank), ha="right")
-        axes.plot([0.09, 0.15], 2 * [rank - 0.2], color=_colour(rows), linestyle=line, linewidth=2)
-        axes.text(0.17, rank, name, fontsize=7.5)
-        axes.text(1.0, rank, f"{_reference_eps(rows):.3g}", ha="right")
-    for place, (name, highest) in enumerate(below.items()):
-        row = len(bounds) + 1 + 2 * place
-        axes.text(0.17, row, f"{name}:")
-        axes.text(0.17, row + 1, rf"off the plot, $\delta < 10^{{{np.ceil(highest):.0f}}}$")
 
 
 def _line_style_handles(table: pd.DataFrame) -> list[Line2D]:
-    """Return the legend's handles for the line styles; the list of bounds explains the colours."""
+    """Return legend entries for the line styles."""
     kinds: list[Kind] = [kind for kind in KIND_LABELS if (table["kind"] == kind).any()]
     return [
         Line2D(
