@@ -1,6 +1,6 @@
 """Draw total variation distances of estimated and true histograms, by n, by eps and by region."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import cycle
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -15,12 +15,10 @@ from shuffledp.figures.style import (
     FULL_WIDTH,
     Series,
     after_title,
-    box_colour,
     calibration_title,
     count_units,
     distance_label,
     escape_math,
-    format_eps,
     legend_marks,
     list_series,
     local_style,
@@ -32,6 +30,7 @@ from shuffledp.figures.style import (
     series_look,
     series_rows,
     series_shifts,
+    spaced_labels,
 )
 from shuffledp.mechanisms.catalogue import CATALOGUE, get_estimator
 from shuffledp.pipeline.selection import DELTA_HAT, calibrated
@@ -43,16 +42,18 @@ _Dashes = Mapping[Any, Any]  # line style by eps0
 _BAND_LINES: Final[tuple[_Line, ...]] = ("--", "-", ":", "-.")
 _MIN_LOG_RATIO: Final = 10.0  # of the largest to the smallest distance, for a logarithmic axis
 _DASHES: Final = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (5, 1.5, 1, 1.5)))  # by eps0
-_SERIES_OFFSET: Final = 0.024  # share of n that separates neighbouring series
-_MIN_N_RATIO: Final = 4.0  # of the right to the left end of the axis of n
+_QUANTILES: Final = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
+_SERIES_OFFSET: Final = 0.015  # share of n or eps that separates neighbouring series
+_MIN_RATIO: Final = 4.0  # of the right to the left end of an axis of n or eps
+_GLYPH_WIDTH: Final = 0.0105  # width of a character of a tick label, as a share of the axis
 
 
 def draw_distances(
     utility: Path, *, title: str, unit: str, calibration: str, target_delta: float
 ) -> Figure:
-    """Read the distances and draw `distance_boxes`."""
+    """Read the distances and draw `distances_over_n`."""
     table = read_tables([utility])
-    return distance_boxes(
+    return distances_over_n(
         table, title, unit=unit, calibration=calibration, target_delta=target_delta
     )
 
@@ -67,61 +68,34 @@ def draw_comparison(summary: Path, *, target_delta: float) -> Figure:
     return matched_comparison(pd.read_csv(summary), target_delta)
 
 
-# --- Boxes -------------------------------------------------------------------------------
+# --- Distances of one region -------------------------------------------------------------
 
 
-def _draw_boxes(axes: Axes, groups: Sequence[pd.DataFrame], series: Sequence[Series]) -> None:
-    """Draw the boxes of all series side by side, for the groups at x = 0, 1, 2, ..."""
-    step = 0.84 / len(series)
-    for offset, each in enumerate(series):
-        boxes = {
-            x + (offset - (len(series) - 1) / 2) * step: values
-            for x, values in enumerate(series_rows(group, each)["tv_distance"] for group in groups)
-            if values.size
-        }
-        if boxes:
-            _draw_series_boxes(axes, each, boxes, step)
-    axes.set_xlim(-0.5, len(groups) - 0.5)
-    axes.set_xticks(np.arange(len(groups) - 1) + 0.5, minor=True)
-    axes.tick_params(axis="x", which="both", length=0)
-    axes.grid(visible=True, axis="x", which="minor")
+def _draw_ranges(axes: Axes, rows: pd.DataFrame, x: str, series: Series, shift: float) -> None:
+    """Draw medians against a column, with thick bars between quartiles and thin ones to extremes.
 
-
-def _draw_series_boxes(
-    axes: Axes, series: Series, boxes: Mapping[float, pd.Series], step: float
-) -> None:
-    """Draw boxes between quartiles, whiskers to the extremes, and a marker at the median.
-
-    `Axes.boxplot` is not used because it loads pyplot and with it a window system.
+    `shift` is a factor of x, which separates the series.
     """
     look = series_look(*series)
-    x = np.array(list(boxes))
-    minimum, first, median, third, maximum = np.transpose(
-        [np.quantile(values, (0.0, 0.25, 0.5, 0.75, 1.0)) for values in boxes.values()]
-    )
-    axes.vlines(x, minimum, maximum, color=look.colour, linewidth=0.8)
-    for whisker in (minimum, maximum):
-        axes.hlines(whisker, x - 0.2 * step, x + 0.2 * step, color=look.colour, linewidth=0.8)
-    axes.bar(
-        x,
-        third - first,
-        0.8 * step,
-        first,
-        facecolor=box_colour(look),
-        edgecolor=look.colour,
-        linewidth=0.8,
-        zorder=2.1,
-    )
-    # Markers distinguish mechanisms even where boxes are flat.
-    axes.plot(
-        x,
-        median,
-        linestyle="none",
-        markersize=3.5,
-        **marker_style(look),
-        label=" ".join(series),
-        zorder=2.2,
-    )
+    quantiles = rows.groupby(x)["tv_distance"].quantile(_QUANTILES).unstack()
+    minimum, first, median, third, maximum = quantiles.to_numpy().T
+    at = quantiles.index.to_numpy() * shift
+    axes.vlines(at, minimum, maximum, color=look.colour, linewidth=0.8)
+    axes.vlines(at, first, third, color=look.colour, linewidth=2.4)
+    label = " ".join(series)
+    axes.plot(at, median, linewidth=0.6, markersize=3.5, **marker_style(look), label=label)
+
+
+def _set_log_axis(axes: Axes) -> None:
+    """Make the horizontal axis logarithmic.
+
+    A single value, or a few close ones, must not fill the whole width.
+    """
+    axes.set_xscale("log")
+    low, high = axes.get_xlim()
+    widening = np.sqrt(max(1.0, _MIN_RATIO / (high / low)))
+    axes.set_xlim(low / widening, high * widening)
+    plain_log_axis(axes.xaxis)
 
 
 def _set_distance_axis(axes: Axes, shown: pd.Series) -> None:
@@ -135,7 +109,7 @@ def _set_distance_axis(axes: Axes, shown: pd.Series) -> None:
 
 
 @local_style()
-def distance_boxes(
+def distances_over_n(
     utility: pd.DataFrame,
     region_title: str,
     *,
@@ -160,14 +134,13 @@ def distance_boxes(
 
     Returns
     -------
-    Boxes between quartiles with the median, and whiskers to the extremes of the repetitions.
+    Medians, with thick bars between quartiles and thin ones to the extremes of the repetitions.
 
     Raises
     ------
     InputError
         If the table has no release with that calibration.
     """
-    sizes = sorted(utility["n"].unique())
     rows = calibrated(utility, calibration, target_delta)
     series = list_series(rows)
     budgets = sorted(rows["eps0"].unique())
@@ -175,10 +148,11 @@ def distance_boxes(
     panels = np.atleast_1d(figure.subplots(len(budgets), 1, sharex=True))
     for axes, eps0 in zip(panels, budgets, strict=True):
         panel = rows[rows["eps0"] == eps0]
-        _draw_boxes(axes, [panel[panel["n"] == n] for n in sizes], series)
+        for each, shift in series_shifts(panel, _SERIES_OFFSET):
+            _draw_ranges(axes, series_rows(panel, each), "n", each, shift)
         _set_distance_axis(axes, rows["tv_distance"])
         axes.set_title(rf"$\epsilon_0={eps0:g}$" + _eps_range(panel), loc="left")
-    panels[-1].set_xticks(range(len(sizes)), [f"{n:,}" for n in sizes])
+    _set_log_axis(panels[-1])
     panels[-1].set_xlabel(number_label(unit))
     figure.legend(handles=legend_marks(series), loc="outside lower center", ncols=3)
     calibrated_to = calibration_title(calibration, target_delta, list(rows["mechanism"].unique()))
@@ -223,53 +197,61 @@ def distance_over_eps(utility: pd.DataFrame, region_title: str, unit: str) -> Fi
 
     Returns
     -------
-    Boxes as in `distance_boxes` for matched mechanisms. For others, bands from the 10 % to the 90 %
-    quantile with a line at the mean.
+    Medians and bars as in `distances_over_n` for matched mechanisms. For others, bands from the
+    10 % to the 90 % quantile with a line at the mean. Above a panel is the logarithm of delta at
+    each eps; it is left out where it would touch the next one.
     """
     n = utility["n"].max()
     rows = utility[(utility["n"] == n) & utility["calibration"].isin(["none", "matched"])]
-    boxes = list_series(rows[rows["calibration"] == "matched"])
+    series = list_series(rows[rows["calibration"] == "matched"])
     unmatched = list_series(rows[rows["calibration"] == "none"])
     drawn = [each for each in unmatched if get_estimator(*each).counterpart is not None]
     bands = dict(zip(drawn, cycle(_BAND_LINES), strict=False))
     budgets = sorted(rows["eps0"].unique())
     figure = new_figure(1.0 + 2.2 * len(budgets))
-    panels = np.atleast_1d(figure.subplots(len(budgets), 1))
+    panels = np.atleast_1d(figure.subplots(len(budgets), 1, sharex=True))
     for axes, eps0 in zip(panels, budgets, strict=True):
         panel = rows[rows["eps0"] == eps0]
         matched = panel[panel["calibration"] == "matched"]
-        pairs = matched[["eps", "log10_delta"]].drop_duplicates().sort_values("eps")
-        _draw_boxes(axes, [matched[matched["eps"] == eps] for eps in pairs["eps"]], boxes)
+        for each, shift in series_shifts(matched, _SERIES_OFFSET):
+            _draw_ranges(axes, series_rows(matched, each), "eps", each, shift)
         for each, line in bands.items():
             _draw_band(axes, series_rows(panel, each)["tv_distance"], each, line)
-        shown = [series_rows(panel, each)["tv_distance"] for each in [*boxes, *bands]]
+        shown = [series_rows(panel, each)["tv_distance"] for each in [*series, *bands]]
         _set_distance_axis(axes, pd.concat(shown))
-        labels = map(_pair_label, pairs["eps"], pairs["log10_delta"])
-        axes.set_xticks(range(len(pairs)), list(labels))
-        axes.set_title(rf"$\epsilon_0={eps0:g}$", loc="left")
-    panels[-1].set_xlabel(
-        r"$\epsilon$ of all mechanisms (below it: $\log_{10}$ of the $\delta$ certified there)"
-    )
+        axes.set_title(
+            rf"$\epsilon_0={eps0:g}$; below: $\log_{{10}}$ of the $\delta$ certified at $\epsilon$",
+            loc="left",
+        )
+    _set_log_axis(panels[-1])
+    for axes, eps0 in zip(panels, budgets, strict=True):
+        _label_deltas(axes, rows[(rows["eps0"] == eps0) & (rows["calibration"] == "matched")])
+    panels[-1].set_xlabel(r"$\epsilon$ of all mechanisms")
     band_lines = []
     for each, line in bands.items():
         estimator = get_estimator(*each)
         colour, label = estimator.look.colour, estimator.label
         band_lines.append(Line2D([], [], color=colour, linestyle=line, label=label))
-    handles = [*legend_marks(boxes), *band_lines]
+    handles = [*legend_marks(series), *band_lines]
     figure.legend(handles=handles, loc="outside lower center", ncols=3)
     figure.suptitle(
         f"{escape_math(region_title)}, n = {count_units(n, unit)}\nEqual privacy: at each "
         r"$\epsilon$ all mechanisms have the $\delta$ certified for the shuffle model"
-        "\nAt a large $\\epsilon$ this $\\delta$ is far below any value in use: "
-        "the lead of the shuffle model there is no practical advantage"
     )
     return figure
 
 
-def _pair_label(eps: float, log10_delta: float) -> str:
-    """Return a tick label with eps above the logarithm of delta."""
-    exponent = f"{log10_delta:,.{1 if log10_delta > -100.0 else 0}f}".replace("-", "−")
-    return f"{format_eps(eps)}\n({exponent})"
+def _label_deltas(axes: Axes, matched: pd.DataFrame) -> None:
+    """Write the logarithm of delta above the panel at each eps."""
+    deltas = matched.groupby("eps")["log10_delta"].first()
+    labels = {
+        eps: f"{value:,.{1 if value > -100.0 else 0}f}".replace("-", "\N{MINUS SIGN}")
+        for eps, value in zip(deltas.index.to_numpy(), deltas, strict=True)
+    }
+    shown = spaced_labels(labels, axes.get_xlim(), _GLYPH_WIDTH)
+    above = axes.secondary_xaxis("top")
+    above.set_xticks(list(shown), list(shown.values()))
+    above.tick_params(which="minor", length=0)
 
 
 def _draw_band(axes: Axes, values: pd.Series, series: Series, line: _Line) -> None:
@@ -361,12 +343,7 @@ def _draw_region(column: Iterable[Axes], title: str, rows: pd.DataFrame, dashes:
         lines = series_rows(ratios, series)
         _draw_lines(below, lines, series, shift, dashes, ("ratio", "low", "high"))
     below.grid(visible=True, axis="y")
-    below.set_xscale("log")
-    plain_log_axis(below.xaxis)
-    # A single n, or a few close ones, must not fill the whole width.
-    low, high = below.get_xlim()
-    widening = np.sqrt(max(1.0, _MIN_N_RATIO / (high / low)))
-    below.set_xlim(low / widening, high * widening)
+    _set_log_axis(below)
     reference = CATALOGUE[rows["reference"].iloc[0]].label
     below.set_title(f"{escape_math(title)}, other mechanisms ÷ {reference}", loc="left")
     below.set_xlabel(number_label(rows["unit"].iloc[0]))

@@ -5,7 +5,7 @@ colours of `figures.bounds`, and local budgets those of `ordered_colours`. No pa
 these palettes.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import ROUND_CEILING, Context
 from functools import cache
@@ -17,7 +17,7 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from matplotlib.axis import Axis
-from matplotlib.colors import to_hex, to_rgb
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.ft2font import FT2Font
 from matplotlib.lines import Line2D
@@ -80,12 +80,6 @@ def marker_style(look: Look) -> dict[str, Any]:
     return {"marker": look.marker, "color": look.colour, "markerfacecolor": face}
 
 
-def box_colour(look: Look) -> tuple[float, ...]:
-    """Return the colour inside boxes, light enough for the median's marker to stand out."""
-    opacity = 0.45 if look.filled else 0.0
-    return tuple(1.0 - opacity * (1.0 - channel) for channel in to_rgb(look.colour))
-
-
 def list_series(table: pd.DataFrame) -> list[Series]:
     """Return the (mechanism, estimator) pairs of a table, comparable estimators side by side."""
     pairs = table[["mechanism", "estimator"]].drop_duplicates().itertuples(index=False, name=None)
@@ -120,9 +114,6 @@ def calibration_title(calibration: str, target_delta: float, mechanisms: Sequenc
         return (
             r"NOT equal privacy, as in Biswas et al.: the same $\epsilon$, but central noise has "
             r"$\hat\delta$ of one cell's count (their eq. 10)"
-            "\ninstead of the larger "
-            rf"$\delta={power(target_delta)}$ of the shuffle model; "
-            r"$\hat\delta$ is not a guarantee for the histogram"
         )
     return own_calibrations(mechanisms)[calibration]
 
@@ -223,6 +214,30 @@ def plain_log_axis(axis: Axis) -> None:
     )
     axis.set_minor_locator(LogLocator(subs=tuple(range(1, 10))))
     axis.set_minor_formatter(NullFormatter())
+
+
+def spaced_labels(
+    labels: Mapping[float, str], limits: tuple[float, float], glyph_width: float
+) -> dict[float, str]:
+    """Return the labels of a logarithmic axis without those that would touch the next one.
+
+    Parameters
+    ----------
+    labels
+        Labels by their positions, ascending.
+    limits
+        Left and right end of the axis.
+    glyph_width
+        Width of a character as a share of the axis.
+    """
+    width = glyph_width * float(np.log(limits[1] / limits[0]))
+    kept: dict[float, str] = {}
+    next_one = np.inf
+    for position, label in sorted(labels.items(), reverse=True):
+        if np.log(next_one / position) > width * len(label):
+            kept[position] = label
+            next_one = position
+    return kept
 
 
 @local_style()

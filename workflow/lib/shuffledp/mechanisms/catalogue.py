@@ -145,8 +145,7 @@ _ENTRIES: Final = (
         estimators=_estimators("Gaussian", "#0072B2", "o"),
         own_calibrations={
             "as-published": "NOT equal privacy, calibration as published: "
-            "$\\epsilon=\\epsilon_0$, where the shuffle model's $\\delta$ is 0;\n"
-            r"Gaussian $\sigma$ as diffprivlib returns it for $\delta=10^{-20}$, sensitivity 1"
+            r"$\epsilon=\epsilon_0$, and $\delta=10^{-20}$ for the Gaussian alone"
         },
     ),
     Entry(
