@@ -42,7 +42,9 @@ def test_without_a_length_that_keeps_a_target_there_is_no_figure(table: pd.DataF
         slots_errors(table.iloc[:0], pd.DataFrame())
 
 
-def test_the_figure_has_a_level_line_for_each_other_mechanism(table: pd.DataFrame) -> None:
+def test_the_figure_has_a_line_for_the_best_of_each_kind_of_trust(
+    table: pd.DataFrame,
+) -> None:
     names = ["krr", "gaussian", "signed-dummies", "oue"]
     summary = pd.DataFrame(
         [
@@ -66,6 +68,6 @@ def test_the_figure_has_a_level_line_for_each_other_mechanism(table: pd.DataFram
     (key,) = figure.legends
     assert [text.get_text() for text in key.get_texts()] == [
         "signed dummies by users",
-        "shuffle+INV",
-        "Gaussian",
+        "Gaussian, best with a curator",
+        "shuffle+INV, best of noisy reports",
     ]

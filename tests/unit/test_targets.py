@@ -145,7 +145,7 @@ def test_findings_and_figure_state_the_participation():
     summary = utility_summary(table, "Town", "one check-in")
     assert "n = 200, 50 collude, response rate 0.7, delta" in target_findings(summary)
     title = mechanism_errors(summary).get_suptitle()
-    assert "(unit: one check-in, 50 collude, response rate 0.7)" in title
+    assert title.startswith("Town, 50 collude, response rate 0.7: ")
 
 
 def test_more_targets_or_releases_change_no_other_number():
@@ -221,16 +221,15 @@ def test_the_legend_names_every_mechanism_and_its_trust(tmp_path):
     summary = summed("gaussian", "krr", "unable")
     write_csv(summary, tmp_path / "summary.csv")
     shown = texts(draw_mechanisms(tmp_path / "summary.csv"))
-    assert "Gaussian: 1 message per user; trusted: curator, with every record" in shown
-    (krr,) = (
-        text for text in shown if text.startswith("shuffle+INV: 1 message per user; trusted:")
-    )
+    curator = shown.index("Curator, trusted\nwith every record")
+    local = shown.index("Shuffler and analyst apart:\ntogether they see noisy reports")
     eps0 = summary.query("mechanism == 'krr' and n == 400 and eps == 1")["local_eps0"].iloc[0]
-    assert krr.replace("\n", " ").endswith(rf"reveal at most $\epsilon_0={eps0:.3g}$")
+    assert curator < shown.index("Gaussian (1)") < local
+    assert local < shown.index(rf"shuffle+INV (1), $\epsilon_0={eps0:.3g}$")
     assert any("n = 400 check-ins" in text for text in shown)
     assert "error per cell (check-ins)\n(root mean square)" in shown
     few = texts(mechanism_errors(summary[summary["n"] == 200]))
-    assert any(text.startswith("unable: cannot meet this target; trusted") for text in few)
+    assert "unable (cannot meet this target)" in " ".join(few).replace("\n", " ")
 
 
 def test_formatted_parameters_can_be_read_again():

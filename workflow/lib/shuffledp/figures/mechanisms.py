@@ -1,9 +1,8 @@
 """Draw the errors of all mechanisms at the same certified (eps, delta)."""
 
 import textwrap
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 import pandas as pd
@@ -11,12 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.figures.style import (
-    after_title,
     count_units,
     distance_label,
     escape_math,
@@ -30,8 +28,10 @@ from shuffledp.figures.style import (
     series_look,
     series_rows,
     series_shifts,
+    spaced_labels,
 )
 from shuffledp.mechanisms.catalogue import CATALOGUE, UNBIASED
+from shuffledp.mechanisms.recommendation import best_by_trust, trust_kind
 from shuffledp.pipeline.selection import at_targets
 
 # For each row of panels: the estimator, the column of the error, the prefix of the columns of its
@@ -45,7 +45,26 @@ _ESTIMATES: Final = {"raw": "unbiased estimates", "projected": "distributions"}
 _SERIES_OFFSET: Final = 0.012  # share of eps or n that separates neighbouring mechanisms
 _GLYPH_WIDTH: Final = 0.024  # width of a character of a tick label, as a share of the axis
 _MARGIN: Final = 1.25  # factor by which an axis of eps or n extends beyond the data
-_LEGEND_COLUMNS: Final = 118  # characters in a line of the legend
+_LEGEND_COLUMNS: Final = 24  # characters in a line of the legend
+# Headings of the legend by `trust_kind`.
+_TRUST: Final = {
+    "curator": "Curator, trusted\nwith every record",
+    "shuffler": "Shuffler and analyst apart;\nshuffler learns the exact map",
+    "apart": "Shuffler and analyst apart:\ntogether they see every record",
+    "local": "Shuffler and analyst apart:\ntogether they see noisy reports",
+}
+_BEST: Final = {
+    "curator": "best with a curator",
+    "shuffler": "best if the shuffler may learn the map",
+    "apart": "best without users' dummies",
+    "local": "best of noisy reports",
+}
+_REFERENCE_LINES: Final[dict[str, Literal["-", "--", "-.", ":"]]] = {
+    "curator": "-",
+    "shuffler": "--",
+    "apart": "-.",
+    "local": ":",
+}
 _LINE_HEIGHT: Final = 0.16  # inches
 
 _SIGNED_DUMMIES: Final = "signed-dummies"
@@ -87,15 +106,17 @@ def mechanism_errors(summary: pd.DataFrame) -> Figure:
     -------
     Errors against eps at the largest n on the left, against n at the largest eps on the right.
     Markers are means over the releases with 10 % to 90 % ranges. Lines are expected errors for
-    unbiased estimates, and join the means for others. The legend lists messages per user, who must
-    be trusted, and the local budget of a message.
+    unbiased estimates, and join the means for others. The legend lists messages per user and the
+    local budget of a message, in columns by who must be trusted.
     """
     unit, delta = summary["unit"].iloc[0], summary["delta"].iloc[0]
     n, eps = summary["n"].max(), summary["eps"].max()
     calibrated = summary[summary["reason"].isna()]
     legend = _mechanism_legend(summary[(summary["n"] == n) & (summary["eps"] == eps)])
-    lines = sum(1 + str(handle.get_label()).count("\n") for handle in legend)
-    figure = new_figure(6.4 + _LINE_HEIGHT * lines)
+    lines = max(
+        sum(1 + str(handle.get_label()).count("\n") for handle in column) for column in legend
+    )
+    figure = new_figure(6.4 + _LINE_HEIGHT * (lines + 1))
     panels = figure.subplots(3, 2, sharex="col", sharey="row")
     columns = (
         ("eps", calibrated[calibrated["n"] == n], f"n = {count_units(n, unit)}", r"$\epsilon$"),
@@ -113,13 +134,24 @@ def mechanism_errors(summary: pd.DataFrame) -> Figure:
         axes.margins(y=0.15)  # leaves room for at least two tick labels
         plain_log_axis(axes.yaxis)
         axes.set_ylabel(label.format(units=plural(unit)) or distance_label(largest))
-    figure.legend(handles=legend, loc="outside lower left", ncols=1)
+    # The legend is filled column by column, so that all columns need the same number of entries.
+    longest = max(map(len, legend))
+    blank = Line2D([], [], linestyle="none", label=" ")
+    figure.legend(
+        handles=[h for column in legend for h in (*column, *[blank] * (longest - len(column)))],
+        loc="outside lower left",
+        ncols=len(legend),
+        title=f"Messages per user in parentheses, at n = {n:,} and $\\epsilon={eps:g}$",
+        title_fontsize=7.5,
+        fontsize=7.0,
+        alignment="left",
+    )
     colluding, response_rate = summary[["colluding", "response_rate"]].iloc[0]
     setting = Setting(int(n), 2, colluding=colluding, response_rate=response_rate)
     title = escape_math(summary["region"].iloc[0])
     figure.suptitle(
-        f"{title} (unit: {unit}{setting.participation_text}):{after_title(unit)}every mechanism is "
-        rf"calibrated to the same certified ($\epsilon$, $\delta={power(delta)}$)"
+        f"{title}{setting.participation_text}: every mechanism is calibrated to the same "
+        rf"certified ($\epsilon$, $\delta={power(delta)}$)"
     )
     return figure
 
@@ -143,36 +175,32 @@ def _label_values(axes: Axes, values: pd.Series) -> None:
     axes.set_xlim(values.min() / _MARGIN, values.max() * _MARGIN)
     unique = np.sort(values.unique())
     if unique.max() < 10.0 * unique.min() and len(unique) <= 6:
-        low, high = np.log(axes.get_xlim())
-        labelled = [unique[-1]]
-        for value in unique[-2::-1]:  # a label is left out if it would touch the next one
-            if np.log(labelled[-1] / value) > _GLYPH_WIDTH * len(f"{value:,.6g}") * (high - low):
-                labelled.append(value)
-        axes.xaxis.set_major_locator(FixedLocator(labelled))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
+        labels = {value: f"{value:,.6g}" for value in unique}
+        shown = spaced_labels(labels, axes.get_xlim(), _GLYPH_WIDTH)
+        axes.set_xticks(list(shown), list(shown.values()))
         axes.xaxis.set_minor_locator(NullLocator())
     else:
         plain_log_axis(axes.xaxis)
 
 
-def _mechanism_legend(rows: pd.DataFrame) -> Sequence[Line2D]:
-    """Return a legend entry for each mechanism, the most accurate first."""
-    handles = []
-    unbiased = rows[rows["estimator"] == "raw"].sort_values("cell_error")
+def _mechanism_legend(rows: pd.DataFrame) -> list[list[Line2D]]:
+    """Return the legend's columns, one for each kind of trust, with the most accurate first."""
+    columns: dict[str, list[Line2D]] = {}
+    unbiased = rows[rows["estimator"] == UNBIASED].sort_values("cell_error")
     for row in unbiased.to_dict("records"):
         mechanism = CATALOGUE[row["mechanism"]]
-        messages = row["messages"]
-        cost = f"{messages:.3g} message{'s' * (messages != 1.0)} per user"
-        if not pd.isna(row["reason"]):
-            cost = "cannot meet this target"
-        label = f"{mechanism.label}: {cost}; trusted: {row['trust']}"
-        # Wrap before mathtext makes the label longer than it appears.
-        label = textwrap.fill(label, _LEGEND_COLUMNS)
+        cost = f"{row['messages']:.3g}" if pd.isna(row["reason"]) else "cannot meet this target"
+        label = textwrap.fill(f"{mechanism.label} ({cost})", _LEGEND_COLUMNS)
         if np.isfinite(row["local_eps0"]):
-            label = label.replace("eps0", rf"$\epsilon_0={row['local_eps0']:.3g}$")
+            label += rf", $\epsilon_0={row['local_eps0']:.3g}$"
         look = marker_style(mechanism.estimators[0].look)
-        handles.append(Line2D([], [], linewidth=0.8, **look, label=label))
-    return handles
+        handle = Line2D([], [], linewidth=0.8, **look, label=label)
+        columns.setdefault(trust_kind(mechanism), []).append(handle)
+    return [
+        [Line2D([], [], linestyle="none", label=heading), *columns[kind]]
+        for kind, heading in _TRUST.items()
+        if kind in columns
+    ]
 
 
 # --- Signed dummies by the number of slots -------------------------------------------------
@@ -194,7 +222,8 @@ def slots_errors(table: pd.DataFrame, summary: pd.DataFrame) -> Figure:
     Returns
     -------
     One row per eps, with the error against the slots of an envelope on the left and against the
-    messages of a user on the right. Horizontal lines are other mechanisms at the same n.
+    messages of a user on the right. Horizontal lines are the best other mechanism for each kind of
+    trust (`mechanisms.recommendation.best_by_trust`), at the same n.
 
     Raises
     ------
@@ -214,7 +243,9 @@ def slots_errors(table: pd.DataFrame, summary: pd.DataFrame) -> Figure:
         & summary["reason"].isna()
     ]
     budgets = sorted(table["eps"].unique(), reverse=True)
-    figure = new_figure(1.2 + 2.3 * len(budgets))
+    look = CATALOGUE[_SIGNED_DUMMIES].estimators[0].look
+    references: dict[str, str] = {}  # kinds of trust by the names of mechanisms
+    figure = new_figure(1.2 + 2.0 * len(budgets))
     panels = figure.subplots(len(budgets), 2, sharex="col", sharey="row", squeeze=False)
     for row, eps in zip(panels, budgets, strict=True):
         signed, others_at_eps = table[table["eps"] == eps], others[others["eps"] == eps]
@@ -222,9 +253,13 @@ def slots_errors(table: pd.DataFrame, summary: pd.DataFrame) -> Figure:
             axes.set_xscale("log")
             axes.set_yscale("log")
             axes.set_xlim(table[x].min() / _SLOT_MARGIN, table[x].max() * _SLOT_MARGIN)
-            look = CATALOGUE[_SIGNED_DUMMIES].estimators[0].look
-            axes.plot(signed[x], signed["cell_error"], **marker_style(look))
-            _draw_other_mechanisms(axes, others_at_eps)
+            axes.plot(signed[x], signed["cell_error"], linestyle="none", **marker_style(look))
+            for kind, name in best_by_trust(others_at_eps).items():
+                error = others_at_eps.set_index("mechanism").at[name, "expected_cell_error"]
+                colour = CATALOGUE[name].estimators[0].look.colour
+                line = _REFERENCE_LINES[kind]
+                axes.axhline(error, color=colour, linewidth=1.0, linestyle=line, zorder=1)
+                references[name] = kind
             axes.set_title(rf"$\epsilon={eps:g}$", loc="left")
             axes.grid(visible=True, axis="y")
         row[0].set_ylabel(f"error per cell ({plural(unit)})\n(root mean square)")
@@ -233,17 +268,18 @@ def slots_errors(table: pd.DataFrame, summary: pd.DataFrame) -> Figure:
     panels[-1, 1].set_xlabel("mean messages per user, without blank ones")
     for axes in panels[-1]:
         _label_short_axis(axes.xaxis)
-    ordered = others.sort_values("expected_cell_error")["mechanism"]
-    entries = [CATALOGUE[name] for name in [_SIGNED_DUMMIES, *dict.fromkeys(ordered)]]
-    legend = [
-        Line2D([], [], linewidth=0.8, **marker_style(e.estimators[0].look), label=e.label)
-        for e in entries
-    ]
-    figure.legend(handles=legend, loc="outside lower left", ncols=3)
+    label = CATALOGUE[_SIGNED_DUMMIES].label
+    legend = [Line2D([], [], linestyle="none", **marker_style(look), label=label)]
+    for kind, line in _REFERENCE_LINES.items():
+        for name in (name for name, known in references.items() if known == kind):
+            colour, label = CATALOGUE[name].estimators[0].look.colour, CATALOGUE[name].label
+            text = f"{label}, {_BEST[kind]}"
+            legend.append(Line2D([], [], linewidth=1.0, color=colour, linestyle=line, label=text))
+    figure.legend(handles=legend, loc="outside lower left", ncols=2)
     region, delta = summary["region"].iloc[0], table["delta"].iloc[0]
     figure.suptitle(
-        f"{region}, {count_units(n, unit)}: signed dummies in envelopes of several lengths, and "
-        rf"other mechanisms, at $\delta={power(delta)}$"
+        f"{region}, {count_units(n, unit)}: signed dummies in envelopes of several lengths, "
+        rf"$\delta={power(delta)}$"
     )
     return figure
 
@@ -253,17 +289,3 @@ def _label_short_axis(axis: Axis) -> None:
     axis.set_major_locator(LogLocator(subs=(1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.3g}"))
     axis.set_minor_locator(NullLocator())
-
-
-def _draw_other_mechanisms(axes: Axes, rows: pd.DataFrame) -> None:
-    """Draw a horizontal line for each mechanism, with markers that do not cover each other."""
-    for place, row in enumerate(rows.to_dict("records")):
-        look = CATALOGUE[row["mechanism"]].estimators[0].look
-        axes.axhline(row["expected_cell_error"], color=look.colour, linewidth=0.8)
-        axes.plot(
-            [(place + 0.5) / len(rows)],
-            [row["expected_cell_error"]],
-            transform=axes.get_yaxis_transform(),
-            linestyle="none",
-            **marker_style(look),
-        )
