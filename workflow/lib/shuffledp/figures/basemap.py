@@ -23,7 +23,7 @@ _WATER: Final = "#C3DAE8"
 _RIVER: Final = "#6FB0DC"
 _HALO: Final = "white"
 _INK: Final = "0.1"
-_NAME_SIZE: Final = 5.0  # points
+_NAME_SIZE: Final = 6.0  # points
 _GLYPH_WIDTH: Final = 0.65  # mean width of a character, as a share of the font size
 _RIVER_NAME: Final = (0.35, 0.65)  # part of a river's length along which its name is written
 _MIN_DETAIL: Final = 0.008  # share of a map's width; smaller details cannot be seen
@@ -174,7 +174,7 @@ def draw_names(axes: Axes, layers: gpd.GeoDataFrame, width: float) -> None:
             continue
         x, y = ends.mean(axis=0)
         box = np.array([*(np.array([x, y]) / degrees_per_inch), length / 2.0])
-        if kind == "place" and any(_overlap(box, other) for other in occupied):
+        if any(_overlap(box, other) for other in occupied):
             continue
         occupied.append(box)
         axes.text(

@@ -3,7 +3,6 @@
 A cell counts as known to be occupied if its estimate exceeds two standard errors.
 """
 
-import textwrap
 from pathlib import Path
 from typing import Final, Unpack
 
@@ -17,6 +16,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 
 from shuffledp.figures.basemap import districts_at
+from shuffledp.figures.cell_shapes import CellShapes
 from shuffledp.figures.map_panels import (
     PLAIN_NUMBERS,
     Fill,
@@ -34,7 +34,6 @@ from shuffledp.figures.map_panels import (
 )
 from shuffledp.figures.maps import release_title
 from shuffledp.figures.style import (
-    FULL_WIDTH,
     Series,
     list_series,
     local_style,
@@ -51,13 +50,13 @@ from shuffledp.pipeline.tables import read_tables
 
 # Diverging, safe for the colour-blind, and different from the colour of water.
 _ERROR_COLOURS: Final = "PuOr_r"
-_MIN_MARKED_ERROR: Final = 0.2  # share of the largest error; estimates too low by more are marked
+_MIN_MARKED_ERROR: Final = 0.2  # share of the largest error; larger ones are marked with their sign
 _UNKNOWN: Final = Fill("none", "0.45", "......")
 
 _MAX_RANK: Final = 20  # number of busiest cells shown
-_LEGEND_COLUMNS: Final = 46  # characters in a line of the legend
+_RANKS_WIDTH, _RANKS_HEIGHT = 5.0, 2.8  # inches, the largest size of the map of ranks
 _RANK_SIZE: Final = 0.6  # font size of a rank, as a share of a cell's width
-_MIN_RANK_SIZE, _MAX_RANK_SIZE = 3.0, 6.5  # points
+_MIN_RANK_SIZE, _MAX_RANK_SIZE = 5.0, 7.0  # points
 _SPREAD: Final = 0.6  # share of a row's height over which the mechanisms are spread
 
 
@@ -146,14 +145,24 @@ def error_maps(place: MapContext, rows: pd.DataFrame) -> Figure:
         for label, error in zip(panels, errors, strict=True)
     ]
     threshold = float(f"{_MIN_MARKED_ERROR * largest:.1g}")
-    label = f"estimate too low by more than {threshold:,g} {plural(place.unit)}"
-    legend = [Line2D([], [], linestyle="none", marker="v", color="black", label=label)]
+    legend = [
+        Line2D(
+            [],
+            [],
+            linestyle="none",
+            marker=marker,
+            color="black",
+            label=f"estimate too {word} by more than {threshold:,g} {plural(place.unit)}",
+        )
+        for marker, word in (("v", "low"), ("^", "high"))
+    ]
     # Names of districts would cover the triangles.
     figure, maps, bar = map_panels(place, titles, legend, 1, named=False)
     for axes, error in zip(maps, errors, strict=True):
         shown = np.isfinite(error)
         collection = draw_values(axes, place.shapes, error, shown, norm, _ERROR_COLOURS)
         draw_triangles(axes, place.shapes, error < -threshold)
+        draw_triangles(axes, place.shapes, error > threshold, up=True)
     add_colour_bar(
         bar,
         collection,
@@ -176,11 +185,10 @@ def trust_maps(place: MapContext, rows: pd.DataFrame) -> Figure:
     titles = [f"{label}\n{_known_title(panel)}" for label, panel in panels.items()]
     units = plural(place.unit)
     label = (
-        f"not known: the estimate does not exceed {STANDARD_ERRORS:g} standard errors.\n"
-        f"The cell may have {units} or none: an estimate of zero is not zero {units}.\n"
-        "Of the cells that are truly empty, one in 30 to 44 counts as known by chance"
+        f"not known: the estimate does not exceed {STANDARD_ERRORS:g} standard errors; the cell "
+        f"may have {units} or none"
     )
-    figure, maps, bar = map_panels(place, titles, fill_legend([(_UNKNOWN, label)]), 3)
+    figure, maps, bar = map_panels(place, titles, fill_legend([(_UNKNOWN, label)]), 1)
     for axes, name in zip(maps, panels, strict=True):
         collection = draw_values(axes, place.shapes, values[name], known[name], norm)
         draw_hatch(axes, place.shapes, ~known[name], _UNKNOWN)
@@ -214,7 +222,7 @@ def ranked_cells(place: MapContext, rows: pd.DataFrame) -> Figure:
     Returns
     -------
     Counts on the left, and errors on a finer scale on the right, from the largest true count to
-    the smallest; ties are in the order of the grid. A map below shows the ranks.
+    the smallest; ties are in the order of the grid. A map of these cells below shows the ranks.
     """
     unbiased = rows[rows["estimator"] == UNBIASED]
     series = list_series(unbiased)
@@ -224,11 +232,15 @@ def ranked_cells(place: MapContext, rows: pd.DataFrame) -> Figure:
     counts = estimates[series[0]]["count"]
     busiest = counts.sort_values(ascending=False, kind="stable").index[:_MAX_RANK]
     heights = np.arange(len(busiest))
+    shapes = place.shapes.part(busiest.to_numpy())
+    width = min(_RANKS_WIDTH, _RANKS_HEIGHT / map_height(shapes, 1.0))
     above = 1.0 + len(busiest) * (0.09 + 0.05 * len(series))
-    width = 0.4 * FULL_WIDTH
-    below = 0.9 + max(map_height(place.shapes, width), 0.45 * len(series))
-    figure = new_figure(above + below)
-    (left, right), (ranks, legend_axes) = figure.subplots(2, 2, height_ratios=(above, below))
+    below = 0.9 + map_height(shapes, width)
+    figure = new_figure(above + below + 0.16 * (1 + len(series)))
+    panels = figure.subplot_mosaic(
+        [["left", "right"], ["ranks", "ranks"]], height_ratios=(above, below)
+    )
+    left, right, ranks = panels["left"], panels["right"], panels["ranks"]
     right.sharey(left)
     half = _SPREAD / 2.0
     left.vlines(counts[busiest], heights - half, heights + half, color="black", linewidth=1.4)
@@ -252,28 +264,23 @@ def ranked_cells(place: MapContext, rows: pd.DataFrame) -> Figure:
         # Bands guide the eye from a name to its markers.
         for index in heights[1::2]:
             axes.axhspan(index - 0.5, index + 0.5, color="0.95", zorder=0, linewidth=0.0)
-    _map_ranks(ranks, place, busiest.to_numpy(), width)
-    legend_axes.axis("off")
+    _map_ranks(ranks, place, shapes, width)
     legend = _rank_legend({each: estimates[each].loc[busiest] for each in series})
-    legend_axes.legend(handles=legend, loc="center left")
+    figure.legend(handles=legend, loc="outside lower left")
     figure.suptitle(place.title)
     return figure
 
 
-def _map_ranks(axes: Axes, place: MapContext, busiest: Integers, width: float) -> None:
-    """Outline the busiest cells, and write the rank into each if there is room."""
-    draw_base_map(axes, place, ordinate=True)
-    mask = np.zeros(len(place.shapes), dtype=bool)
-    mask[busiest] = True
-    outlines = place.shapes.outlines(mask)
+def _map_ranks(axes: Axes, place: MapContext, ranked: CellShapes, width: float) -> None:
+    """Outline the cells in the order of their ranks, and write these into them if there is room."""
+    draw_base_map(axes, place, ordinate=True, shown=ranked)
+    outlines = ranked.outlines(np.ones(len(ranked), dtype=bool))
     axes.add_collection(
         PathCollection(outlines, facecolors="white", edgecolors="black", linewidths=0.5, alpha=0.8)
     )
     inches_per_degree = width / np.ptp(axes.get_xlim())
-    size = min(
-        _RANK_SIZE * 72.0 * inches_per_degree * place.shapes.sizes[busiest, 0].min(), _MAX_RANK_SIZE
-    )
-    for rank, (x, y) in enumerate(place.shapes.middles[busiest], 1):
+    size = min(_RANK_SIZE * 72.0 * inches_per_degree * ranked.sizes[:, 0].min(), _MAX_RANK_SIZE)
+    for rank, (x, y) in enumerate(ranked.middles, 1):
         if size >= _MIN_RANK_SIZE:
             text = axes.text(x, y, str(rank), fontsize=size, ha="center", va="center", zorder=4)
             text.set_path_effects([withStroke(linewidth=1.4, foreground="white")])
@@ -318,7 +325,6 @@ def _rank_legend(shown: dict[Series, pd.DataFrame]) -> list[Line2D]:
             f"{get_estimator(*series).label}, \N{PLUS-MINUS SIGN} {STANDARD_ERRORS:g} standard "
             f"errors: {covered.sum()} of {len(rows)} intervals contain the true count"
         )
-        label = textwrap.fill(label, _LEGEND_COLUMNS)
         look = marker_style(series_look(*series))
         entries.append(Line2D([], [], linewidth=1.0, label=label, **look))
     return entries

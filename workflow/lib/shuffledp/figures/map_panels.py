@@ -222,10 +222,16 @@ def draw_surroundings(axes: Axes, layers: gpd.GeoDataFrame) -> None:
     draw_over(axes, layers)
 
 
-def draw_base_map(axes: Axes, place: MapContext, *, ordinate: bool) -> None:
-    """Draw everything on a map except the cells; `ordinate` is as in `draw_frame`."""
+def draw_base_map(
+    axes: Axes, place: MapContext, *, ordinate: bool, shown: CellShapes | None = None
+) -> None:
+    """Draw everything on a map of all cells, or of those `shown`, except the cells.
+
+    `ordinate` is as in `draw_frame`.
+    """
     draw_surroundings(axes, place.visible_layers)
-    draw_frame(axes, place.shapes, margin=not place.visible_layers.empty, ordinate=ordinate)
+    margin = not place.visible_layers.empty
+    draw_frame(axes, shown or place.shapes, margin=margin, ordinate=ordinate)
     draw_scale_bar(axes)
 
 
@@ -241,7 +247,7 @@ def draw_attribution(axes: Axes, layers: gpd.GeoDataFrame) -> None:
             textcoords="offset points",
             ha="right",
             va="center",
-            fontsize=5.0,
+            fontsize=6.0,
             parse_math=False,
         )
 
@@ -308,10 +314,14 @@ def draw_hatch(axes: Axes, shapes: CellShapes, mask: NDArray[np.bool_], fill: Fi
     _add_patch(axes, shapes.outline(mask), len(mask), **look)
 
 
-def draw_triangles(axes: Axes, shapes: CellShapes, mask: NDArray[np.bool_]) -> None:
-    """Mark the cells of a mask ``(k,)`` with a triangle that points down."""
+def draw_triangles(
+    axes: Axes, shapes: CellShapes, mask: NDArray[np.bool_], *, up: bool = False
+) -> None:
+    """Mark the cells of a mask ``(k,)`` with a triangle that points down or `up`."""
     middle, size = shapes.middles[mask, None], shapes.sizes[mask, None]
     triangle = np.array([[-0.18, 0.15], [0.18, 0.15], [0.0, -0.15], [-0.18, 0.15]])
+    if up:
+        triangle = triangle * [1.0, -1.0]
     look = {"facecolor": "black", "edgecolor": "white", "linewidth": 0.3}
     path = Outline.make_compound_path_from_polys(middle + triangle * size)
     _add_patch(axes, path, len(mask), **look)

@@ -50,6 +50,7 @@ from shuffledp.pipeline.tables import read_tables
 from shuffledp.pipeline.units import counted, has_bound
 
 _SINGLE_MAP_WIDTH: Final = 0.58  # share of the page's width, for one map with its colour bar
+_BESIDE_MAPS: Final = 1.3  # inches taken by latitudes and colour bar
 
 # A cell without colour shows the base map.
 _ZERO: Final = Fill("none", "0.6", "////")
@@ -166,7 +167,7 @@ def checkins_map(place: MapContext, checkins: pd.DataFrame, *, dots: bool) -> Fi
     for axes, title in zip([*left, right], titles, strict=True):
         draw_base_map(axes, place, ordinate=title == titles[0])
         axes.set_title(title, loc="left")
-    draw_names(right, layers, FULL_WIDTH / 2.0)
+    draw_names(right, layers, (width - _BESIDE_MAPS) / (1 + dots))
     draw_attribution(right, layers)
     # An inset is as high as the map, whose aspect ratio is fixed.
     bar = right.inset_axes((1.03, 0.0, 0.04, 1.0))

@@ -51,7 +51,7 @@ def draw_recommended(
     samples
         Parquet file of the true counts.
     title
-        Name of the region, with the unit.
+        Name of the region.
     unit
         Unit of the guarantee: ``one check-in`` or ``one user``.
     cells, basemap, outline
