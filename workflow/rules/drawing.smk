@@ -100,7 +100,7 @@ def calls(*figures):
     return evaluated
 
 
-NAMED = {"title": title_with_unit, "unit": unit_of}
+NAMED = {"title": title_of, "unit": unit_of}
 AT_TARGET = {**NAMED, "target_delta": config["target_delta"]}
 
 

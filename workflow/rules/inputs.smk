@@ -72,10 +72,6 @@ def contribution_bound(wildcards):
     return {key: spec[key] for key in ("records_per_user", "distinct")}
 
 
-def title_with_unit(wildcards):
-    return f"{title_of(wildcards)} (unit: {unit_of(wildcards)})"
-
-
 def individual_memory(wildcards):
     """Megabytes of summarise_individual, which holds its cells of every series of one eps0."""
     fixed = memory(1000, per_sample=0.1)(wildcards)

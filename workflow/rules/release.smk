@@ -169,7 +169,7 @@ rule tabulate_individual:
         **cost(1000, 2),
     params:
         code=DRAWING,
-        title=title_with_unit,
+        title=title_of,
         unit=unit_of,
     script:
         "../scripts/tabulate_individual.py"
