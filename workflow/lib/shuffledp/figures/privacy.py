@@ -33,7 +33,6 @@ from shuffledp.figures.style import (
     power,
 )
 from shuffledp.pipeline.tables import read_counts, read_tables
-from shuffledp.pipeline.units import replaced_briefly
 
 _MIN_LOG10_DELTA: Final = -12.0  # smallest delta shown
 _MAX_COLUMNS: Final = 3  # panels in a row

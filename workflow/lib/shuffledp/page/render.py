@@ -7,7 +7,7 @@ from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 _PARTS = files("shuffledp.page")
 # In the order of their dependencies.
@@ -50,7 +50,11 @@ def render(data: Mapping[str, Any]) -> str:
 def render_template(template: str, scripts: Sequence[str], data: Mapping[str, Any]) -> str:
     """Return a page as HTML from its template, scripts in order, and data, in the common style."""
     environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=PackageLoader("shuffledp", "page"),  # for `frame.html`, which templates extend
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     return environment.from_string(template).render(
         data=data,
