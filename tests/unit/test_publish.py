@@ -1,11 +1,13 @@
 """The command publishes a map and a statement, and nothing else about the records."""
 
+import contextlib
 import csv
+import io
 import json
-import os
+import logging
 import re
-import subprocess
-import sys
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 
 import geopandas as gpd
@@ -17,10 +19,11 @@ from real_data import GOWALLA, needs_gowalla
 from scipy import stats
 from shuffledp.cli import main
 from shuffledp.errors import InputError
-from shuffledp.publishing import publication
+from shuffledp.publishing import contributions, ledger, publication
+from shuffledp.publishing import folder as folders
 from shuffledp.publishing.folder import folder_sha256
+from shuffledp.publishing.noise import Noise
 
-LIBRARY = Path(__file__).parents[2] / "workflow" / "lib"
 FILES = ["map.csv", "map.geojson", "map.html", "map.parquet", "map.png", "statement.json",
          "statement.md"]  # fmt: skip
 BOX = ("--box", "0", "1", "0", "1")
@@ -40,17 +43,41 @@ DISTRICTS = {
 }
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "districts.geojson").write_text(json.dumps(DISTRICTS))
+def write_records(folder):
+    """Write districts, and records of 300 users in them."""
+    (folder / "districts.geojson").write_text(json.dumps(DISTRICTS))
     rows = ["card,when,lat,lon"]
     rows += [
         f"u{i % 300},2024-01-{1 + i % 28:02d}T08:00:00Z,0.5,{(i % 300) % 4 + 0.5}"
         for i in range(3_000)
     ]
-    (tmp_path / "taps.csv").write_text("\n".join(rows) + "\n")
+    (folder / "taps.csv").write_text("\n".join(rows) + "\n")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Work in a folder with records."""
+    monkeypatch.chdir(tmp_path)
+    write_records(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def plain(folder, monkeypatch):
+    """Leave out page, GeoJSON and picture, which take most of the time."""
+    monkeypatch.setattr(folders, "fits_on_page", lambda cells, windows: False)
+    monkeypatch.setattr(folders, "MAX_DRAWN_CELLS", 0)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def example(tmp_path_factory):
+    """Return a folder in which a map was published, and what the command printed."""
+    folder = tmp_path_factory.mktemp("example")
+    write_records(folder)
+    with contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()) as printed:
+        assert main(words("--records-per-user", "3", "--title", "Taps")) == 0
+    return folder / "map", " ".join(printed.getvalue().split())
 
 
 def words(*more, unit="user", cells=("districts.geojson", "--cell-name", "NAME", "--cell-id",
@@ -62,18 +89,20 @@ def words(*more, unit="user", cells=("districts.geojson", "--cell-name", "NAME",
     ]
 
 
+def read_map(folder):
+    return pd.read_csv(folder / "map.csv"), json.loads((folder / "statement.json").read_text())
+
+
 def published(*arguments):
     assert main(list(arguments)) == 0
-    output = arguments[arguments.index("--output") + 1]
-    return pd.read_csv(Path(output) / "map.csv"), json.loads(
-        (Path(output) / "statement.json").read_text()
-    )
+    return read_map(Path(arguments[arguments.index("--output") + 1]))
 
 
-def test_the_folder_has_a_map_and_a_statement(folder, capsys):
-    table, statement = published(*words("--records-per-user", "3", "--title", "Taps"))
-    assert sorted(path.name for path in Path("map").iterdir()) == FILES
-    assert sorted(path.name for path in folder.iterdir() if path.name.startswith(".")) == []
+def test_the_folder_has_a_map_and_a_statement(example):
+    folder, said = example
+    table, statement = read_map(folder)
+    assert sorted(path.name for path in folder.iterdir()) == FILES
+    assert not [path for path in folder.parent.iterdir() if path.name.startswith(".")]
     names = "cell id name noisy_count estimate low high joint_low joint_high"
     assert table.columns.tolist() == names.split()
     assert table["name"].tolist() == [f"District {i}" for i in range(4)]
@@ -84,35 +113,34 @@ def test_the_folder_has_a_map_and_a_statement(folder, capsys):
     assert statement["guarantee"]["eps"] == 1
     assert statement["guarantee"]["eps_for_replacement"] == 2
     assert statement["mechanism"]["scale"] == pytest.approx(3)
-    said = " ".join(capsys.readouterr().out.split())
     assert "is published. It is differentially private with eps = 1 for one user" in said
     assert "Ledger: eps=0 of 1 is left." in said
 
 
-def test_all_files_show_the_same_numbers(folder):
-    table, _ = published(*words())
+def test_all_files_show_the_same_numbers(example):
+    folder, _ = example
+    table, _ = read_map(folder)
     for name in ("map.parquet", "map.geojson"):
         read = gpd.read_parquet if name.endswith("parquet") else gpd.read_file
-        other = read(Path("map") / name)
+        other = read(folder / name)
         assert other.crs == 4326
         pd.testing.assert_frame_equal(
             pd.DataFrame(other.drop(columns="geometry")), table, check_dtype=False
         )
-    page = Path("map/map.html").read_text()
+    page = (folder / "map.html").read_text()
     data = json.loads(re.search(r'id="data">(.*?)</script>', page)[1])
     assert data["noisy"] == [table["noisy_count"].tolist()]
     assert data["estimate"] == [table["estimate"].tolist()]
 
 
-def test_the_page_may_load_nothing(folder):
-    published(*words())
-    page = Path("map/map.html").read_text()
+def test_the_page_may_load_nothing(example):
+    page = (example[0] / "map.html").read_text()
     assert "default-src 'none'" in page
     markup = re.sub(r"<script.*?</script>|<style.*?</style>", "", page, flags=re.DOTALL)
     assert not re.search(r'(src|href)="(?!#)', markup)
 
 
-def test_the_statement_says_the_same_in_words(folder):
+def test_the_statement_says_the_same_in_words(plain):
     _, statement = published(*words("--records-per-user", "2", "--distinct", eps="0.8"))
     text = Path("map/statement.md").read_text()
     assert "eps = 0.8" in text
@@ -127,25 +155,27 @@ def test_the_statement_says_the_same_in_words(folder):
 SECRET = "Zebedee7Q"
 
 
-def run(folder, *arguments):
-    """Run the command as a process and return all that it prints."""
-    code = f"import sys; sys.path.insert(0, {str(LIBRARY)!r})\nfrom shuffledp.cli import main\n"
-    done = subprocess.run(
-        [sys.executable, "-c", code + "sys.exit(main(sys.argv[1:]))", *arguments],
-        cwd=folder, capture_output=True, text=True, check=True,
-        env={**os.environ, "TQDM_MININTERVAL": "0"},
-    )  # fmt: skip
-    return done.stdout + done.stderr
+@pytest.fixture
+def said(caplog, capfd):
+    """Return a function that runs the command and returns all that it prints and logs."""
+    caplog.set_level(logging.DEBUG)
+
+    def run(*arguments):
+        caplog.clear()
+        assert main(list(arguments)) == 0
+        return "".join(capfd.readouterr()) + caplog.text
+
+    return run
 
 
-def test_numbers_and_users_of_the_source_are_nowhere(folder):
+def test_numbers_and_users_of_the_source_are_nowhere(folder, said):
     # 3,517 rows: 17 malformed, 500 of which lie in no district, and one user with 41 records.
     source = folder / "taps.csv"
     lines = source.read_text().splitlines()
     lines += [f"{SECRET},2024-01-01T00:00:00Z,0.5,0.5"] * 41
     lines += ["out,2024-01-01T00:00:00Z,0.5,77.25"] * 459 + ["bad,x,y,z"] * 17
     source.write_text("\n".join(lines) + "\n")
-    said = run(folder, *words("--records-per-user", "5"))
+    printed = said(*words("--records-per-user", "5"))
     released = {path.name: path.read_bytes() for path in (folder / "map").iterdir()}
     secrets = [SECRET, "taps.csv", str(folder), "77.25", "l.jsonl"]
     secrets += ["3517", "3,517", "3516", "3041", "3,041", "3058", "459", "301", "302"]
@@ -164,26 +194,27 @@ def test_numbers_and_users_of_the_source_are_nowhere(folder):
     for name in ("map.png", "map.parquet"):
         assert SECRET.encode() not in released[name]
         assert b"taps" not in released[name]
-    assert not [s for s in secrets[5:] if re.search(rf"\b{s}\b", said)]
+    assert SECRET not in printed
+    assert not [s for s in secrets[5:] if re.search(rf"\b{s}\b", printed)]
 
 
-def test_what_is_said_does_not_depend_on_what_was_dropped(folder):
-    said = []
+def test_what_is_said_does_not_depend_on_what_was_dropped(folder, plain, said):
+    texts = []
     lines = (folder / "taps.csv").read_text().splitlines()
     for number, more in enumerate(
         [[], ["bad,x,y,z"] * 3 + ["out,2024-01-01T00:00:00Z,0.5,77.25"] * 500]
     ):
         (folder / "taps.csv").write_text("\n".join(lines + more) + "\n")
-        output, ledger = f"map{number}", f"l{number}.jsonl"
-        text = run(folder, *words(output=output, ledger=ledger))
-        said.append(" ".join(text.replace(output, "map").split()))
-    assert said[0] == said[1]
+        output, charged = f"map{number}", f"l{number}.jsonl"
+        text = said(*words(output=output, ledger=charged))
+        texts.append(" ".join(text.replace(output, "map").split()))
+    assert texts[0] == texts[1]
 
 
 # --- Cells, windows and units ---------------------------------------------------------------
 
 
-def test_every_week_is_one_histogram_and_costs_one_eps(folder):
+def test_every_week_is_one_histogram_and_costs_one_eps(plain):
     table, statement = published(
         *words("--time", "when", "--from", "2024-01-01", "--to", "2024-01-28", "--every", "week",
                unit="record")
@@ -198,7 +229,7 @@ def test_every_week_is_one_histogram_and_costs_one_eps(folder):
     assert statement["period"]["every"] == "week"
 
 
-def test_a_bound_for_each_week_costs_as_many_times_the_noise(folder):
+def test_a_bound_for_each_week_costs_as_many_times_the_noise(plain):
     period = ("--time", "when", "--from", "2024-01-01", "--to", "2024-01-28", "--every", "week")
     _, statement = published(*words(*period, "--per-window"))
     assert statement["mechanism"]["scale"] == pytest.approx(4.0)
@@ -218,7 +249,7 @@ def test_a_bound_for_each_week_costs_as_many_times_the_noise(folder):
 
 
 @pytest.mark.parametrize("cells", ["shape:3x5", "step:0.25x0.5", "metres:30000", "h3:5"])
-def test_cells_may_be_lattices_and_hexagons(folder, cells):
+def test_cells_may_be_lattices_and_hexagons(plain, cells):
     table, statement = published(*words(*BOX, unit="record", cells=(cells,)))
     assert len(table) == statement["cells"]["number"] >= 8
     assert statement["cells"]["kind"] == cells
@@ -226,8 +257,8 @@ def test_cells_may_be_lattices_and_hexagons(folder, cells):
     assert abs(table["noisy_count"].max() - 750) < 60
 
 
-def test_a_file_of_counts_is_published(folder):
-    (folder / "counts.csv").write_text("cell,count\nD1,500\nD3,70\n")
+def test_a_file_of_counts_is_published(plain):
+    (plain / "counts.csv").write_text("cell,count\nD1,500\nD3,70\n")
     table, _ = published(
         *("publish", "counts.csv", "--unit", "record", "--cells", "districts.geojson"),
         *("--cell-id", "CODE", "--eps", "1", "--ledger", "l.jsonl", "--output", "map"),
@@ -269,7 +300,7 @@ def test_a_map_without_counts_says_that_it_is_mostly_noise(folder, capsys):
         assert "This map is mostly noise" in Path("map", name).read_text()
 
 
-def test_the_function_returns_the_map(folder):
+def test_the_function_returns_the_map(plain):
     result = shuffledp.publish(
         "taps.csv", "map", ledger="l.jsonl", cells="districts.geojson", unit="record", eps=0.5,
         latitude="lat", longitude="lon",
@@ -352,7 +383,7 @@ def test_an_error_about_the_records_publishes_nothing(folder, capsys):
 
 
 @needs_gowalla
-def test_a_map_of_san_francisco_is_close_to_the_truth(tmp_path):
+def test_a_map_of_san_francisco_is_close_to_the_truth(plain, tmp_path):
     source = GOWALLA / "san_francisco_points.csv.gz"
     box = (37.70, 37.83, -122.52, -122.35)
     result = shuffledp.publish(
@@ -372,36 +403,50 @@ def test_a_map_of_san_francisco_is_close_to_the_truth(tmp_path):
 
 # --- An audit from outside ------------------------------------------------------------------
 
-CELLS = 3_600
-"""Cells of an audited map; in each of them, one user is there or not, so that a pair of maps is as
-many pairs of neighbours."""
+SIDE = 100
+"""Rows and columns of an audited map. In each cell, one user is there or not, so that a pair of
+maps is as many pairs of neighbours as there are cells."""
+
+CELLS = SIDE**2
+CHANCE = 1e-10
+"""Probability with which a test below may fail although nothing is wrong."""
+
+DEVIATIONS = stats.norm.isf(CHANCE / 2)
 
 
-def audited(folder, present, *, records_per_user, number):
-    """Publish a map with or without a user in each cell, each with ten records in that cell."""
-    side = int(CELLS**0.5)
-    rows = ["card,lat,lon", "keeper,0.5,0.5"]
+def audited(present, *more, name, records=10, unit="user"):
+    """Publish a map with or without a unit in each cell, and return noisy counts and eps.
+
+    A user has `records` records, all in one cell. Another one, outside, is always there.
+    """
+    rows = ["card,lat,lon", "keeper,0.999,0.999"]
     if present:
         rows += [
-            f"u{i},{(i // side + 0.5) / side},{(i % side + 0.5) / side}"
+            f"u{i},{(i // SIDE + 0.5) / SIDE},{(i % SIDE + 0.5) / SIDE}"
             for i in range(CELLS)
-            for _ in range(10)
+            for _ in range(records)
         ]
-    (folder / "taps.csv").write_text("\n".join(rows) + "\n")
+    Path("taps.csv").write_text("\n".join(rows) + "\n")
     table, statement = published(
-        *words("--records-per-user", str(records_per_user), *BOX, cells=(f"shape:{side}x{side}",),
-               output=f"audited{number}", ledger=f"a{number}.jsonl")
+        *words(*more, *BOX, cells=(f"shape:{SIDE}x{SIDE}",), unit=unit, output=name,
+               ledger=f"{name}.jsonl")
     )  # fmt: skip
     return table["noisy_count"].to_numpy(), statement["guarantee"]["eps"]
 
 
-def certain_ratio(often, rarely, n):
-    """Return the ratio of two probabilities that is exceeded with confidence 0.999999, as a log.
+def pair(*more, **options):
+    """Return noisy counts with and without the units, and the promised eps."""
+    (present, promised), (absent, _) = (
+        audited(there, *more, name=f"present-{there}", **options) for there in (True, False)
+    )
+    return present, absent, promised
 
-    The bounds on the probabilities are those of Clopper and Pearson.
-    """
-    low = stats.beta.ppf(5e-7, often, n - often + 1) if often else 1e-12
-    return np.log(low / (stats.beta.ppf(1 - 5e-7, rarely + 1, n - rarely) if rarely < n else 1.0))
+
+def certain_ratio(often, rarely, n):
+    """Return a lower bound on the log of the ratio of two probabilities, by Clopper and Pearson."""
+    low = stats.beta.ppf(CHANCE / 2, often, n - often + 1) if often else 1e-300
+    high = stats.beta.ppf(1 - CHANCE / 2, rarely + 1, n - rarely) if rarely < n else 1.0
+    return np.log(low / high)
 
 
 def eps_at_least(present, absent):
@@ -414,12 +459,21 @@ def eps_at_least(present, absent):
     return float(certain_ratio(*(held >= best).sum(axis=1), n))
 
 
-def test_an_audit_finds_no_more_than_the_promised_eps(folder):
-    maps = [audited(folder, present, records_per_user=3, number=int(present))
-            for present in (True, False)]  # fmt: skip
-    (present, promised), (absent, _) = maps
-    found = eps_at_least(present, absent)
-    assert 0.6 * promised < found <= promised
+@pytest.mark.parametrize(
+    ("more", "options", "law"),
+    [
+        (("--records-per-user", "3"), {}, Noise("laplace", 3.0)),
+        ((), {"unit": "record", "records": 1}, Noise("laplace", 1.0)),
+    ],
+    ids=["user", "record"],
+)
+def test_an_audit_finds_the_promised_eps_and_no_more(plain, more, options, law):
+    present, absent, promised = pair(*more, **options)
+    assert 0.6 * promised < eps_at_least(present, absent) <= promised
+    # As many counts are published unchanged as the law says: all but the keeper's are 0.
+    unchanged = law.coverage(0)
+    error = DEVIATIONS * np.sqrt(unchanged * (1 - unchanged) / CELLS)
+    assert abs((absent == 0).mean() - unchanged) < error + 1 / CELLS
 
 
 def _without_noise(patch):
@@ -431,22 +485,18 @@ def _half_the_scale(patch):
     patch.setattr(
         publication,
         "add_noise",
-        lambda counts, noise: right(counts, type(noise)(noise.mechanism, noise.scale / 2)),
+        lambda counts, noise: right(counts, Noise(noise.mechanism, noise.scale / 2)),
     )
 
 
 def _noise_for_a_record(patch):
     right = publication.add_noise
     patch.setattr(
-        publication,
-        "add_noise",
-        lambda counts, noise: right(counts, type(noise)(noise.mechanism, 1.0)),
+        publication, "add_noise", lambda counts, noise: right(counts, Noise(noise.mechanism, 1.0))
     )
 
 
 def _unbounded_contributions(patch):
-    from shuffledp.publishing import contributions
-
     right = contributions._Bounded.__init__
 
     def unbounded(self, size, cells, bound):
@@ -459,22 +509,78 @@ def _unbounded_contributions(patch):
     "mutant",
     [_without_noise, _half_the_scale, _noise_for_a_record, _unbounded_contributions],
 )
-def test_the_audit_catches_a_defect(folder, monkeypatch, mutant):
+def test_the_audit_catches_a_defect(plain, monkeypatch, mutant):
     mutant(monkeypatch)
-    maps = [audited(folder, present, records_per_user=3, number=int(present))
-            for present in (True, False)]  # fmt: skip
-    (present, promised), (absent, _) = maps
+    present, absent, promised = pair("--records-per-user", "3")
     assert eps_at_least(present, absent) > promised
 
 
-def test_two_publications_of_the_same_records_share_no_noise(folder):
-    maps = []
-    for number in range(2):
-        noisy, _ = audited(folder, True, records_per_user=3, number=number)
-        maps.append(noisy)
-    # Counts with independent noise of scale 3 agree in 1 of 12 cells; with a seed, in all.
-    assert (maps[0] == maps[1]).mean() < 0.2
-    assert abs(np.corrcoef(*maps)[0, 1]) < 0.15
+def _seed(patch):
+    def seeded(counts, noise):
+        draws = np.random.default_rng(1).laplace(scale=noise.scale, size=counts.size)
+        return counts + draws.round().astype(np.int64)
+
+    patch.setattr(publication, "add_noise", seeded)
+
+
+@pytest.mark.parametrize("mutant", [None, _seed])
+def test_two_publications_of_the_same_records_share_no_noise_unless_there_is_a_seed(
+    plain, monkeypatch, mutant
+):
+    if mutant:
+        mutant(monkeypatch)
+    maps = [audited(True, "--records-per-user", "3", records=3, name=name)[0] for name in "ab"]
+    # Independent counts agree in 1 of 12 cells, and their correlation is below 0.07.
+    independent = (maps[0] == maps[1]).mean() < 0.2 and abs(np.corrcoef(*maps)[0, 1]) < 0.2
+    assert independent == (mutant is None)
+
+
+def _budget_not_written(patch):
+    patch.setattr(ledger.OpenLedger, "_append", lambda self, *lines: None)
+
+
+def _budget_not_added(patch):
+    patch.setattr(ledger.State, "spent", Decimal(0))
+
+
+def _budget_of_a_record(patch):
+    right = publication.make_charge
+    patch.setattr(
+        publication,
+        "make_charge",
+        lambda request, output, eps, *rest: right(request, output, eps / 3, *rest),
+    )
+
+
+@pytest.mark.parametrize(
+    "mutant", [None, _budget_not_written, _budget_not_added, _budget_of_a_record]
+)
+def test_all_maps_of_a_ledger_together_keep_its_total_unless_budget_is_not_counted(
+    plain, monkeypatch, mutant
+):
+    if mutant:
+        mutant(monkeypatch)
+    total = Fraction(0)
+    for number in range(8):
+        eps = f"0.{20 + number}"
+        states = main(words("--total", "1", eps=eps, output=f"map{number}"))
+        total += Fraction(eps) if states == 0 else 0
+    # 0.2 + 0.21 + 0.22 + 0.23 = 0.86 leaves too little for any other.
+    assert total == Fraction("0.86") if mutant is None else total > 1
+
+
+def test_the_statement_agrees_with_shuffledp_delta(plain, capsys):
+    _, statement = published(*words(unit="record", eps="0.7"))
+    capsys.readouterr()
+    # The command speaks of replacing a record, which adds to one cell and takes from another.
+    eps, local = statement["guarantee"]["eps_for_replacement"], 2 / statement["mechanism"]["scale"]
+    assert main(
+        ["delta", "--n", "1000", "--k", "4", "--mechanism", "discrete-laplace", "--format", "json",
+         "--parameters", f"eps={local!r}", "--eps", str(0.99 * eps), str(eps)]
+    ) == 0  # fmt: skip
+    smaller, promised = json.loads(capsys.readouterr().out)
+    assert smaller["delta_public"] > 0
+    assert promised["delta_public"] == statement["guarantee"]["delta_for_replacement"] == 0
 
 
 def test_an_existing_folder_is_refused_before_anything_is_charged(folder):
