@@ -2,11 +2,9 @@
 
 import json
 import os
-import random
-import signal
 import subprocess
 import sys
-import time
+import threading
 from decimal import Decimal
 from pathlib import Path
 
@@ -180,7 +178,10 @@ def test_a_full_disk_charges_nothing(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def records(tmp_path):
+def records(tmp_path, monkeypatch):
+    """Write records, and leave out pictures of their maps."""
+    monkeypatch.setattr(publication.folders, "fits_on_page", lambda cells, windows: False)
+    monkeypatch.setattr(publication.folders, "MAX_DRAWN_CELLS", 0)
     lines = [f"u{i % 50},{0.05 + 0.1 * (i % 10)},0.5" for i in range(400)]
     (tmp_path / "taps.csv").write_text("\n".join(["card,lat,lon", *lines]) + "\n")
     return tmp_path / "taps.csv"
@@ -276,22 +277,85 @@ def test_the_total_cannot_be_changed(records, capsys):
     assert main(words(records, "second", "--total", "2", eps="0.5")) == 0
 
 
-def start(arguments):
-    code = f"import sys; sys.path.insert(0, {str(LIBRARY)!r})\nfrom shuffledp.cli import main\n"
-    return subprocess.Popen(
-        [sys.executable, "-c", code + "sys.exit(main(sys.argv[1:]))", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
+PREPARED = """
+import os, signal, sys
+sys.path.insert(0, sys.argv[1])
+import geopandas, opendp.prelude, pandas, pyarrow.csv, pyarrow.parquet, scipy.optimize
+from shuffledp.publishing import folder as folders, publication
+publication.folders.fits_on_page = lambda cells, windows: False
+publication.folders.MAX_DRAWN_CELLS = 0
+
+def child(function, *arguments):
+    # Forks run without imports, which take two seconds.
+    process = os.fork()
+    if not process:
+        try:
+            function(*arguments)
+            os._exit(0)
+        except BaseException:
+            import traceback
+            traceback.print_exc()
+            os._exit(1)
+    return process
+"""
 
 
-def test_two_at_once_do_not_spend_the_same_budget(records):
-    both = [start(words(records, f"map{i}", "--title", str(i), eps=f"0.{6 + i}")) for i in (0, 1)]
-    states = sorted(process.wait(timeout=120) for process in both)
-    assert states == [0, 2]
-    state = read_ledger(records.parent / "l.jsonl")
-    assert len(state.charges) == 1
+def prepared(code, *arguments):
+    """Run code in a process in which `child` forks others, and return what it prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", PREPARED + code, str(LIBRARY), *arguments],
+        check=False, capture_output=True, text=True, timeout=600,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+RACE = """
+from decimal import Decimal
+from pathlib import Path
+from shuffledp.errors import InputError
+from shuffledp.publishing.ledger import first_total, make_charge, opened
+from shuffledp.publishing.noise import Guarantee
+
+def spend():
+    ledger, eps, guarantee = Path(sys.argv[2]), Decimal("0.1"), Guarantee(0.1)
+    while True:
+        with opened(ledger) as book:
+            charge = make_charge({}, ledger, eps, guarantee, "eps", os.urandom(8).hex())
+            try:
+                book.charge(first_total("user", guarantee, eps, Decimal(5)), charge)
+            except InputError:
+                return
+            book.complete(charge.id, str(os.getpid()))
+
+for process in [child(spend) for _ in range(2)]:
+    assert os.waitpid(process, 0)[1] == 0
+"""
+
+
+def test_two_processes_at_once_spend_the_total_and_no_more(tmp_path):
+    ledger = tmp_path / "l.jsonl"
+    prepared(RACE, str(ledger))
+    state = read_ledger(ledger)
+    assert len(state.charges) == 50
     assert state.left == 0
+    assert all(charge.sha256 for charge in state.charges)
+    assert len(ledger.read_text().splitlines()) == 101
+
+
+def test_a_publication_waits_until_another_is_complete(records):
+    with opened(records.parent / "l.jsonl") as book:
+        waiting = threading.Thread(target=main, args=[words(records, "map")])
+        waiting.start()
+        waiting.join(1.0)
+        limit = first_total("user", Guarantee(0.5), Decimal("0.5"), None)
+        charge = make_charge({}, Path("map"), Decimal("0.5"), Guarantee(0.5), "eps", "a")
+        book.charge(limit, charge)
+    waiting.join(60.0)
+    # Nothing is left for it.
+    assert not waiting.is_alive()
+    assert len(read_ledger(records.parent / "l.jsonl").charges) == 1
+    assert not (records.parent / "map").exists()
 
 
 def verified(folder):
@@ -304,19 +368,64 @@ def verified(folder):
     return state
 
 
-@pytest.mark.slow
-def test_twenty_kills_leave_no_map_that_was_not_paid_for(records):
-    drawn = random.Random(1)
-    for number in range(20):
-        arguments = words(records, f"map{number}", "--total", "200", eps=f"{1 + number / 100}")
-        process = start(arguments)
-        time.sleep(drawn.uniform(0.5, 4.0))
-        process.send_signal(signal.SIGKILL)
-        process.wait(timeout=60)
-        if (records.parent / "l.jsonl").exists() and (records.parent / "l.jsonl").stat().st_size:
-            verified(records.parent)
-    process = start(words(records, "map-last", eps="3"))
-    assert process.wait(timeout=120) == 0
-    state = verified(records.parent)
-    assert state.charges[-1].sha256 is not None
-    assert not [path for path in records.parent.iterdir() if path.name.endswith(".map-last")]
+KILLS = """
+EVENTS = {"open", "os.mkdir", "os.remove", "os.rename"}
+folder, arguments = sys.argv[2], sys.argv[3:]
+
+def publish_until(number):
+    left = number
+
+    def event(half=lambda: None):
+        nonlocal left
+        left -= 1
+        if left == 0:
+            half()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def hook(name, of):
+        if name in EVENTS and (name != "open" or of[2] & (os.O_WRONLY | os.O_RDWR)):
+            if str(of[0]).startswith(folder) and not str(of[0]).endswith(".pyc"):
+                event()
+
+    def fsync(descriptor, right=os.fsync):
+        event()
+        right(descriptor)
+
+    def pwrite(descriptor, text, position, right=os.pwrite):
+        event(lambda: right(descriptor, text[: len(text) // 2], position))
+        return right(descriptor, text, position)
+
+    os.fsync, os.pwrite = fsync, pwrite
+    sys.addaudithook(hook)
+    # Every map is another one, so that each of them is charged.
+    changes = ["--eps", f"{1 + number / 100}", "--output", f"{folder}/map{number}"]
+    from shuffledp.cli import main
+    assert main([*arguments, *changes]) == 0
+
+for number in range(1, 100):
+    status = os.waitpid(child(publish_until, number), 0)[1]
+    print(number, os.WTERMSIG(status), os.WEXITSTATUS(status))
+    if status == 0:
+        break
+"""
+
+
+def test_no_kill_leaves_a_map_that_was_not_paid_for(records):
+    folder = records.parent
+    ends = prepared(KILLS, str(folder), *words(records, "none", "--total", "200")).splitlines()[
+        -40:
+    ]
+    *killed, last = (line.split() for line in ends if line[0].isdigit())
+    assert [end[1:] for end in killed] == [["9", "0"]] * len(killed)
+    assert last[1:] == ["0", "0"]
+    # A publication opens, writes or flushes at least as many files.
+    assert len(killed) >= 20
+    state = verified(folder)
+    # Killed before it was charged, after it was charged, and after its folder appeared.
+    paid = {Path(charge.output).name: charge.sha256 is not None for charge in state.charges}
+    there = {path.name for path in folder.glob("map*")}
+    states = [(name in paid, paid.get(name), name in there)
+              for name in (f"map{number}" for number in range(1, len(killed) + 2))]  # fmt: skip
+    assert states == sorted(states, key=lambda each: (each[0], bool(each[1]), each[2]))
+    assert set(states) == {(False, None, False), (True, False, False), (True, True, False),
+                           (True, True, True)}  # fmt: skip

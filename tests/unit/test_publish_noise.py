@@ -1,5 +1,6 @@
 """The noise of published maps: its law, its privacy, and intervals derived from it."""
 
+import functools
 import math
 import sys
 from decimal import Decimal, getcontext
@@ -30,6 +31,11 @@ from shuffledp.publishing.noise import (
 
 getcontext().prec = 60
 
+CHANCE = 1e-10
+"""Probability with which a test of draws may fail although nothing is wrong."""
+
+DEVIATIONS = stats.norm.isf(CHANCE / 2)
+
 
 def law(noise, reach):
     """Probabilities of 0, ..., reach in decimal arithmetic with 60 digits."""
@@ -58,23 +64,24 @@ def chi_square(noise, draws):
 
 @pytest.mark.parametrize("noise", LAWS, ids=str)
 def test_draws_follow_the_law(noise):
-    assert chi_square(noise, add_noise(np.zeros(20_000, np.int64), noise)) > 1e-6
+    assert chi_square(noise, add_noise(np.zeros(20_000, np.int64), noise)) > CHANCE
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("noise", LAWS, ids=str)
 def test_a_million_draws_follow_the_law(noise):
     draws = add_noise(np.zeros(1_000_000, np.int64), noise)
-    assert chi_square(noise, draws) > 1e-6
+    assert chi_square(noise, draws) > CHANCE
     # As many counts are published unchanged as the law says.
     unchanged = float(law(noise, math.ceil(60 * noise.scale))[0])
-    assert abs((draws == 0).mean() - unchanged) < 5 * math.sqrt(unchanged / 1e6)
+    error = DEVIATIONS * math.sqrt(unchanged * (1 - unchanged) / 1e6)
+    assert abs((draws == 0).mean() - unchanged) < error
 
 
 def test_the_test_of_draws_has_power():
     draws = add_noise(np.zeros(20_000, np.int64), Noise("laplace", 3.0))
-    assert chi_square(Noise("laplace", 3.3), draws) < 1e-6
-    assert chi_square(Noise("gaussian", 4.2), draws) < 1e-6
+    assert chi_square(Noise("laplace", 3.5), draws) < CHANCE
+    assert chi_square(Noise("gaussian", 4.2), draws) < CHANCE
 
 
 def test_two_draws_differ():
@@ -215,6 +222,16 @@ def test_half_widths_are_the_smallest_that_cover(noise, miss):
         assert covered - 2 * half[width] < 1 - Decimal(miss)
 
 
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
+def test_no_interval_covers_less_than_95_percent(mechanism):
+    for scale in np.geomspace(0.02, 3_000.0, 40):
+        noise = Noise(mechanism, float(scale))
+        for counts in (1, 40, 1_000_000):
+            widths = interval_widths(noise, counts)
+            assert noise.coverage(widths.one) >= 0.95 - 1e-12
+            assert counts * math.log(noise.coverage(widths.joint)) >= math.log(0.95) - 1e-6
+
+
 def test_the_smallest_interval_at_eps_1_covers_97_percent():
     assert Noise("laplace", 1.0).coverage(interval_widths(Noise("laplace", 1.0), 10).one) == (
         pytest.approx(0.9732, abs=1e-4)
@@ -227,10 +244,27 @@ def test_intervals_cover_as_often_as_the_law_says(noise):
     table = estimates(add_noise(counts, noise), noise)
     widths = interval_widths(noise, counts.size)
     exact = noise.coverage(widths.one)
-    # Where a count of 0 is at the end of what is possible, its interval still covers it.
     covered = (table["low"] <= counts) & (counts <= table["high"])
-    assert abs(covered[counts >= 100].mean() - exact) < 5 * math.sqrt(exact * (1 - exact) / 10_000)
-    assert covered.groupby(counts).mean().min() > 0.95 - 5 * math.sqrt(0.05 * 0.95 / 10_000)
+    error = DEVIATIONS * math.sqrt(exact * (1 - exact) / 10_000)
+    # No end is below 0, so that noise which is too low leaves a count of 0 covered.
+    expected = [(1 + exact) / 2, exact, exact, exact]
+    assert (abs(covered.groupby(counts).mean() - expected) < error).all()
+
+
+@pytest.mark.parametrize("cells", [2, 30])
+def test_intervals_of_sums_cover_as_often_as_the_law_says(cells):
+    noise, sums = Noise("laplace", 2.0), 4_000
+    width = noise.sum_half_width(cells, 0.05)
+    draws = add_noise(np.zeros(cells * sums, np.int64), noise).reshape(sums, cells).sum(axis=1)
+    half = np.array([float(p) for p in law(noise, 120)])
+    one = np.concatenate([half[:0:-1], half])
+    of_sum = functools.reduce(np.convolve, [one] * cells)
+    middle = of_sum.size // 2
+    exact = of_sum[middle - width : middle + width + 1].sum()
+    assert exact >= 0.95
+    assert abs((abs(draws) <= width).mean() - exact) < DEVIATIONS * math.sqrt(
+        exact * (1 - exact) / sums
+    )
 
 
 def test_joint_intervals_cover_all_cells_at_once():
@@ -240,7 +274,7 @@ def test_joint_intervals_cover_all_cells_at_once():
     together = (np.abs(draws) <= width).all(axis=1).mean()
     exact = noise.coverage(width) ** 40
     assert exact >= 0.95
-    assert abs(together - exact) < 5 * math.sqrt(exact * (1 - exact) / maps)
+    assert abs(together - exact) < DEVIATIONS * math.sqrt(exact * (1 - exact) / maps)
 
 
 @pytest.mark.parametrize("noise", [Noise("laplace", 1.5), Noise("gaussian", 2.0)], ids=str)
