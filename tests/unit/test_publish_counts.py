@@ -92,7 +92,8 @@ def kept(rows, priorities, contributions, buffer):
         place = np.array([window * 4 + cell for _, cell, window in part])
         users = pa.array([user.encode() for user, _, _ in part])
         bounded.add(place, {"identifier": users})
-        bounded._reduce()
+        for group in bounded._groups:
+            group._reduce()
     return bounded.counts()
 
 
@@ -148,6 +149,7 @@ def test_every_record_of_a_user_counts_equally_often_wherever_it_is_in_the_file(
 
 def test_a_full_buffer_changes_no_bound(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "_BUFFER_RECORDS", 10)
+    monkeypatch.setattr(module, "_GROUPS", 3)
     source = write(tmp_path / "a.csv", [(f"u{i % 5}", i % 4) for i in range(100)])
     assert count(source, Contributions("user", 3)).sum() == 15
 
@@ -159,6 +161,18 @@ def test_users_are_told_apart_by_what_is_written():
     assert known.tolist() == [True] * 10 + [False] * 3
     assert numbers[0] == numbers[3]
     assert len(set(numbers[:10].tolist())) == 9
+
+
+def test_integers_in_their_usual_form_have_the_same_numbers_among_other_users():
+    texts = [b"0", b"7", b"-12", b"9" * 18, None]
+    users = UserNumbers()
+    alone, _ = users.number(pa.array(texts, pa.binary()))
+    mixed, _ = users.number(pa.array([*texts, b"07", b"\xff"], pa.binary()))
+    assert alone[:4].tolist() == [0, 7, -12, 10**18 - 1]
+    assert mixed[:5].tolist() == alone.tolist()
+    for other in (b"+7", b"-0", b"9" * 19, "٧".encode(), b"\xff"):
+        assert users.number(pa.array([other], pa.binary()))[0][0] >= 2 * 10**18
+    assert users.number(pa.array([b"7\n"], pa.binary()))[0][0] == 7
 
 
 def test_bytes_that_are_not_utf8_are_one_user_to_both_readers(tmp_path):

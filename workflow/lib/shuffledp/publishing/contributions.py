@@ -37,6 +37,7 @@ _CANONICAL_INTEGER: Final = re.compile(r"0|-?[1-9][0-9]{0,17}", re.ASCII)
 _FIRST_NUMBER: Final = 2 * 10**18  # beyond all integers of 18 digits
 _MISSING: Final = -(2**63)
 _BUFFER_RECORDS: Final = 1 << 22
+_GROUPS: Final = 32  # of users whose records are bounded at a time
 
 
 @dataclass(frozen=True)
@@ -178,32 +179,64 @@ class _Bounded:
     """Count at most m records of each user, the m with the smallest random priorities.
 
     The priorities of all records are independent and uniform, so that the records of a user that
-    count are a uniform sample. Of several records of a user in one cell, `distinct` keeps the
-    smallest. Records that can no longer be among the m are dropped whenever the buffer is full,
-    which changes no result: m records with smaller priorities remain.
+    count are a uniform sample. Users are divided into groups, because a reduction takes several
+    times the memory of the records that it reduces.
     """
 
     def __init__(self, size: int, cells: int, contributions: Contributions) -> None:
         self._size = size
-        self._group = cells if contributions.windows > 1 else size  # counts that share a bound
-        self._contributions = contributions
+        window = cells if contributions.windows > 1 else size  # counts that share a bound
+        self._groups = [_Users(window, contributions) for _ in range(_GROUPS)]
         self._users = UserNumbers()
         self._draw = np.random.Generator(np.random.PCG64DXSM())  # seeded by the operating system
-        self._kept = tuple(np.empty(0, kind) for kind in (np.int64, np.int64, np.uint64))
-        self._pending: list[tuple[Any, ...]] = []
-        self._records = 0
 
     def add(self, place: Integers, rows: Any) -> None:
         user, known = self._users.number(rows[IDENTIFIER])
         priority = self._draw.integers(2**64, size=int(known.sum()), dtype=np.uint64)
-        self._pending.append((user[known], place[known], priority))
-        self._records += priority.size
-        if self._records > max(_BUFFER_RECORDS, self._kept[0].size):
-            self._reduce()
+        number = user[known] % _GROUPS
+        order = np.argsort(number, kind="stable")
+        ends = np.searchsorted(number[order], np.arange(1, _GROUPS))
+        records = user[known][order], place[known][order], priority[order]
+        for group, *part in zip(
+            self._groups, *(np.split(each, ends) for each in records), strict=True
+        ):
+            group.add(*part)
 
     def counts(self) -> Integers:
+        counts = np.zeros(self._size, dtype=np.int64)
+        for group in self._groups:
+            counts += np.bincount(group.places(), minlength=self._size)
+        return counts
+
+
+class _Users:
+    """Keep at most m records of each of some users.
+
+    Of several records of a user in one cell, `distinct` keeps the one with the smallest priority.
+    Records that can no longer be among the m are dropped whenever the buffer is full, which changes
+    no result: m records with smaller priorities remain.
+    """
+
+    def __init__(self, window: int, contributions: Contributions) -> None:
+        self._window = window
+        self._contributions = contributions
+        self._kept: tuple[Any, ...] = tuple(
+            np.empty(0, kind) for kind in (np.int64, np.int64, np.uint64)
+        )
+        self._pending: list[tuple[Any, ...]] = []
+        self._records = 0
+
+    def add(self, user: Integers, place: Integers, priority: Any) -> None:
+        self._pending.append((user, place, priority))
+        self._records += priority.size
+        if self._records > max(_BUFFER_RECORDS // _GROUPS, self._kept[0].size):
+            self._reduce()
+
+    def places(self) -> Integers:
+        """Return the place of each record that counts."""
         self._reduce()
-        return np.bincount(self._kept[1], minlength=self._size).astype(np.int64)
+        places: Integers = self._kept[1]
+        return places
 
     def _reduce(self) -> None:
         parts = zip(self._kept, *self._pending, strict=True)
@@ -215,7 +248,7 @@ class _Bounded:
             priority,
             self._contributions.records_per_user,
             distinct=self._contributions.distinct,
-            group=place // self._group,
+            group=place // self._window,
         )
         self._kept = user[kept], place[kept], priority[kept]
 
@@ -242,7 +275,9 @@ class UserNumbers:
         encoded = pc.dictionary_encode(identifiers)
         if isinstance(encoded, pa.ChunkedArray):
             encoded = encoded.combine_chunks()
-        numbers = [self._number(each) for each in encoded.dictionary.to_pylist()]
+        numbers = _canonical(encoded.dictionary)
+        if numbers is None:
+            numbers = [self._number(each) for each in encoded.dictionary.to_pylist()]
         # A missing identifier gets the last entry.
         table = np.array([*numbers, _MISSING], dtype=np.int64)
         index = encoded.indices.fill_null(len(numbers)).to_numpy(zero_copy_only=False)
@@ -257,6 +292,17 @@ class UserNumbers:
         if _CANONICAL_INTEGER.fullmatch(text):
             return int(text)
         return self._numbers.setdefault(text, _FIRST_NUMBER + len(self._numbers))
+
+
+def _canonical(identifiers: Any) -> Any:
+    """Return identifiers as integers if all have the form of `_CANONICAL_INTEGER`, else None."""
+    try:
+        texts = pc.cast(identifiers, pa.string())
+    except pa.ArrowInvalid:  # bytes that are not UTF-8
+        return None
+    if not pc.all(pc.match_substring_regex(texts, rf"^({_CANONICAL_INTEGER.pattern})$")).as_py():
+        return None
+    return pc.cast(texts, pa.int64()).to_numpy()
 
 
 def read_counts(source: Path, histogram: Histogram) -> Integers:
