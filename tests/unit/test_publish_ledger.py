@@ -8,6 +8,7 @@ import threading
 from decimal import Decimal
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from shuffledp.cli import main
 from shuffledp.errors import InputError
@@ -237,12 +238,48 @@ def test_the_same_map_is_returned_without_new_noise(records, capsys):
     assert main(words(records, "map")) == 0
     before = folder_sha256(records.parent / "map")
     assert main(words(records, "map")) == 0
-    assert "published before, and nothing is charged" in " ".join(capsys.readouterr().out.split())
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "was published before. This is the earlier map: no noise is drawn" in printed
+    assert "publish them with --again and another --output" in printed
     assert folder_sha256(records.parent / "map") == before
     assert len(read_ledger(records.parent / "l.jsonl").charges) == 1
     # It is the same map under another name, too.
     assert main(words(records, "other")) == 2
     assert "use that folder, or pay" in capsys.readouterr().err
+
+
+def test_a_changed_file_of_the_same_name_is_published_if_it_is_paid_for(records, capsys):
+    assert main(words(records, "map", "--total", "2")) == 0
+    records.write_text("card,lat,lon\n" + "\n".join(f"u{i},0.5,0.5" for i in range(900)) + "\n")
+    assert main(words(records, "map")) == 0
+    assert "records and cells are not read again" in " ".join(capsys.readouterr().out.split())
+    assert main(words(records, "new")) == 2
+    assert "also if the records or cells have changed" in capsys.readouterr().err
+    assert main(words(records, "new", "--again")) == 0
+    assert pd.read_csv(records.parent / "new" / "map.csv")["noisy_count"].max() > 600
+    assert read_ledger(records.parent / "l.jsonl").left == 0
+
+
+@pytest.mark.parametrize("change", [("--separator", ";"), ("--outline", "o.geojson")])
+def test_a_map_is_recognised_by_all_that_decides_what_is_counted(records, change, monkeypatch):
+    monkeypatch.chdir(records.parent)
+    box = {"type": "Polygon", "coordinates": [[[0, 0], [1, 0], [1, 1], [0, 1], [0, 0]]]}
+    Path("o.geojson").write_text(json.dumps(box))
+    first = words(records, "map", "--total", "9")
+    if change[0] == "--outline":
+        place = first.index("--box")
+        first[place : place + 5] = change
+    assert main(first) == 0
+    if change[0] == "--outline":
+        # Another folder has another file of the same name, which is published by name alone.
+        (records.parent / "else").mkdir()
+        Path("else/o.geojson").write_text(json.dumps(box))
+        again = [word.replace("o.geojson", "else/o.geojson") for word in first]
+    else:
+        records.write_text(records.read_text().replace(",", ";"))
+        again = [*first, *change]
+    again[again.index("--output") + 1] = str(records.parent / "other")
+    assert main(again) == 0
 
 
 def test_an_altered_or_missing_map_is_not_replaced_for_free(records, capsys):

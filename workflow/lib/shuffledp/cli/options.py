@@ -208,6 +208,7 @@ PUBLISH: Final[dict[str, dict[str, Any]]] = {
     "--title": {"default": "A private map", "help": "title of the map"},
     "--again": {
         "action": "store_true",
-        "help": "pay once more for a map that was published before and is lost",
+        "help": "pay once more for a map that was published before, because it is lost or the file "
+        "has changed",
     },
 }

@@ -55,6 +55,13 @@ MAX_COUNTS: Final = 2_000_000
 Number = float | Decimal | str
 
 
+_UNREAD: Final = (
+    "This is the earlier map: no noise is drawn, nothing is charged, and the records and cells are "
+    "not read again. If they have changed, publish them with --again and another --output, which "
+    "is charged"
+)
+
+
 @dataclass(frozen=True)
 class Publication:
     """A published map.
@@ -66,7 +73,8 @@ class Publication:
     statement
         Content of statement.json.
     new
-        Whether it was published now; otherwise the folder existed, and nothing was charged.
+        Whether it was published now; otherwise the folder existed, the records were not read, and
+        nothing was charged.
     warning
         That the map is mostly noise, and what would help; None if it is not.
     left
@@ -83,10 +91,10 @@ class Publication:
         """Return what was done and promised, in a few sentences; nothing true about the records."""
         guarantee, unit = self.statement["guarantee"], self.statement["unit"]
         delta = f", delta = {round_up(guarantee['delta'])}" if guarantee["delta"] else ""
-        done = "is published" if self.new else "was published before, and nothing is charged"
+        done = "is published" if self.new else f"was published before. {_UNREAD}"
         return (
-            f"{self.warning + ' ' if self.warning else ''}{self.folder} {done}. It is "
-            f"differentially private with eps = {round_up(guarantee['eps'])}{delta} for one "
+            f"{self.warning + ' ' if self.warning else ''}{self.folder} {done}. The map "
+            f"is differentially private with eps = {round_up(guarantee['eps'])}{delta} for one "
             f"{unit['protected']}. {unit['bound']} Cells, dates and eps are published too: they "
             f"must have been chosen without the records. Ledger: {self.left}."
         )
@@ -113,19 +121,25 @@ class _Question:
     promised: Guarantee
     replaced: Guarantee
     places: Mapping[str, Any]
+    files: Mapping[str, Any]
     period: Mapping[str, Any] | None
     title: str
 
     @property
     def request(self) -> dict[str, Any]:
-        """Parameters by which the ledger recognises the same publication."""
+        """Parameters by which the ledger recognises the same publication.
+
+        Files are recognised by their paths. A checksum of the records would make what is spent
+        depend on them, and that is published.
+        """
         contributions = self.histogram.contributions
         # Ledgers of versions without this key stay valid.
         time_format = {} if self.time_format is None else {"time_format": self.time_format}
         return time_format | {
             "source": str(self.source.absolute()),
             "columns": dict(self.columns),
-            "cells": dict(self.places),
+            "separator": self.separator,
+            "cells": {**self.places, **self.files},
             "period": self.period,
             "unit": contributions.unit,
             "records_per_user": contributions.records_per_user,
@@ -219,7 +233,8 @@ def publish(
     title
         Title of the map.
     again
-        Whether to pay once more for a map that was published before and is lost.
+        Whether to pay once more for a map that was published before, because it is lost or the
+        records or cells have changed. Without it, the earlier map is returned unread.
 
     Raises
     ------
@@ -254,6 +269,12 @@ def publish(
         exact_delta = 0.0
     promised, replaced = guarantees(noise, contributions, float(exact_eps), exact_delta)
     made, places = _cells(str(cells), box, outline, cell_name, cell_id)
+    files = {
+        "path": str(Path(cells).absolute()) if Path(cells).exists() else None,
+        "name": cell_name,
+        "id": cell_id,
+        "outline": None if outline is None else str(Path(outline).absolute()),
+    }
     histogram = Histogram(made, windows, contributions)
     if histogram.size > MAX_COUNTS:
         raise InputError(
@@ -266,7 +287,7 @@ def publish(
         raise InputError("a period needs records with a time: a file of counts has none")
     question = _Question(
         source, columns, separator, time_format, points, histogram, noise, exact_eps, promised,
-        replaced, places, period_words,
+        replaced, places, files, period_words,
         title,
     )  # fmt: skip
     if ledger.absolute().is_relative_to(output):
@@ -376,7 +397,8 @@ def _known(book: OpenLedger, question: _Question, output: Path, again: bool) -> 
     raise InputError(
         f"this map was charged on {last.time} for {folder}, which is {state}: "
         + ("use that folder" if state == "complete" else "restore it")
-        + ", or pay for new noise with --again (every further copy tells more about the records)"
+        + ", or pay for new noise with --again, also if the records or cells have changed since "
+        "(every further copy tells more about the records)"
     )
 
 
