@@ -78,11 +78,11 @@ def run(tmp_path_factory, browser):
 
 
 @pytest.fixture(scope="session")
-def visit(run, browser):
-    """Return a context manager that opens the page; complaints and network requests fail."""
+def open_page(browser):
+    """Return a context manager that opens a file; complaints and network requests fail."""
 
     @contextmanager
-    def opened(path=run.page, fragment="", **options):
+    def opened(path, fragment="", **options):
         context = browser.new_context(**{"viewport": {"width": 1400, "height": 900}} | options)
         page = context.new_page()
         complaints, requests = [], []
@@ -97,6 +97,16 @@ def visit(run, browser):
             path.as_uri()
         ]
         assert all(url.startswith(("file:", "data:", "blob:")) for url in requests)
+
+    return opened
+
+
+@pytest.fixture(scope="session")
+def visit(run, open_page):
+    """Return a context manager that opens the page of the run, like `open_page`."""
+
+    def opened(path=run.page, fragment="", **options):
+        return open_page(path, fragment, **options)
 
     return opened
 

@@ -17,7 +17,7 @@ from shuffledp.pipeline.files import file_sha256, flush
 from shuffledp.pipeline.tables import PACKED
 from shuffledp.publishing.noise import Noise
 from shuffledp.publishing.page import fits_on_page, render_map
-from shuffledp.publishing.statement import in_words
+from shuffledp.publishing.statement import in_words, promise
 
 if TYPE_CHECKING:  # it is slow to load
     import geopandas as gpd
@@ -95,7 +95,7 @@ def write_files(
             (table["low"] == 0).to_numpy().reshape(shape),
             windows,
             statement["title"],
-            statement.get("warning") or "",
+            f"{statement.get('warning', '')} {promise(statement)[0]}",
         )
 
 

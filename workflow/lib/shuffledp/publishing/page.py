@@ -22,6 +22,7 @@ MAX_PAGE_COUNTS: Final = 300_000
 """Largest number of counts on a page, over all windows."""
 
 _MAX_ROWS: Final = 1_000
+_EVERY: Final = {"day": "Day", "week": "Week from", "month": "Month"}
 _HEADS: Final = ("Cell", "Estimate", "From", "To", "All: from", "All: to", "Noisy count")
 _COLUMNS: Final = ("estimate", "low", "high", "joint_low", "joint_high", "noisy_count")
 _SCRIPTS: Final = (
@@ -71,6 +72,7 @@ def render_map(
         "limits": statement["not_protected"],
         "k": k,
         "windows": list(windows),
+        "every": _EVERY.get(str((statement["period"] or {}).get("every"))),
         "noisy": table["noisy_count"].to_numpy().reshape(shape).tolist(),
         "estimate": table["estimate"].to_numpy().reshape(shape).tolist(),
         "one": intervals["half_width_of_one_cell"],

@@ -141,18 +141,19 @@ def round_up(value: float, digits: int = 6) -> str:
     return f"{float(rounded):.{digits}g}"
 
 
-def promise(statement: Mapping[str, Any]) -> str:
-    """Return the guarantee as a paragraph for readers."""
+def promise(statement: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the guarantee in a sentence for everybody, and in one that defines it."""
     guarantee, unit = statement["guarantee"], statement["unit"]["protected"]
     eps, delta = guarantee["eps"], guarantee["delta"]
     whom = "person" if unit == "user" else "record"
     factor = round_up(exp(eps), 3) if eps < _MAX_EXPONENT else f"e to the {round_up(eps)}"
     rarely = f", except with a probability of about {round_up(delta)}" if delta else ""
     return (
-        f"This map is differentially private with {_budget(eps, delta)} for one {unit}: no "
-        f"possible map is more than {factor} times as likely with a {whom} in the data as "
-        f"without, or the other way round{rarely}. Whatever else somebody knows, the "
-        f"map changes the odds that a particular {whom} is in the data by at most this factor."
+        f"Whatever else somebody knows, this map changes the odds that a particular {whom} is in "
+        f"the data by a factor of at most {factor}{rarely}.",
+        f"It is differentially private with {_budget(eps, delta)} for one {unit}: no possible map "
+        f"is more than {factor} times as likely with a {whom} in the data as without, or the other "
+        f"way round{rarely}.",
     )
 
 
@@ -168,15 +169,17 @@ def facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
     eps, delta = guarantee["eps"], guarantee["delta"]
     rho = f" (rho = {round_up(guarantee['rho'])} of zCDP)" if guarantee["rho"] else ""
     replaced = _budget(guarantee["eps_for_replacement"], guarantee["delta_for_replacement"])
+    total = "" if budget["measure"] == "eps" else f" (rho = {round_up(float(budget['total']))})"
     all_of_them = (
-        _budget(float(budget["eps"]), budget["delta"])
-        + f"; {budget['measure']} {round_up(float(budget['spent']))} of "
-        f"{round_up(float(budget['total']))} is spent"
+        f"at most {_budget(float(budget['eps']), budget['delta'])}{total}, of which "
+        f"{budget['measure']} = {round_up(float(budget['spent']))} was spent when this map was made"
     )
     region = statement["cells"]
-    where = f"{region['number']:,}, {region['kind']}"
-    where += f", box {region['box']}" if region["box"] else ""
-    where += f", outline {region['outline']}" if region["outline"] else ""
+    where = f"{region['number']:,} {_kind_in_words(region['kind'])}"
+    if region["box"]:
+        south, north, west, east = (f"{degrees:g}" for degrees in region["box"])
+        where += f", latitude {south} to {north}, longitude {west} to {east}"
+    where += f", within {region['outline']}" if region["outline"] else ""
     return [
         ("Protected", f"one {unit['protected']}"),
         ("Neighbouring data sets", guarantee["neighbours"]),
@@ -200,6 +203,18 @@ def facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
+def _kind_in_words(kind: str) -> str:
+    name, _, value = kind.partition(":")
+    rows, _, columns = value.partition("x")
+    words = {
+        "h3": f"H3 hexagons of resolution {value}",
+        "metres": f"squares of {value} m",
+        "shape": f"rectangles in {rows} rows and {columns} columns",
+        "step": f"rectangles of {rows} by {columns} degrees",
+    }
+    return words.get(name, kind)
+
+
 def in_words(statement: Mapping[str, Any]) -> str:
     """Return the statement as Markdown."""
     intervals, warning = statement["intervals"], statement.get("warning")
@@ -207,7 +222,7 @@ def in_words(statement: Mapping[str, Any]) -> str:
         f"# {statement['title']}: what is promised",
         "",
         *([f"**{warning}**", ""] if warning else []),
-        promise(statement),
+        " ".join(promise(statement)),
         "",
         "| | |",
         "|---|---|",

@@ -23,7 +23,7 @@ function mountMap(home) {
 
   const controls = element("div", { class: "controls" });
   const view = select(controls, "map-view", "What the map shows", VIEWS, () => update());
-  const times = several && select(controls, "map-window", "Window", data.windows.map((name, i) => [i, name]), () => {
+  const times = several && select(controls, "map-window", data.every ?? "Window", data.windows.map((name, i) => [i, name]), () => {
     shown = Number(times.value);
     update();
   });
@@ -45,7 +45,7 @@ function mountMap(home) {
     picked.clear();
     choose(chosen);
   });
-  downloads(home, () => data.title.replaceAll(/[^\p{L}\p{N}]+/gu, "-"), cellTable, () => [panel.svg, [`${data.title}. ${title.textContent}. ${data.promise}`, legend.innerText.replaceAll(/\s+/g, " ")]]);
+  downloads(home, () => data.title.replaceAll(/[^\p{L}\p{N}]+/gu, "-"), cellTable, () => [panel.svg, [`${data.title}. ${title.textContent}. ${data.promise.join(" ")}`, legend.innerText.replaceAll(/\s+/g, " ")]]);
 
   function wide(frame) {
     const room = frame.clientWidth || 500;
