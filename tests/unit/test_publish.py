@@ -113,7 +113,7 @@ def test_the_folder_has_a_map_and_a_statement(example):
     assert statement["guarantee"]["eps"] == 1
     assert statement["guarantee"]["eps_for_replacement"] == 2
     assert statement["mechanism"]["scale"] == pytest.approx(3)
-    assert "is published. It is differentially private with eps = 1 for one user" in said
+    assert "map is published. The map is differentially private with eps = 1 for one user" in said
     assert "Ledger: eps=0 of 1 is left." in said
 
 

@@ -229,7 +229,7 @@ class _Users:
     def add(self, user: Integers, place: Integers, priority: Any) -> None:
         self._pending.append((user, place, priority))
         self._records += priority.size
-        if self._records > max(_BUFFER_RECORDS // _GROUPS, self._kept[0].size):
+        if self._records > max(_BUFFER_RECORDS // _GROUPS, self._kept[0].size // 2):
             self._reduce()
 
     def places(self) -> Integers:

@@ -93,7 +93,7 @@ class Publication:
         delta = f", delta = {round_up(guarantee['delta'])}" if guarantee["delta"] else ""
         done = "is published" if self.new else f"was published before. {_UNREAD}"
         return (
-            f"{self.warning + ' ' if self.warning else ''}{self.folder} {done}. The map "
+            f"{self.warning + ' ' if self.warning else ''}{self.folder.name} {done}. The map "
             f"is differentially private with eps = {round_up(guarantee['eps'])}{delta} for one "
             f"{unit['protected']}. {unit['bound']} Cells, dates and eps are published too: they "
             f"must have been chosen without the records. Ledger: {self.left}."
