@@ -252,7 +252,7 @@ def test_a_changed_file_of_the_same_name_is_published_if_it_is_paid_for(records,
     assert main(words(records, "map", "--total", "2")) == 0
     records.write_text("card,lat,lon\n" + "\n".join(f"u{i},0.5,0.5" for i in range(900)) + "\n")
     assert main(words(records, "map")) == 0
-    assert "records and cells are not read again" in " ".join(capsys.readouterr().out.split())
+    assert "nothing is charged, and no record is read" in " ".join(capsys.readouterr().out.split())
     assert main(words(records, "new")) == 2
     assert "also if the records or cells have changed" in capsys.readouterr().err
     assert main(words(records, "new", "--again")) == 0

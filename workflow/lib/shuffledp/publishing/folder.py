@@ -88,6 +88,7 @@ def write_files(
     (folder / "statement.md").write_text(in_words(statement), encoding="utf-8")
     if k <= MAX_DRAWN_CELLS:
         shape = (len(windows), k)
+        warning = statement.get("warning")
         draw_published_map(
             folder / "map.png",
             table.iloc[:k],
@@ -95,7 +96,9 @@ def write_files(
             (table["low"] == 0).to_numpy().reshape(shape),
             windows,
             statement["title"],
-            f"{statement.get('warning', '')} {promise(statement)[0]}",
+            " ".join(
+                [*filter(None, [warning]), "Every count has random noise.", promise(statement)[0]]
+            ),
         )
 
 

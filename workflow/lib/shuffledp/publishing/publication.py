@@ -56,9 +56,9 @@ Number = float | Decimal | str
 
 
 _UNREAD: Final = (
-    "This is the earlier map: no noise is drawn, nothing is charged, and the records and cells are "
-    "not read again. If they have changed, publish them with --again and another --output, which "
-    "is charged"
+    "This is the earlier map: no noise is drawn, nothing is charged, and no record is read. If the "
+    "records or cells have changed, publish them with --again and another --output, which is "
+    "charged"
 )
 
 
