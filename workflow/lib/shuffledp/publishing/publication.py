@@ -287,8 +287,7 @@ def publish(
         raise InputError("a period needs records with a time: a file of counts has none")
     question = _Question(
         source, columns, separator, time_format, points, histogram, noise, exact_eps, promised,
-        replaced, places, files, period_words,
-        title,
+        replaced, places, files, period_words, title,
     )  # fmt: skip
     if ledger.absolute().is_relative_to(output):
         raise InputError(
