@@ -22,6 +22,7 @@ from shuffledp.errors import InputError
 from shuffledp.mechanisms.catalogue import (
     CATALOGUE,
     DISTRIBUTION,
+    POSTERIOR,
     UNBIASED,
     get_entries,
     get_estimator,
@@ -102,7 +103,11 @@ def test_a_row_of_an_estimate_depends_on_that_row_alone(mechanism, name):
 def test_projected_estimates_are_distributions(mechanism, name):
     mechanism, estimator = MECHANISMS[mechanism], get_estimator(mechanism, name)
     estimates = mechanism.estimators[name](observed(mechanism, 20), N, calibrated(mechanism))
-    if not estimator.look.filled:
+    if name == POSTERIOR:
+        counts = N * estimates
+        assert counts.min() >= 0.0
+        np.testing.assert_allclose(counts, np.rint(counts), atol=1e-9)
+    elif not estimator.look.filled:
         assert estimates.min() >= 0.0
         np.testing.assert_allclose(estimates.sum(axis=-1), 1.0, rtol=1e-12)
     elif estimator.counterpart is not None:
@@ -292,7 +297,10 @@ def test_the_best_member_of_a_family_is_found(name, n, k, eps, expected):
 
 
 def test_no_two_series_look_alike_in_grey():
-    looks = [(look.marker, look.filled) for look in (get_estimator(*s).look for s in SERIES)]
+    looks = [
+        (look.marker, look.filled, look.half_filled)
+        for look in (get_estimator(*s).look for s in SERIES)
+    ]
     assert len(set(looks)) == len(looks)
 
 

@@ -13,13 +13,7 @@ from shuffledp import Setting, delta, mechanism
 from shuffledp.accounting.contributions import Contributions
 from shuffledp.errors import InputError
 from shuffledp.publishing import noise as noise_module
-from shuffledp.publishing.estimates import (
-    estimates,
-    interval_widths,
-    posterior_median,
-    quality,
-    sum_widths,
-)
+from shuffledp.publishing.estimates import estimates, interval_widths, quality, sum_widths
 from shuffledp.publishing.noise import (
     Noise,
     add_noise,
@@ -309,36 +303,7 @@ def test_every_number_of_cells_has_a_valid_half_width():
     assert widths[-1] == pytest.approx(1.96 * noise.sd * math.sqrt(numbers[-1]), rel=0.01)
 
 
-# --- Estimates ------------------------------------------------------------------------------
-
-
-def test_the_posterior_median_is_that_of_bayes_under_a_known_prior():
-    rng = np.random.default_rng(1)
-    # With so many cells the estimated prior is nearly the true one.
-    counts = np.where(rng.random(200_000) < 0.7, 0, 12)
-    noise = Noise("laplace", 2.0)
-    noisy = counts + rng.geometric(1 - math.exp(-0.5), (2, counts.size)).T @ [1, -1]
-    odds = 0.7 / 0.3 * np.exp((np.abs(noisy - 12) - np.abs(noisy)) / 2.0)
-    expected = np.where(odds >= 1.0, 0, 12)
-    clear = np.abs(np.log(odds)) > 0.6
-    assert (posterior_median(noisy, noise) == expected)[clear].mean() > 0.99
-
-
-def test_estimates_are_closer_to_the_truth_than_noisy_counts_of_a_sparse_map():
-    rng = np.random.default_rng(2)
-    counts = np.where(rng.random(5_000) < 0.8, 0, rng.geometric(0.05, 5_000))
-    noise = Noise("laplace", 3.0)
-    noisy = add_noise(counts, noise)
-    found = np.abs(posterior_median(noisy, noise) - counts).mean()
-    assert found < 0.6 * np.abs(np.maximum(noisy, 0) - counts).mean()
-
-
-@pytest.mark.parametrize("noise", [Noise("laplace", 1e-3), Noise("laplace", 5e5)], ids=str)
-def test_estimates_exist_for_extreme_noise(noise):
-    noisy = np.array([-(10**7), -3, 0, 5, 10**9])
-    found = posterior_median(noisy, noise)
-    assert (found >= 0).all()
-    assert found[-1] == pytest.approx(10**9, rel=0.02)
+# --- Quality -----------------------------------------------------------------------------------
 
 
 def test_a_map_of_large_counts_is_not_mostly_noise():

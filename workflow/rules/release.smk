@@ -20,6 +20,7 @@ rule release_histograms:
         code=COMPUTING,
         sweep=swept,
         repetitions=of_region("repetitions"),
+        estimate=config["estimate"],
         seed=config["seed"],
     script:
         "../scripts/release_histograms.py"

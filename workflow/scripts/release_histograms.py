@@ -18,6 +18,7 @@ with job(snakemake.log[0]):
         seed=snakemake.params.seed,
         region=snakemake.wildcards.region,
         grid=snakemake.wildcards.grid,
+        estimate=snakemake.params.estimate,
     )
     metadata = run_metadata(
         source,

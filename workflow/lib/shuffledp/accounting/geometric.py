@@ -229,8 +229,11 @@ class BothNoises:
 
     def log_law(self, first: int) -> Floats:
         """Return natural logs of h from ``first`` (at most 0) to `last`."""
+        return self.log_probability(np.arange(first, int(self.last) + 1, dtype=np.float64))
+
+    def log_probability(self, z: Floats) -> Floats:
+        """Return the natural log of h(z) for each integer z; same shape."""
         half, nu = self.budget / 2.0, self.nu
-        z = np.arange(first, int(self.last) + 1, dtype=np.float64)
         r = np.exp(-self.budget) / -np.expm1(-self.budget)
         inside = np.clip(z, 0.0, nu)
         weights = (

@@ -76,8 +76,10 @@ def series_look(mechanism: str, estimator: str) -> Look:
 
 def marker_style(look: Look) -> dict[str, Any]:
     """Return marker and colours of a series as keyword arguments of a line."""
-    face = look.colour if look.filled else "white"
-    return {"marker": look.marker, "color": look.colour, "markerfacecolor": face}
+    style: dict[str, Any] = {"marker": look.marker, "color": look.colour}
+    if look.half_filled:
+        return style | {"fillstyle": "left", "markerfacecoloralt": "white"}
+    return style | {"markerfacecolor": look.colour if look.filled else "white"}
 
 
 def list_series(table: pd.DataFrame) -> list[Series]:

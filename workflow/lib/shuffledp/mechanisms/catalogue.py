@@ -13,6 +13,8 @@ from shuffledp.errors import InputError
 # Names of the estimators that every mechanism has: unbiased, and projected onto the simplex.
 UNBIASED: Final = "raw"
 DISTRIBUTION: Final = "projected"
+# Name of the posterior median, which mechanisms have whose noise has a known law.
+POSTERIOR: Final = "posterior"
 # Views, that is, parties against whom a guarantee may hold. The analyst decrypts the reports but
 # does not know their senders. The shuffler knows the senders, but cannot decrypt the reports. Both
 # read the published map, as does the public. "both" stands for shuffler and analyst together.
@@ -25,12 +27,13 @@ class Look:
     """Marker of an estimator, the same in all figures.
 
     Colour and shape identify the mechanism; shapes differ even in greyscale. A marker that is not
-    filled stands for an estimate that is a distribution.
+    filled stands for an estimate that is a distribution, a half-filled one for a posterior median.
     """
 
     colour: str
     marker: str
     filled: bool = True
+    half_filled: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,7 @@ class Entry:
     disclosed
         What is disclosed to each of `VIEWS` that the guarantee does not cover, in a few words.
     estimators
-        `UNBIASED` first, then `DISTRIBUTION`, then estimators of this mechanism alone.
+        `UNBIASED` first, then `DISTRIBUTION`, then further ones.
     extra_trust
         Who must be trusted to add dummies or noise.
     matched
@@ -122,6 +125,13 @@ def _estimators(label: str, colour: str, marker: str, *own: Estimator) -> tuple[
     )
 
 
+def _noise_estimators(label: str, colour: str, marker: str) -> tuple[Estimator, ...]:
+    """Return the estimators of a mechanism whose noise has a known law."""
+    look = Look(colour, marker, filled=False, half_filled=True)
+    posterior = Estimator(POSTERIOR, f"{label}, posterior", look, DISTRIBUTION)
+    return _estimators(label, colour, marker, posterior)
+
+
 _DISCLOSED_TO_CURATOR: Final = dict.fromkeys(("analyst", "shuffler", "both"), RECORDS)
 _DISCLOSED_IF_RANDOMISED: Final = {"both": "reports that reveal at most eps0"}
 _DISCLOSED_IF_TRUE: Final = {"both": RECORDS}
@@ -142,7 +152,7 @@ _ENTRIES: Final = (
         class_path="shuffledp.mechanisms.gaussian.CentralGaussian",
         source="Dwork, Kenthapadi, McSherry et al. 2006; calibrated exactly: Balle and Wang 2018",
         disclosed=_DISCLOSED_TO_CURATOR,
-        estimators=_estimators("Gaussian", "#0072B2", "o"),
+        estimators=_noise_estimators("Gaussian", "#0072B2", "o"),
         own_calibrations={
             "as-published": "NOT equal privacy, calibration as published: "
             r"$\epsilon=\epsilon_0$, and $\delta=10^{-20}$ for the Gaussian alone"
@@ -175,7 +185,7 @@ _ENTRIES: Final = (
         class_path="shuffledp.mechanisms.discrete_laplace.DiscreteLaplace",
         source="Ghosh, Roughgarden and Sundararajan 2009",
         disclosed=_DISCLOSED_TO_CURATOR,
-        estimators=_estimators("discrete Laplace", "#56B4E9", "P"),
+        estimators=_noise_estimators("discrete Laplace", "#56B4E9", "P"),
     ),
     Entry(
         name="user-dummies",
@@ -185,7 +195,7 @@ _ENTRIES: Final = (
         "preprint; fake users: Cheu and Zhilyaev 2022; exact delta: here",
         disclosed=_DISCLOSED_IF_TRUE,
         extra_trust="all users, to add dummies",
-        estimators=_estimators("dummies by users", "#E69F00", "X"),
+        estimators=_noise_estimators("dummies by users", "#E69F00", "X"),
     ),
     Entry(
         name="shuffler-dummies",
@@ -195,7 +205,7 @@ _ENTRIES: Final = (
         "Wang, Ding, Xu et al. 2020; exact delta: here",
         disclosed=_DISCLOSED_IF_TRUE | {"shuffler": "the exact histogram, once the map is out"},
         extra_trust="shuffler, to add dummies",
-        estimators=_estimators("dummies by the shuffler", "#CC79A7", "*"),
+        estimators=_noise_estimators("dummies by the shuffler", "#CC79A7", "*"),
     ),
     Entry(
         name="two-servers",
@@ -205,7 +215,7 @@ _ENTRIES: Final = (
         "Bell, Gascón, Ghazi et al. 2022",
         disclosed=_DISCLOSED_IF_TRUE,
         extra_trust="shuffler and analyst, to add noise each",
-        estimators=_estimators("noise by both servers", "#117733", ">"),
+        estimators=_noise_estimators("noise by both servers", "#117733", ">"),
     ),
     Entry(
         name="signed-dummies",
@@ -214,7 +224,7 @@ _ENTRIES: Final = (
         source="for sums: Ghazi, Kumar, Manurangsi, Pagh and Sinha 2021; law of histograms: here",
         disclosed=_DISCLOSED_IF_TRUE,
         extra_trust="all users, to add dummies",
-        estimators=_estimators("signed dummies by users", "#AA4499", "<"),
+        estimators=_noise_estimators("signed dummies by users", "#AA4499", "<"),
     ),
     Entry(
         name="mixdump",

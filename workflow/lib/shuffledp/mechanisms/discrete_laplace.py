@@ -21,9 +21,10 @@ from shuffledp.accounting.geometric import (
     geometric_noise,
 )
 from shuffledp.accounting.setting import Setting
-from shuffledp.mechanisms.estimators import noisy_shares, raw_and_projected
+from shuffledp.mechanisms.estimators import additive_noise_estimators, noisy_shares
 from shuffledp.mechanisms.protocol import Mechanism
 from shuffledp.numerics.arrays import Floats, Integers, quotient_down, sum_up
+from shuffledp.numerics.posterior import NoiseLaw
 
 
 @dataclass(frozen=True)
@@ -102,12 +103,18 @@ class DiscreteLaplaceParameters:
         check_budget(self.eps)
 
 
+def _noise_law(n: int, k: int, parameters: DiscreteLaplaceParameters) -> NoiseLaw:
+    del n, k
+    sd = float(np.sqrt(noise_moments(parameters.eps).variance))
+    return NoiseLaw(sd, lambda z: -0.5 * parameters.eps * np.abs(z))
+
+
 class DiscreteLaplace(Mechanism[DiscreteLaplaceParameters]):
     """Mechanism in which a curator adds two-sided geometric noise to the true counts."""
 
     name = "discrete-laplace"
     form = DiscreteLaplaceParameters
-    estimators = raw_and_projected(noisy_shares)
+    estimators = additive_noise_estimators(noisy_shares, _noise_law)
 
     def curve(self, parameters: DiscreteLaplaceParameters, setting: Setting) -> UpperCurve:
         """Return the exact privacy curve of all rounds together, rounded up."""

@@ -1,17 +1,20 @@
 """Estimators of the distribution of users over k cells, and their distance from the true one.
 
-Every mechanism has two estimators: an unbiased one, and its projection onto the simplex.
+Every mechanism has two estimators: an unbiased one, and its projection onto the simplex. Mechanisms
+whose noise has a known law have a third one: the posterior median of each count.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffledp.accounting.setting import probabilities
-from shuffledp.mechanisms.catalogue import DISTRIBUTION, UNBIASED
+from shuffledp.mechanisms.catalogue import DISTRIBUTION, POSTERIOR, UNBIASED
 from shuffledp.mechanisms.protocol import Estimate, P
 from shuffledp.numerics.arrays import Floats
+from shuffledp.numerics.posterior import NoiseLaw, posterior_median
 
 
 def noisy_shares(noisy: Floats, n: int, parameters: Any) -> Floats:
@@ -30,6 +33,31 @@ def raw_and_projected(unbiased: Estimate[P]) -> dict[str, Estimate[P]]:
         return project_simplex(unbiased(observed, n, parameters))
 
     return {UNBIASED: unbiased, DISTRIBUTION: projected}
+
+
+def additive_noise_estimators(
+    unbiased: Estimate[P], noise_law: Callable[[int, int, P], NoiseLaw]
+) -> dict[str, Estimate[P]]:
+    """Return the estimators of a mechanism that adds independent noise to the count of each cell.
+
+    Parameters
+    ----------
+    unbiased
+        The unbiased estimator.
+    noise_law
+        Function from n, k and parameters to the law of observation minus count.
+
+    Returns
+    -------
+    The estimators of `raw_and_projected`, and the posterior medians of the counts, divided by n.
+    These shares are at least 0, but their sum may differ from 1.
+    """
+
+    def posterior(observed: Floats, n: int, parameters: P) -> Floats:
+        law = noise_law(n, observed.shape[-1], parameters)
+        return np.stack([posterior_median(row, law) for row in observed]) / n
+
+    return raw_and_projected(unbiased) | {POSTERIOR: posterior}
 
 
 def project_simplex(values: ArrayLike) -> Floats:

@@ -14,9 +14,10 @@ from shuffledp.accounting.curve import UpperCurve
 from shuffledp.accounting.rounds.tradeoff import gdp_curve, gdp_upper_log_delta
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
-from shuffledp.mechanisms.estimators import noisy_shares, raw_and_projected
+from shuffledp.mechanisms.estimators import additive_noise_estimators, noisy_shares
 from shuffledp.mechanisms.protocol import Calibration, Mechanism
 from shuffledp.numerics.arrays import Floats
+from shuffledp.numerics.posterior import NoiseLaw
 from shuffledp.numerics.roots import brentq
 
 HISTOGRAM_SENSITIVITY = float(np.sqrt(2.0))
@@ -199,12 +200,17 @@ def _sensitivity(contributions: Contributions) -> float:
     return float(np.sqrt(contributions.replacement_l2_squared))
 
 
+def _noise_law(n: int, k: int, parameters: GaussianParameters) -> NoiseLaw:
+    del n, k
+    return NoiseLaw(parameters.sigma, lambda z: -0.5 * np.square(z / parameters.sigma))
+
+
 class CentralGaussian(Mechanism[GaussianParameters]):
     """Mechanism in which a curator adds normal noise to the true counts."""
 
     name = "gaussian"
     form = GaussianParameters
-    estimators = raw_and_projected(noisy_shares)
+    estimators = additive_noise_estimators(noisy_shares, _noise_law)
     published = (published_calibration,)
 
     def curve(self, parameters: GaussianParameters, setting: Setting) -> UpperCurve:

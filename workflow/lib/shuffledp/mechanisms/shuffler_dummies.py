@@ -28,9 +28,10 @@ from shuffledp.mechanisms.discrete_laplace import (
     draw_noise,
     noise_moments,
 )
-from shuffledp.mechanisms.estimators import raw_and_projected
+from shuffledp.mechanisms.estimators import additive_noise_estimators
 from shuffledp.mechanisms.protocol import Mechanism, PerUser, calibrate_rounds_by_search
 from shuffledp.numerics.arrays import Floats
+from shuffledp.numerics.posterior import NoiseLaw
 
 MAX_NU = 2**53
 # Share of the delta of several rounds that truncation of the noise at 0 may use. A smaller share
@@ -63,8 +64,18 @@ class ShufflerDummiesParameters:
         return noise_moments(self.eps, self.nu)
 
 
-def _unbiased(reports: Floats, n: int, parameters: ShufflerDummiesParameters) -> Floats:
+def unbiased(reports: Floats, n: int, parameters: ShufflerDummiesParameters) -> Floats:
+    """Return the unbiased estimate of the shares from histograms of reports and dummies."""
     return np.asarray((reports - parameters.moments.mean) / n)
+
+
+def _noise_law(n: int, k: int, parameters: ShufflerDummiesParameters) -> NoiseLaw:
+    del n, k
+
+    def log_weight(z: Floats) -> Floats:
+        return np.where(z >= 0.0, -0.5 * parameters.eps * np.abs(z - parameters.nu), -np.inf)
+
+    return NoiseLaw(float(np.sqrt(parameters.moments.variance)), log_weight, parameters.nu)
 
 
 def _fewest_dummies(
@@ -85,7 +96,7 @@ class ShufflerDummies(Mechanism[ShufflerDummiesParameters]):
 
     name = "shuffler-dummies"
     form = ShufflerDummiesParameters
-    estimators = raw_and_projected(_unbiased)
+    estimators = additive_noise_estimators(unbiased, _noise_law)
 
     def curve(self, parameters: ShufflerDummiesParameters, setting: Setting) -> UpperCurve:
         """Return the exact privacy curve of all rounds, rounded outwards."""

@@ -25,7 +25,7 @@ from shuffledp.accounting.curve import (
 from shuffledp.accounting.geometric import check_budget
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
-from shuffledp.mechanisms.estimators import noisy_shares, raw_and_projected
+from shuffledp.mechanisms.estimators import additive_noise_estimators, noisy_shares
 from shuffledp.mechanisms.protocol import Mechanism, PerUser, calibrate_rounds_by_search
 from shuffledp.mechanisms.signed_dummies_search import (
     ENVELOPE_LENGTHS,
@@ -35,6 +35,7 @@ from shuffledp.mechanisms.signed_dummies_search import (
     check_sizes,
 )
 from shuffledp.numerics.arrays import Floats
+from shuffledp.numerics.posterior import NoiseLaw
 
 __all__ = ["SignedDummies", "SignedDummiesParameters"]
 
@@ -43,6 +44,28 @@ __all__ = ["SignedDummies", "SignedDummiesParameters"]
 OVERFLOW_SHARE = 0.2
 # Approximate largest number of blocks in the sum for the expected distance.
 MAX_BLOCKS = 2**16
+# Probabilities of the noise that the Fourier transform of its law gives are at least this large.
+SMALLEST_WEIGHT = 1e-16
+
+
+def _noise_law(n: int, k: int, parameters: SignedDummiesParameters) -> NoiseLaw:
+    """Return the law of a difference of two negative binomials, from its characteristic function.
+
+    The function is ``|(1 - q) / (1 - q exp(i w))|^(2 size)``.
+    """
+    del k
+    size, q = parameters.size * n / parameters.smallest, parameters.ratio
+    # More than 10 standard deviations, and 50 times the scale of the geometric tails.
+    points = 1 << int(np.ceil(np.log2(100.0 * (1.0 + size) / (1.0 - q))))
+    w = 2.0 * np.pi * np.arange(points // 2 + 1) / points
+    transform = np.exp(-size * np.log1p(4.0 * q * np.square(np.sin(0.5 * w) / (1.0 - q))))
+    law = np.fft.irfft(transform, points)[: points // 2]
+    log_law = np.log(np.maximum(law, SMALLEST_WEIGHT))
+
+    def log_weight(z: Floats) -> Floats:
+        return np.asarray(log_law[np.minimum(np.abs(z), log_law.size - 1.0).astype(np.int64)])
+
+    return NoiseLaw(float(np.sqrt(2.0 * size * q)) / (1.0 - q), log_weight)
 
 
 @dataclass(frozen=True)
@@ -65,7 +88,7 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
     overflow_eps: float | None = None
     name = "signed-dummies"
     form = SignedDummiesParameters
-    estimators = raw_and_projected(noisy_shares)
+    estimators = additive_noise_estimators(noisy_shares, _noise_law)
 
     def __post_init__(self) -> None:
         check_sizes(2 if self.slots is None else self.slots, self.share)

@@ -21,9 +21,26 @@ from shuffledp.mechanisms.discrete_laplace import (
     draw_noise,
     noise_moments,
 )
+from shuffledp.mechanisms.estimators import additive_noise_estimators
 from shuffledp.mechanisms.protocol import expected_distance
-from shuffledp.mechanisms.shuffler_dummies import ShufflerDummies, ShufflerDummiesParameters
+from shuffledp.mechanisms.shuffler_dummies import (
+    ShufflerDummies,
+    ShufflerDummiesParameters,
+    unbiased,
+)
 from shuffledp.numerics.arrays import Floats
+from shuffledp.numerics.posterior import NoiseLaw
+
+
+def _variance(parameters: ShufflerDummiesParameters) -> float:
+    """Return the variance of both noises of a cell together, in squared counts."""
+    return parameters.moments.variance + noise_moments(parameters.eps).variance
+
+
+def _noise_law(n: int, k: int, parameters: ShufflerDummiesParameters) -> NoiseLaw:
+    del n, k
+    both = BothNoises(parameters.eps, parameters.nu)
+    return NoiseLaw(float(np.sqrt(_variance(parameters))), both.log_probability, parameters.nu)
 
 
 class TwoServers(ShufflerDummies):
@@ -33,6 +50,7 @@ class TwoServers(ShufflerDummies):
     """
 
     name = "two-servers"
+    estimators = additive_noise_estimators(unbiased, _noise_law)
 
     def views(
         self, parameters: ShufflerDummiesParameters, setting: Setting
@@ -69,8 +87,7 @@ class TwoServers(ShufflerDummies):
         self, shares: ArrayLike, n: float, parameters: ShufflerDummiesParameters
     ) -> Floats:
         """Return the variance of each share, to which both noises contribute."""
-        analyst_variance = noise_moments(parameters.eps).variance
-        return np.full(np.shape(shares), (parameters.moments.variance + analyst_variance) / n**2)
+        return np.full(np.shape(shares), _variance(parameters) / n**2)
 
     def expected_distance(
         self, shares: ArrayLike, n: float, parameters: ShufflerDummiesParameters

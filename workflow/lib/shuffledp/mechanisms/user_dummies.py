@@ -15,6 +15,7 @@ from shuffledp.accounting import pairs
 from shuffledp.accounting.calibrate import COARSE_XTOL, NOISE_XTOL, guided_noise, smallest_integer
 from shuffledp.accounting.composition import compose
 from shuffledp.accounting.curve import Composable, UpperCurve
+from shuffledp.accounting.laws.binomial import log_pmf
 from shuffledp.accounting.rounds.privacy_loss import (
     LossDistribution,
     loss_of_pair,
@@ -23,9 +24,10 @@ from shuffledp.accounting.rounds.privacy_loss import (
 from shuffledp.accounting.rounds.tradeoff import gdp_to_log_delta
 from shuffledp.accounting.setting import LARGEST_EPS0, LARGEST_N, Setting
 from shuffledp.errors import InputError
-from shuffledp.mechanisms.estimators import raw_and_projected
+from shuffledp.mechanisms.estimators import additive_noise_estimators
 from shuffledp.mechanisms.protocol import Mechanism, PerUser
 from shuffledp.numerics.arrays import Floats, Integers
+from shuffledp.numerics.posterior import NoiseLaw
 
 
 @dataclass(frozen=True)
@@ -84,12 +86,19 @@ def _unbiased(reports: Floats, n: int, parameters: UserDummiesParameters) -> Flo
     return np.asarray(reports / n - parameters.dummies / reports.shape[-1])
 
 
+def _noise_law(n: int, k: int, parameters: UserDummiesParameters) -> NoiseLaw:
+    """Return the law of the dummies of a cell, which is binomial."""
+    chances, q = n * parameters.chances, parameters.share(k)
+    sd = float(np.sqrt(chances * q * (1.0 - q)))
+    return NoiseLaw(sd, lambda z: log_pmf(z, chances, q), round(chances * q))
+
+
 class UserDummies(Mechanism[UserDummiesParameters]):
     """Mechanism in which users send their true cell and uniform dummies."""
 
     name = "user-dummies"
     form = UserDummiesParameters
-    estimators = raw_and_projected(_unbiased)
+    estimators = additive_noise_estimators(_unbiased, _noise_law)
 
     def curve(self, parameters: UserDummiesParameters, setting: Setting) -> UpperCurve:
         """Return the exact privacy curve, rounded outwards.

@@ -9,7 +9,7 @@ import pandas as pd
 from tqdm import tqdm
 
 from shuffledp.accounting.setting import Setting
-from shuffledp.mechanisms.catalogue import UNBIASED
+from shuffledp.mechanisms.catalogue import DISTRIBUTION, POSTERIOR, UNBIASED
 from shuffledp.mechanisms.protocol import Calibration, Mechanism, P, participation_variance
 from shuffledp.mechanisms.registry import get_mechanisms
 from shuffledp.mechanisms.target_calibration import format_parameters, predicted
@@ -44,6 +44,7 @@ def releases(
     seed: int,
     labels: Sequence[object],
     response: float = 1.0,
+    estimate: str = DISTRIBUTION,
 ) -> Iterator[Release]:
     """Simulate releases, and yield their estimates for every calibration and estimator.
 
@@ -58,6 +59,9 @@ def releases(
         mechanisms or calibrations does not change the releases of others.
     response
         Probability with which each user responds. Below 1, estimates are shares of the respondents.
+    estimate
+        ``posterior`` adds posterior medians, of the mechanisms that have them, to the other
+        estimates; ``projected`` leaves them out, because they take longest.
 
     Yields
     ------
@@ -74,8 +78,10 @@ def releases(
                 _observe_respondents(mechanism, counts, parameters, rng, response)
                 for _ in range(repetitions)
             ]
-        for name, estimate in mechanism.estimators.items():
-            estimates = [estimate(observed, users, parameters) for observed, users in observations]
+        for name, estimator in mechanism.estimators.items():
+            if name == POSTERIOR and estimate != POSTERIOR:
+                continue
+            estimates = [estimator(observed, users, parameters) for observed, users in observations]
             yield Release(mechanism.name, name, calibration, np.concatenate(estimates))
 
 
@@ -97,6 +103,7 @@ def release_sweep(
     seed: int,
     region: str,
     grid: str,
+    estimate: str = DISTRIBUTION,
 ) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
     """Release every sample at every point of a sweep, and measure each release.
 
@@ -112,6 +119,8 @@ def release_sweep(
         Names in the registry.
     seed, region, grid
         Seed and names of the random streams.
+    estimate
+        See `releases`.
 
     Yields
     ------
@@ -141,7 +150,7 @@ def release_sweep(
                 continue
             for release in releases(
                 point.mechanism, counts, [point.calibration], repetitions,
-                seed=seed, labels=labels, response=setting.response_rate,
+                seed=seed, labels=labels, response=setting.response_rate, estimate=estimate,
             ):  # fmt: skip
                 expected = _expected(
                     point, release, counts, setting, sweep.contributions.records_per_user

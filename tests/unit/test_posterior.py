@@ -1,0 +1,169 @@
+"""Posterior medians of noisy counts, and the laws of the noise that they need."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+from shuffledp.accounting.setting import Setting
+from shuffledp.mechanisms.catalogue import CATALOGUE, POSTERIOR
+from shuffledp.mechanisms.discrete_laplace import DiscreteLaplaceParameters
+from shuffledp.mechanisms.registry import MECHANISMS
+from shuffledp.mechanisms.shuffler_dummies import ShufflerDummiesParameters
+from shuffledp.mechanisms.signed_dummies import SignedDummiesParameters
+from shuffledp.mechanisms.user_dummies import UserDummiesParameters
+from shuffledp.numerics.posterior import NoiseLaw, posterior_median
+
+WITH_POSTERIOR = [
+    name for name, entry in CATALOGUE.items() if POSTERIOR in {e.name for e in entry.estimators}
+]
+
+
+def laplace(scale):
+    theta = math.exp(-1 / scale)
+    return NoiseLaw(math.sqrt(2 * theta) / (1 - theta), lambda z: -np.abs(z) / scale)
+
+
+def draw_laplace(scale, size, rng):
+    return rng.geometric(1 - math.exp(-1 / scale), (2, size)).T @ [1, -1]
+
+
+def test_it_is_the_median_of_bayes_under_a_known_prior():
+    rng = np.random.default_rng(1)
+    # With so many cells the estimated prior is nearly the true one.
+    counts = np.where(rng.random(200_000) < 0.7, 0, 12)
+    noisy = counts + draw_laplace(2.0, counts.size, rng)
+    odds = 0.7 / 0.3 * np.exp((np.abs(noisy - 12) - np.abs(noisy)) / 2.0)
+    expected = np.where(odds >= 1.0, 0, 12)
+    clear = np.abs(np.log(odds)) > 0.6
+    assert (posterior_median(noisy, laplace(2.0)) == expected)[clear].mean() > 0.99
+
+
+def test_it_agrees_with_a_dense_em_that_runs_much_longer():
+    rng = np.random.default_rng(4)
+    counts = np.where(rng.random(3_000) < 0.6, 0, rng.geometric(0.1, 3_000))
+    noisy = counts + draw_laplace(1.5, counts.size, rng)
+    possible = np.arange(noisy.max() + 20)
+    likelihood = np.exp(-np.abs(noisy[:, None] - possible) / 1.5)
+    prior = np.full(possible.size, 1 / possible.size)
+    for _ in range(3_000):
+        joint = likelihood * prior
+        prior = (joint / joint.sum(axis=1, keepdims=True)).mean(axis=0)
+    joint = likelihood * prior
+    cumulative = np.cumsum(joint / joint.sum(axis=1, keepdims=True), axis=1)
+    expected = (cumulative < 0.5).sum(axis=1)
+    found = posterior_median(noisy, laplace(1.5))
+    assert np.abs(found - expected).mean() < 0.1
+    error, longest = (np.abs(each - counts).mean() for each in (found, expected))
+    assert error < 1.02 * longest
+
+
+def test_estimates_are_closer_to_the_truth_than_clipped_counts_of_a_sparse_map():
+    rng = np.random.default_rng(2)
+    counts = np.where(rng.random(5_000) < 0.8, 0, rng.geometric(0.05, 5_000))
+    noisy = counts + draw_laplace(3.0, counts.size, rng)
+    error = np.abs(posterior_median(noisy, laplace(3.0)) - counts).mean()
+    assert error < 0.6 * np.abs(np.maximum(noisy, 0) - counts).mean()
+
+
+@pytest.mark.parametrize("scale", [1e-3, 0.02, 5e5])
+def test_estimates_exist_for_extreme_noise(scale):
+    noisy = np.array([-(10**7), -3, 0, 5, 10**9])
+    found = posterior_median(noisy, laplace(scale))
+    assert (found >= 0).all()
+    assert found[-1] == pytest.approx(10**9, rel=0.02)
+
+
+def test_the_centre_only_shifts_the_noise():
+    noisy = np.random.default_rng(3).integers(0, 60, 400)
+    shifted = NoiseLaw(laplace(2.0).sd, lambda z: -np.abs(z - 25) / 2.0, centre=25)
+    np.testing.assert_array_equal(
+        posterior_median(noisy, shifted), posterior_median(noisy - 25, laplace(2.0))
+    )
+
+
+# --- Mechanisms -----------------------------------------------------------------------------
+
+N, K = 600, 12
+
+
+def geometric(eps, values):
+    """Two-sided geometric probabilities, not normalised."""
+    return np.exp(-0.5 * eps * np.abs(values))
+
+
+def convolved(first, second, values):
+    """Probabilities of a sum (or, with the second reversed, a difference) at `values`."""
+    laws = [{int(v): p for v, p in zip(*law, strict=True)} for law in (first, second)]
+    return np.array(
+        [sum(p * laws[1].get(int(v) - a, 0.0) for a, p in laws[0].items()) for v in values]
+    )
+
+
+def exact_law(name, parameters, values):
+    wide = np.arange(-400, 401)
+    if name == "gaussian":
+        return stats.norm.pdf(values, scale=parameters.sigma)
+    if name == "discrete-laplace":
+        return geometric(parameters.eps, values)
+    if name == "user-dummies":
+        chances = N * parameters.chances
+        return stats.binom.pmf(values, chances, parameters.dummies / parameters.chances / K)
+    if name == "signed-dummies":
+        law = stats.nbinom(parameters.size * N / parameters.smallest, 1 - parameters.ratio)
+        numbers = np.arange(400)
+        return convolved((numbers, law.pmf(numbers)), (-numbers, law.pmf(numbers)), values)
+    dummies = np.where(wide >= 0, geometric(parameters.eps, wide - parameters.nu), 0.0)
+    if name == "shuffler-dummies":
+        return np.interp(values, wide, dummies)
+    assert name == "two-servers"
+    return convolved((wide, dummies), (wide, geometric(parameters.eps, wide)), values)
+
+
+PARAMETERS = {
+    "discrete-laplace": [DiscreteLaplaceParameters(0.7)],
+    "gaussian": [],
+    "user-dummies": [UserDummiesParameters(0.02, 1), UserDummiesParameters(3.0, 4)],
+    "shuffler-dummies": [ShufflerDummiesParameters(0.8, 3), ShufflerDummiesParameters(0.8, 30)],
+    "two-servers": [ShufflerDummiesParameters(0.8, 0), ShufflerDummiesParameters(0.8, 30)],
+    "signed-dummies": [SignedDummiesParameters(0.9, 5.0, np.inf, 200, 500, 0.4)],
+}
+
+
+def test_mechanisms_whose_noise_has_a_known_law_have_a_posterior_median():
+    assert set(PARAMETERS) == set(WITH_POSTERIOR)
+
+
+def law_of(name, parameters):
+    module = __import__(CATALOGUE[name].module, fromlist=["_noise_law"])
+    return module._noise_law(N, K, parameters)
+
+
+@pytest.mark.parametrize("name", WITH_POSTERIOR)
+def test_the_law_of_the_noise_is_exact(name):
+    calibrated = MECHANISMS[name].calibrate(1.0, math.log(1e-6), Setting(N, K))
+    for parameters in [calibrated, *PARAMETERS[name]]:
+        law = law_of(name, parameters)
+        values = law.centre + np.arange(-math.ceil(8 * law.sd), math.ceil(8 * law.sd))
+        exact = exact_law(name, parameters, values)
+        weight = np.exp(law.log_weight(values.astype(np.float64)))
+        total, expected = weight.sum(), exact.sum()
+        np.testing.assert_allclose(weight / total, exact / expected, rtol=1e-7, atol=1e-14)
+        shares = np.full(K, 1 / K)
+        variance = MECHANISMS[name].variance(shares, N, parameters)[0]
+        assert law.sd == pytest.approx(N * math.sqrt(variance), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", WITH_POSTERIOR)
+def test_posterior_medians_of_sparse_maps_beat_projection(name):
+    rng = np.random.default_rng(5)
+    counts = np.where(rng.random(3_000) < 0.8, 0, rng.geometric(0.02, 3_000))
+    n = int(counts.sum())
+    mechanism = MECHANISMS[name]
+    parameters = mechanism.calibrate(1.0, math.log(1e-6), Setting(n, counts.size))
+    observed = mechanism.observe(counts, parameters, rng, 2)
+    errors = {
+        estimator: np.abs(estimate(observed, n, parameters) - counts / n).sum()
+        for estimator, estimate in mechanism.estimators.items()
+    }
+    assert errors[POSTERIOR] < 0.95 * errors["projected"] < errors["raw"]
