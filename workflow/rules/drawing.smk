@@ -36,7 +36,9 @@ def report_labels(name):
             # Snakemake takes {x} in a label for a wildcard and knows no escape: an invisible word
             # joiner separates the brace from the name.
             title = title_of(wildcards).replace("{", "{\u2060")
-            found["place"] = f"{title}, grid {values['grid']}"
+            found["place"] = (
+                f"{title}, grid {values['grid']}" if "grid" in values else title
+            )
         if "eps0" in values:
             found["local budget eps0"] = values["eps0"]
         return found

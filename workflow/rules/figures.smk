@@ -156,6 +156,26 @@ use rule draw_comparison as draw_series with:
         figures=calls(("figures.recommended.draw_series", NAMED)),
 
 
+use rule draw_comparison as draw_cell_sizes with:
+    input:
+        sizes=result("utility/{region}.cell-sizes.csv"),
+    output:
+        figure("cell-sizes.{region}", "cell_sizes", "Estimates"),
+    log:
+        log_of("draw_cell_sizes.{region}"),
+    benchmark:
+        benchmark_of("draw_cell_sizes.{region}")
+    params:
+        figures=calls(("figures.cell_sizes.draw_cell_sizes", NAMED)),
+
+
+rule cell_sizes:
+    input:
+        [figure_files(f"cell-sizes.{region}") for region in REGIONS],
+        [result(f"utility/{region}.cell-sizes.csv") for region in REGIONS],
+    localrule: True
+
+
 use rule draw_comparison as draw_slots with:
     input:
         slots=result("utility/{region}.{grid}.slots.csv"),

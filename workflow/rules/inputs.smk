@@ -83,6 +83,13 @@ def individual_memory(wildcards):
     return fixed + 0.0005 * cells * spec["repetitions"] * (2 * len(spec["eps"]) + 10)
 
 
+def cell_sizes_memory(wildcards):
+    """Megabytes of the job that releases the histograms of all grids of a region."""
+    spec = REGIONS[wildcards.region]
+    cells = max(cells_of(wildcards.region, grid) for grid in spec["grids"])
+    return 1500 + cells * (1 + 0.05 * spec["repetitions"]) / 1000
+
+
 def page_memory(wildcards):
     """Megabytes of the job that writes the page, which shows the first grid of every region."""
     cells = [cells_of(region, first_grid(region)) for region in REGIONS]

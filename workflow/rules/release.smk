@@ -127,6 +127,33 @@ rule maps:
     localrule: True
 
 
+rule compare_cell_sizes:
+    input:
+        lambda wildcards: expand(
+            result("grids/{region}.{grid}.parquet"),
+            region=wildcards.region,
+            grid=REGIONS[wildcards.region]["grids"],
+        ),
+    output:
+        result("utility/{region}.cell-sizes.csv"),
+    log:
+        log_of("compare_cell_sizes.{region}"),
+    benchmark:
+        benchmark_of("compare_cell_sizes.{region}")
+    conda:
+        "../../environment.yml"
+    resources:
+        **cost(cell_sizes_memory, 10),
+    params:
+        code=COMPUTING,
+        grids=lambda wildcards: list(REGIONS[wildcards.region]["grids"]),
+        delta=config["target_delta"],
+        repetitions=of_region("repetitions"),
+        seed=config["seed"],
+    script:
+        "../scripts/compare_cell_sizes.py"
+
+
 rule summarise_individual:
     input:
         releases=result("releases/{region}.{grid}.eps0-{eps0}.parquet"),

@@ -8,6 +8,7 @@ import pandas as pd
 from shuffledp.pipeline.selection import at_targets
 from shuffledp.pipeline.tables import read_tables
 from shuffledp.pipeline.units import has_bound
+from shuffledp.studies.cell_sizes import cell_sizes_findings
 from shuffledp.studies.comparison import findings
 from shuffledp.studies.units import units_findings
 from shuffledp.studies.utility import target_findings
@@ -68,6 +69,9 @@ def run_summary(
     if any(len(table) for table in targets):
         lines.append("\nEvery mechanism calibrated to the same certified (eps, delta):\n")
         lines += [f"{target_findings(table, brief=True)}\n" for table in targets]
+    for place, title in places.items():
+        if path := path_if_made(f"utility/{place.partition('.')[0]}.cell-sizes.csv"):
+            lines.append(f"\n{cell_sizes_findings(pd.read_csv(path), title)}\n")
     figures = Path(folder, "figures")
     drawn = [path for path in map(Path, made) if path.parent == figures and path.suffix == ".png"]
     if drawn:

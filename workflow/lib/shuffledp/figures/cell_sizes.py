@@ -1,0 +1,105 @@
+"""Draw the errors of several estimates from the same noisy counts against the number of cells."""
+
+from pathlib import Path
+from typing import Any, Final
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+from shuffledp.figures.style import (
+    FULL_WIDTH,
+    count_units,
+    distance_label,
+    escape_math,
+    local_style,
+    new_figure,
+    plain_log_axis,
+    plural,
+    power,
+)
+from shuffledp.mechanisms.catalogue import CATALOGUE, DISTRIBUTION, POSTERIOR, UNBIASED
+
+# Colours and markers of the estimators, which are all of one mechanism.
+_LOOKS: Final = {
+    UNBIASED: ("#999999", "o", ":", "raw (unbiased)"),
+    "clipped": ("#E69F00", "s", "--", "clipped: negative counts are 0"),
+    DISTRIBUTION: ("#0072B2", "D", "-.", "projected onto distributions"),
+    POSTERIOR: ("#D55E00", "^", "-", "posterior median"),
+}
+_REFERENCE: Final = DISTRIBUTION  # the ratios of the second panel are to its distance
+
+
+def draw_cell_sizes(sizes: Path, *, title: str, unit: str) -> Figure:
+    """Read the table of `shuffledp.studies.cell_sizes` and draw `cell_sizes_figure`."""
+    return cell_sizes_figure(pd.read_csv(sizes), title, unit)
+
+
+@local_style()
+def cell_sizes_figure(table: pd.DataFrame, title: str, unit: str) -> Figure:
+    """Draw the distance of each estimate to the true histogram against the number of cells.
+
+    Parameters
+    ----------
+    table
+        Result of `shuffledp.studies.cell_sizes.cell_sizes_table`.
+    title
+        Name of the region.
+    unit
+        Unit of the guarantee: ``one check-in`` or ``one user``.
+
+    Returns
+    -------
+    Mean distances on the left, with two standard errors on either side (most are smaller than the
+    markers), and the ratios of the means to that of the projected estimate on the right.
+    """
+    figure = new_figure(3.3, FULL_WIDTH)
+    left, right = figure.subplots(1, 2)
+    by_k = table.pivot(index="k", columns="estimator", values="tv_distance")
+    errors = table.pivot(index="k", columns="estimator", values="standard_error").fillna(0.0)
+    ratios = by_k.div(by_k[_REFERENCE], axis="index")
+    for estimator, (colour, marker, line, label) in _LOOKS.items():
+        style: dict[str, Any] = {"color": colour, "marker": marker, "linestyle": line}
+        left.errorbar(by_k.index, by_k[estimator], 2.0 * errors[estimator], **style)
+        right.plot(by_k.index, ratios[estimator], label=label, **style)
+    left.set_yscale("log")
+    plain_log_axis(left.yaxis)
+    left.set_ylabel(distance_label(by_k.to_numpy().max()))
+    right.set_yscale("log")
+    right.yaxis.set_major_locator(LogLocator(subs=(1.0, 1.5, 2.0, 3.0, 5.0, 7.0)))
+    right.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
+    right.yaxis.set_minor_locator(NullLocator())
+    right.set_ylabel("ratio of distances")
+    left.set_title("Distance to the true map", loc="left")
+    right.set_title("Distance ÷ that of the projected estimate", loc="left")
+    for axes in (left, right):
+        _label_sizes(axes, table)
+        axes.grid(visible=True, axis="y")
+    figure.supxlabel(
+        f"number of cells, mean number of {plural(unit)} per cell, share of empty cells",
+        fontsize="medium",
+    )
+    handles, _ = right.get_legend_handles_labels()
+    figure.legend(handles=handles, loc="outside lower center", ncols=4)
+    first = table.iloc[0]
+    figure.suptitle(
+        f"{escape_math(title)}, n = {count_units(int(first['n']), unit)}: estimates from the same "
+        f"noisy counts\nMechanism: {CATALOGUE[first['mechanism']].label}, "
+        rf"$\epsilon={first['eps']:g}$, $\delta={power(first['delta'])}$; mean of "
+        f"{first['repetitions']} releases"
+    )
+    return figure
+
+
+def _label_sizes(axes: Axes, table: pd.DataFrame) -> None:
+    """Label each number of cells with the mean count of a cell and the share of empty cells."""
+    grids = table.drop_duplicates("k").set_index("k")
+    axes.set_xscale("log")
+    axes.xaxis.set_minor_locator(NullLocator())
+    labels = grids.index.map("{:,}".format) + [
+        f"\n{n / k:,.3g} per cell\n{empty:.0%} empty"
+        for k, n, empty in zip(grids.index, grids["n"], grids["empty"], strict=True)
+    ]
+    axes.set_xticks(grids.index, labels)
+    axes.margins(x=0.1)
