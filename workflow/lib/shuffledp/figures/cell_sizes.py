@@ -80,8 +80,8 @@ def cell_sizes_figure(table: pd.DataFrame, title: str, unit: str) -> Figure:
         f"number of cells, mean number of {plural(unit)} per cell, share of empty cells",
         fontsize="medium",
     )
-    handles, _ = right.get_legend_handles_labels()
-    figure.legend(handles=handles, loc="outside lower center", ncols=4)
+    # The upper left corner is empty, since errors grow with the number of cells.
+    left.legend(handles=right.get_lines(), loc="upper left")
     first = table.iloc[0]
     figure.suptitle(
         f"{escape_math(title)}, n = {count_units(int(first['n']), unit)}: estimates from the same "
