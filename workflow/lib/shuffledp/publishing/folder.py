@@ -112,7 +112,8 @@ def flush_folder(folder: Path) -> None:
 def folder_sha256(folder: Path) -> str:
     """Return the SHA-256 of the names and contents of a folder's files, as hexadecimal.
 
-    It is the checksum of what ``LC_ALL=C sha256sum *`` prints there.
+    It is the checksum of what ``LC_ALL=C sha256sum *`` prints there. Hidden files, such as the time
+    stamp that Snakemake adds to a folder, do not count.
 
     Raises
     ------
@@ -120,6 +121,7 @@ def folder_sha256(folder: Path) -> str:
         If a file cannot be read, or the folder contains another folder.
     """
     digest = hashlib.sha256()
-    for path in sorted(folder.iterdir(), key=lambda path: path.name.encode()):
+    shown = (path for path in folder.iterdir() if not path.name.startswith("."))
+    for path in sorted(shown, key=lambda path: path.name.encode()):
         digest.update(f"{file_sha256(path)}  {path.name}\n".encode())
     return digest.hexdigest()
