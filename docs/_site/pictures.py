@@ -51,6 +51,7 @@ TAKEN = {
     "paper-d": "paper/figures/paper_d.figure-4",
     "personalised": "paper/figures/personalised.figure-6",
     "slots": "mechanisms/figures/slots.paris.shape",
+    "cell-sizes": "cell_sizes/figures/cell-sizes.san_francisco",
 }
 # Snakemake prints the absolute path of the profile.
 _PROFILE = r"^Using workflow specific profile .*\n"

@@ -14,6 +14,7 @@ from shuffledp.figures import cell_confidence, map_panels
 from shuffledp.figures.basemap import backdrop, districts_at
 from shuffledp.figures.cell_shapes import CellShapes
 from shuffledp.figures.map_panels import MapContext
+from shuffledp.figures.maps import release_panels
 from shuffledp.figures.style import series_look, series_rows
 from shuffledp.mechanisms.catalogue import get_estimator
 from shuffledp.pipeline.selection import calibrated
@@ -268,3 +269,19 @@ def test_corners_in_a_file_are_those_of_its_polygons(cells, tmp_path):
         np.testing.assert_array_equal(getattr(read.shapes, name), getattr(made, name))
     np.testing.assert_allclose(read.shapes.middles, made.middles, rtol=1e-12)
     assert len(read.cells) == len(cells)
+
+
+def test_maps_show_posterior_medians_of_the_mechanisms_that_have_them(cells):
+    samples, place = {400: COUNTS}, {"region": "town", "grid": "3x4"}
+    parts = release_sweep(
+        samples, BudgetSweep(4.0, [], TARGET), 1, MECHANISMS, seed=7, estimate="posterior", **place
+    )
+    both = pd.concat([part for part, _ in parts], ignore_index=True)
+    releases = calibrated(both, "matched", TARGET)
+    labels = ["Gaussian, posterior", "shuffle+INV, projected"]
+    assert list(release_panels(COUNTS, releases)) == ["Original", *labels]
+    table = pd.concat(confidence_tables(releases, samples, **place), ignore_index=True)
+    assert {"raw", "projected", "posterior"} <= set(table["estimator"])
+    figure = cell_confidence.error_maps(MapContext(cells, "Town"), table)
+    titles = [axes.get_title(loc="left").partition("\n")[0] for axes in figure.axes]
+    assert sorted(titles[:2]) == labels

@@ -32,7 +32,7 @@ from shuffledp.figures.map_panels import (
     map_height,
     map_panels,
 )
-from shuffledp.figures.maps import release_title
+from shuffledp.figures.maps import best_estimates, release_title
 from shuffledp.figures.style import (
     Series,
     list_series,
@@ -43,7 +43,7 @@ from shuffledp.figures.style import (
     series_look,
     series_rows,
 )
-from shuffledp.mechanisms.catalogue import DISTRIBUTION, UNBIASED, get_estimator
+from shuffledp.mechanisms.catalogue import DISTRIBUTION, POSTERIOR, UNBIASED, get_estimator
 from shuffledp.numerics.arrays import Floats, Integers
 from shuffledp.pipeline.selection import STANDARD_ERRORS
 from shuffledp.pipeline.tables import read_tables
@@ -80,7 +80,7 @@ class _ReleaseArguments(MapFiles):
 
 def draw_errors(certainty: Path, **release: Unpack[_ReleaseArguments]) -> Figure:
     """Draw `error_maps` of the release that `read_release` reads."""
-    return error_maps(*read_release(certainty, DISTRIBUTION, **release))
+    return error_maps(*read_release(certainty, DISTRIBUTION, POSTERIOR, **release))
 
 
 def draw_trust(certainty: Path, **release: Unpack[_ReleaseArguments]) -> Figure:
@@ -95,20 +95,20 @@ def draw_ranks(certainty: Path, **release: Unpack[_ReleaseArguments]) -> Figure:
 
 def read_release(
     certainty: Path,
-    estimator: str,
-    *,
+    *estimators: str,
     title: str,
     unit: str,
     target_delta: float,
     **files: Unpack[MapFiles],
 ) -> tuple[MapContext, pd.DataFrame]:
-    """Read the grid, and the rows of one estimator at the largest n.
+    """Read the grid, and the rows of some estimators at the largest n.
 
     `certainty` is a Parquet file with the columns of `pipeline.tables.CERTAINTY`. The other
     arguments are those of `_ReleaseArguments`.
     """
     n = int(read_tables([certainty], columns=["n"])["n"].max())
-    rows = read_tables([certainty], n=n, estimator=estimator)
+    tables = [read_tables([certainty], n=n, estimator=each) for each in estimators]
+    rows = pd.concat([table for table in tables if len(table)], ignore_index=True)
     full_title = release_title(title, unit, rows, "matched", target_delta)
     place = MapContext.read(full_title, unit, **files)
     first = place.window.start or 0
@@ -116,18 +116,17 @@ def read_release(
     return place, rows[shown].assign(cell=rows["cell"] - first)
 
 
-def _panels(rows: pd.DataFrame, estimator: str) -> dict[str, pd.DataFrame]:
-    """Return the rows of an estimator by the mechanism's label, in the order of the cells."""
+def _panels(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return the rows of each series by its label, in the order of the cells."""
     return {
         get_estimator(*series).label: series_rows(rows, series).sort_values("cell")
         for series in list_series(rows)
-        if series[1] == estimator
     }
 
 
 @local_style()
 def error_maps(place: MapContext, rows: pd.DataFrame) -> Figure:
-    """Draw the errors of projected estimates on a common scale that is symmetric about 0.
+    """Draw the errors of the `best_estimates` on a common scale that is symmetric about 0.
 
     Parameters
     ----------
@@ -136,7 +135,7 @@ def error_maps(place: MapContext, rows: pd.DataFrame) -> Figure:
     rows
         Columns of `pipeline.tables.CERTAINTY`: one release of each mechanism.
     """
-    panels = _panels(rows, DISTRIBUTION)
+    panels = _panels(best_estimates(rows))
     errors = [panel["error"].to_numpy() for panel in panels.values()]
     largest = max(float(np.abs(error).max()) for error in errors)
     norm = Normalize(-largest, largest)
@@ -178,7 +177,7 @@ def trust_maps(place: MapContext, rows: pd.DataFrame) -> Figure:
 
     The parameters are those of `error_maps`.
     """
-    panels = _panels(rows, UNBIASED)
+    panels = _panels(rows[rows["estimator"] == UNBIASED])
     values = {label: panel["estimate"].to_numpy() for label, panel in panels.items()}
     known = {label: panel["known"].to_numpy() for label, panel in panels.items()}
     norm = LogNorm(1.0, max(*(value.max() for value in values.values()), 10.0))

@@ -43,7 +43,7 @@ from shuffledp.figures.style import (
     plural,
     series_rows,
 )
-from shuffledp.mechanisms.catalogue import DISTRIBUTION, get_estimator
+from shuffledp.mechanisms.catalogue import DISTRIBUTION, POSTERIOR, get_estimator
 from shuffledp.numerics.arrays import Floats, Integers
 from shuffledp.pipeline.selection import read_calibrated
 from shuffledp.pipeline.tables import read_tables
@@ -124,7 +124,7 @@ def draw_estimates(
     n = int(read_tables([samples], columns=["n"])["n"].max())
     original = read_tables([samples], n=n).sort_values("cell")["count"].to_numpy()
     rows = pd.concat(
-        read_calibrated(releases, calibration, target_delta, n=n, estimator=DISTRIBUTION),
+        map(best_estimates, read_calibrated(releases, calibration, target_delta, n=n)),
         ignore_index=True,
     )
     full_title = release_title(title, unit, rows, calibration, target_delta)
@@ -200,6 +200,13 @@ def _draw_dots(axes: Axes, shapes: CellShapes, checkins: pd.DataFrame) -> None:
     )
 
 
+def best_estimates(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of each mechanism's posterior median, or, without one, its projection."""
+    posterior = rows["estimator"] == POSTERIOR
+    has_posterior = rows["mechanism"].isin(rows["mechanism"][posterior])
+    return rows[posterior | (~has_posterior & (rows["estimator"] == DISTRIBUTION))]
+
+
 def release_panels(original: Integers, rows: pd.DataFrame) -> dict[str, Floats]:
     """Return the histograms for `estimate_maps`: the original and one release of each mechanism.
 
@@ -209,7 +216,7 @@ def release_panels(original: Integers, rows: pd.DataFrame) -> dict[str, Floats]:
         True histogram, shape ``(k,)``.
     rows
         Columns of `pipeline.tables.RELEASES`: one repetition at one n, eps0 and calibration. Only
-        estimates that are distributions are kept.
+        `best_estimates` are kept.
 
     Returns
     -------
@@ -224,9 +231,9 @@ def release_panels(original: Integers, rows: pd.DataFrame) -> dict[str, Floats]:
     if original.sum() != n:
         raise InputError(f"original must sum to the {n} records released, got {original.sum()}")
     panels = {"Original": original / n}
-    projected = rows[rows["estimator"] == DISTRIBUTION]
-    for series in list_series(projected):
-        cells = series_rows(projected, series).sort_values("cell")
+    shown = best_estimates(rows)
+    for series in list_series(shown):
+        cells = series_rows(shown, series).sort_values("cell")
         label = get_estimator(*series).label
         if not np.array_equal(cells["cell"], np.arange(original.size)):
             raise InputError(

@@ -22,7 +22,7 @@ from shuffledp.figures.style import (
     series_look,
 )
 from shuffledp.geography.grid import read_cells, windows_of
-from shuffledp.mechanisms.catalogue import CATALOGUE, DISTRIBUTION, UNBIASED
+from shuffledp.mechanisms.catalogue import CATALOGUE, DISTRIBUTION, POSTERIOR, UNBIASED
 from shuffledp.mechanisms.recommendation import best_by_trust, recommended
 from shuffledp.numerics.arrays import Floats, Integers
 from shuffledp.pipeline.selection import STANDARD_ERRORS, read_target, usual_target
@@ -61,11 +61,14 @@ def draw_recommended(
 
     Returns
     -------
-    Projected estimates at the largest n, and at the target eps that is closest to 1.
+    The `best_estimates` at the largest n, and at the target eps that is closest to 1.
     """
     rows = usual_target(pd.read_csv(summary), UNBIASED)
     names = dict.fromkeys(filter(None, [best_by_trust(rows).get("curator"), recommended(rows)]))
-    chosen = read_target(rows, releases, list(names), DISTRIBUTION)
+    estimates = [
+        read_target(rows, releases, list(names), each) for each in (DISTRIBUTION, POSTERIOR)
+    ]
+    chosen = pd.concat([each for each in estimates if len(each)])
     n = int(rows["n"].iloc[0])
     original = read_tables([samples], n=n).sort_values("cell")["count"].to_numpy()
     files: MapFiles = {"cells": cells}
