@@ -197,6 +197,7 @@ def test_only_the_first_ten_mistakes_are_printed():
         ("sources/mine", {"kind": "file", "layout": 3},
          "sources.mine.layout: must be the word snap or a mapping with the key format"),
         ("unit", "person", "unit: must be checkin or user (got 'person')"),
+        ("estimate", "raw", "estimate: must be projected or posterior (got 'raw')"),
         ("regions", None, "regions: this key is missing"),
         ("budgets", -1, "budgets: must be a number from 0 to 20 or a list of one or more entries,"),
         ("budgets", "budget", "budgets: must be a number from 0 to 20 or a list of one or more "
