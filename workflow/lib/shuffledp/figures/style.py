@@ -78,7 +78,7 @@ def marker_style(look: Look) -> dict[str, Any]:
     """Return marker and colours of a series as keyword arguments of a line."""
     style: dict[str, Any] = {"marker": look.marker, "color": look.colour}
     if look.half_filled:
-        return style | {"fillstyle": "left", "markerfacecoloralt": "white"}
+        return style | {"fillstyle": "bottom", "markerfacecoloralt": "white"}
     return style | {"markerfacecolor": look.colour if look.filled else "white"}
 
 

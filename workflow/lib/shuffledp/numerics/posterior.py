@@ -11,6 +11,7 @@ from shuffledp.numerics.arrays import Floats, Integers
 
 _REACH: Final = 10.0  # standard deviations of the noise that the likelihood includes
 _STEPS_PER_DEVIATION: Final = 4.0  # of the grid of possible counts
+_MIN_ROUNDED_SD: Final = 1e-3  # with a smaller one, noise hides no integer
 _MAX_ITERATIONS: Final = 1_000
 # Mean increase of the log likelihood of a cell at which EM stops. Further iterations concentrate
 # the prior on few counts, which made the estimates of docs/choosing.md 1 to 3 % worse (1e-7).
@@ -60,7 +61,11 @@ def posterior_median(noisy: Floats | Integers, law: NoiseLaw) -> Integers:
     centred = np.asarray(noisy, np.float64) - law.centre
     if law.sd == 0.0:
         return np.maximum(np.rint(centred).astype(np.int64), 0)
-    values, inverse, repeats = np.unique(centred, return_inverse=True, return_counts=True)
+    # Equal values are treated once. Noise that is not an integer is therefore rounded, to a small
+    # share of its standard deviation that is a power of two, which leaves integers as they are.
+    resolution = 2.0 ** np.floor(np.log2(np.clip(law.sd, _MIN_ROUNDED_SD, 4.0) / 32.0))
+    rounded = np.rint(centred / resolution) * resolution
+    values, inverse, repeats = np.unique(rounded, return_inverse=True, return_counts=True)
     likelihood, support = _likelihoods(values, law)
     weight = repeats / noisy.size
     prior = np.full(support.size, 1.0 / support.size)
@@ -90,14 +95,13 @@ def _likelihoods(values: Floats, law: NoiseLaw) -> tuple[Any, Integers]:
     row = np.repeat(np.arange(values.size), offsets.size)
     column = np.searchsorted(support, near.ravel())
     # The clipped offsets name 0 several times; one is kept.
-    cells = np.unique(np.stack([row, column]), axis=1)
-    noise = values[cells[0]] - support[cells[1]] * step + law.centre
-    log_weight = law.log_weight(noise)
+    row, column = np.divmod(np.unique(row * support.size + column), support.size)
+    log_weight = law.log_weight(values[row] - support[column] * step + law.centre)
     largest = np.full(values.size, -np.inf)
-    np.maximum.at(largest, cells[0], log_weight)
-    weights = np.exp(log_weight - largest[cells[0]])
+    np.maximum.at(largest, row, log_weight)
+    weights = np.exp(log_weight - largest[row])
     shape = (values.size, support.size)
-    return sparse.csr_array((weights, (cells[0], cells[1])), shape=shape), support * step
+    return sparse.csr_array((weights, (row, column)), shape=shape), support * step
 
 
 def _medians(likelihood: Any, prior: Floats) -> Integers:
