@@ -131,14 +131,15 @@ def test_compare_is_a_table_of_80_columns(capsys, monkeypatch, words):
     assert status == 0
     assert max(map(len, out.splitlines())) <= 80
     lines = [line.split() for line in out.splitlines()]
-    lines = [line for line in lines if line and line[0] in by_name and len(line) == 9]
+    lines = [line for line in lines if line and line[0] in by_name and len(line) == 10]
     # Lines are printed as they are computed: in the order of the question or the catalogue.
     order = words[words.index("--mechanism") + 1 :] if "--mechanism" in words else MECHANISMS
     assert [line[0] for line in lines] == [name for name in order if not by_name[name]["reason"]]
-    for name, error, messages, moved, *views, trusted in lines:
+    for name, error, messages, uploaded, moved, *views, trusted in lines:
         row = by_name[name]
         assert float(error) == pytest.approx(row["cell_sd_users"], rel=6e-3)
         assert float(messages) == pytest.approx(row["messages"], rel=6e-3)
+        assert float(uploaded) == pytest.approx(row["bytes_sent"], rel=6e-3)
         assert 10 * row["moved_by_one"] <= float(moved) <= 10.1 * row["moved_by_one"]
         for view, text in zip(VIEWS, views, strict=True):
             least = row[f"eps_{view}"]

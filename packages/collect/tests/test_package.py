@@ -5,6 +5,8 @@ import re
 
 import pytest
 from collect_guide import PACKAGE
+from shuffledp.mechanisms.protocol import CELL_BYTES, envelope_bytes
+from shuffledp_collect.messages import BLANK, HEAD, PLAIN, SEALED, plus
 
 # Everything that the package uses of the library. Keep the list short: the package is frozen.
 IMPORTS = {
@@ -45,6 +47,12 @@ def test_the_package_imports_these_names_of_the_library_only():
             elif isinstance(node, ast.ImportFrom) and node.module.startswith("shuffledp."):
                 found.setdefault(node.module.partition(".")[2], set()).update(names)
     assert found == IMPORTS
+
+
+def test_the_library_states_the_size_of_an_envelope():
+    messages = [plus(7), BLANK, BLANK]
+    assert envelope_bytes(len(messages)) == HEAD + len(messages) * SEALED
+    assert CELL_BYTES == PLAIN
 
 
 PROMISES = (PACKAGE / "tests" / "README.md").read_text(encoding="utf-8")

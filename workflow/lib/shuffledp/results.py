@@ -413,7 +413,7 @@ class ComparedMechanism:
         row: Row = {
             "mechanism": entry.name,
             **dict.fromkeys(("parameters", "local_eps0", *(f"eps_{view}" for view in VIEWS))),
-            **dict.fromkeys(("messages", "moved_by_one")),
+            **dict.fromkeys(("messages", "bytes_sent", "moved_by_one")),
             **dict.fromkeys(("cell_sd_users", "largest_cell_sd_users", "tv_distance")),
         }
         if calibration is not None:
@@ -424,6 +424,7 @@ class ComparedMechanism:
                 "local_eps0": _finite_or_none(calibration.per_user.local_eps0),
                 **{f"eps_{view}": _finite_or_none(calibration.views[view]) for view in VIEWS},
                 "messages": calibration.per_user.messages,
+                "bytes_sent": calibration.per_user.bytes_sent,
                 "moved_by_one": calibration.per_user.moved_by_one,
                 "cell_sd_users": calibration.cell_sd,
                 "largest_cell_sd_users": calibration.largest_cell_sd,

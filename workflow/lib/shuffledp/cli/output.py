@@ -25,17 +25,19 @@ _FOOTNOTES: Final = ("neighbours", "unit")
 # Width, in characters, of text and of the table of `compare`.
 _PAGE_WIDTH: Final = 80
 # The two header lines of the table of `compare`.
-_HEADS_ABOVE: Final = ("", "error", "sent", "moved", "eps of", "", "", "", "who is")
-_HEADS: Final = ("mechanism", "people", "a user", "by 10", *VIEWS, "trusted")
+_HEADS_ABOVE: Final = ("", "error", "sent", "bytes", "moved", "eps of", "", "", "", "who is")
+_HEADS: Final = ("mechanism", "people", "each", "each", "by 10", *VIEWS, "trusted")
+# Widths of the columns between the first and the last, with at least one space before a heading.
+_WIDTHS: Final = (7, 5, 7, 6, 8, 9, 7, 5)
 _NOTES: Final = (
     "error: standard deviation of a cell's count, root mean square over the cells",
-    "sent: messages; moved: how far 10 dishonest users move a cell's count, at most",
+    "sent: messages per user; bytes: what a user uploads, encrypted; moved: how far 10 dishonest "
+    "users move a cell's count, at most",
     "eps of: the analyst, who opens the reports; the shuffler, who mixes them and reads the map; "
     "the public, who reads the map; both servers together; -: sees every record, or the exact "
     "histogram",
     "more: --detail (parameters, largest error, sources), --format json (all digits)",
 )
-_SERVERS: Final = "servers: shuffler and analyst, who must not collude"
 _USERS: Final = "*: and all users, to add dummies"
 # Direction in which the floats of each column are rounded in tables. Certified ends and parameters
 # of a guarantee are rounded so that they stay valid. Only columns listed here can be printed.
@@ -59,8 +61,8 @@ _DIRECTIONS: Final[Mapping[str, str]] = {
     **dict.fromkeys(
         (
             *("response_rate", "sampling_rate", "dummies", "alpha", "order", "budget_low"),
-            *("budget_high", "messages", "cell_sd_users", "largest_cell_sd_users", "tv_distance"),
-            *("estimate", "standard_error", "projected"),
+            *("budget_high", "messages", "bytes_sent", "cell_sd_users", "largest_cell_sd_users"),
+            *("tv_distance", "estimate", "standard_error", "projected"),
         ),
         ROUND_HALF_EVEN,
     ),
@@ -167,15 +169,13 @@ def print_compared(rows: Iterable[Row], names: Iterable[str]) -> None:
     them are computed.
     """
     name_width = max(map(len, [_HEADS[0], *names]))
-    # To fit into 80 columns, only one space precedes a long heading; two precede the others.
-    widths = [len(head) + (2 if len(head) < 7 else 1) for head in _HEADS[1:-1]]
-    if name_width + sum(widths) + len("  servers*") > shutil.get_terminal_size().columns:
+    if name_width + sum(_WIDTHS) + len("  servers*") > shutil.get_terminal_size().columns:
         print_rows(most_accurate_first(rows), "table")
         return
 
     def print_line(line: Sequence[str]) -> None:
         # A cell that is too wide uses the gap before it and may shift the others.
-        cells = [f" {cell}".rjust(width) for cell, width in zip(line[1:-1], widths, strict=True)]
+        cells = [f" {cell}".rjust(width) for cell, width in zip(line[1:-1], _WIDTHS, strict=True)]
         print(f"{line[0].ljust(name_width)}{''.join(cells)}  {line[-1]}".rstrip(), flush=True)
 
     printed = list[Row]()
@@ -196,9 +196,10 @@ def print_compared(rows: Iterable[Row], names: Iterable[str]) -> None:
     calibrated = [row for row in most_accurate_first(printed) if row["reason"] is None]
     if len(calibrated) > 1:
         print_wrapped("least error first: " + ", ".join(row["mechanism"] for row in calibrated))
-    trusted = {_comparison_cells(row)[-1] for row in calibrated}
-    notes = [_SERVERS] * any("servers" in each for each in trusted)
-    notes += [_USERS] * any("*" in each for each in trusted)
+    entries = [CATALOGUE[row["mechanism"]] for row in calibrated]
+    servers = dict.fromkeys(entry.servers for entry in entries if not entry.central)
+    notes = [f"servers: {', or '.join(servers)}, who must not collude"] * bool(servers)
+    notes += [_USERS] * any("users" in entry.extra_trust for entry in entries)
     for note in (*_NOTES[:-1], "; ".join(notes), _NOTES[-1]):
         print_wrapped(note)
     print_wrapped("; ".join(f"{name}: {printed[0][name]}" for name in _FOOTNOTES))
@@ -211,6 +212,7 @@ def _comparison_cells(row: Row) -> tuple[str, ...]:
         entry.name,
         _format_short("cell_sd_users", row),
         _format_short("messages", row),
+        _format_short("bytes_sent", row),
         _format_short("moved_by_one", row, 10),
         *(_format_short(f"eps_{view}", row) for view in VIEWS),
         "curator" if entry.central else servers,

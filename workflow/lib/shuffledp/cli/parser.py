@@ -102,10 +102,10 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
         "messages before they are mixed (local_eps0; empty: unbounded); the eps of four views "
         "(eps_...; empty: unbounded): analyst, who opens the reports; shuffler, who mixes them and "
         "reads the map; public, who reads the map; both servers together; the messages per user; "
-        "the number of people by which one dishonest user can change a cell's estimate "
-        "(moved_by_one); the predicted error of the unbiased estimate (standard deviation of a "
-        "cell's number of users, root mean square over the cells and largest; total variation "
-        "distance of the shares); and who must be trusted",
+        "the bytes that a user uploads, encrypted (bytes_sent); the number of people by which one "
+        "dishonest user can change a cell's estimate (moved_by_one); the predicted error of the "
+        "unbiased estimate (standard deviation of a cell's number of users, root mean square over "
+        "the cells and largest; total variation distance of the shares); and who must be trusted",
         {
             "--n": {"type": whole, "help": "number of users (default: those of the histogram)"},
             "--k": {

@@ -20,6 +20,7 @@ POSTERIOR: Final = "posterior"
 # read the published map, as does the public. "both" stands for shuffler and analyst together.
 VIEWS: Final = ("analyst", "shuffler", "public", "both")
 RECORDS: Final = "every record"
+SERVERS: Final = "shuffler and analyst"
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,8 @@ class Entry:
         `UNBIASED` first, then `DISTRIBUTION`, then further ones.
     extra_trust
         Who must be trusted to add dummies or noise.
+    servers
+        The two parties who must not collude, if there is no curator.
     matched
         Whether the parameters are calibrated to the eps and delta of a comparison; otherwise they
         follow from the setting's eps0.
@@ -89,6 +92,7 @@ class Entry:
     disclosed: Mapping[str, str]
     estimators: tuple[Estimator, ...]
     extra_trust: str = ""
+    servers: str = SERVERS
     matched: bool = True
     own_calibrations: Mapping[str, str] = field(default_factory=dict)
 
@@ -108,7 +112,7 @@ class Entry:
         if self.central:
             return f"curator, with {self.disclosed['analyst']}"
         together = f"both together see {self.disclosed['both']}"
-        clauses = [f"shuffler and analyst, who must not collude: {together}"]
+        clauses = [f"{self.servers}, who must not collude: {together}"]
         if "shuffler" in self.disclosed:
             clauses.append(f"shuffler, with {self.disclosed['shuffler']}")
         return "; ".join([*clauses, self.extra_trust] if self.extra_trust else clauses)
@@ -216,6 +220,17 @@ _ENTRIES: Final = (
         disclosed=_DISCLOSED_IF_TRUE,
         extra_trust="shuffler and analyst, to add noise each",
         estimators=_noise_estimators("noise by both servers", "#117733", ">"),
+    ),
+    Entry(
+        name="prio3-histogram",
+        label="Prio3Histogram",
+        class_path="shuffledp.mechanisms.prio3_histogram.Prio3Histogram",
+        source="Corrigan-Gibbs and Boneh 2017; Davis, Patton, Rosulek and Schoppmann 2023; "
+        "draft-irtf-cfrg-vdaf; noise as in libprio (PureDpDiscreteLaplace)",
+        disclosed=_DISCLOSED_IF_TRUE,
+        extra_trust="both aggregators, to add noise each",
+        servers="two aggregators",
+        estimators=_estimators("Prio3Histogram", "#DDCC77", r"$\spadesuit$"),
     ),
     Entry(
         name="signed-dummies",

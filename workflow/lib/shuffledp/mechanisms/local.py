@@ -13,7 +13,7 @@ from shuffledp.accounting import calibrate
 from shuffledp.accounting.curve import UpperCurve
 from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms.estimators import raw_and_projected
-from shuffledp.mechanisms.protocol import Mechanism, PerUser
+from shuffledp.mechanisms.protocol import Mechanism, PerUser, envelope_bytes
 from shuffledp.mechanisms.randomiser import SupportRandomiser, approximate_log_delta
 from shuffledp.numerics.arrays import Floats, quotient_down
 
@@ -126,10 +126,15 @@ class ShuffledRandomiser(Mechanism[Q]):
         return randomiser.variance(shares, n)
 
     def per_user(self, n: int, k: int, parameters: Q) -> PerUser:
-        """Return the local budget and the influence of one report."""
+        """Return local budget, influence and size of one report."""
         del n
-        p, q = self.randomiser(k, parameters).support_probabilities
-        return PerUser(parameters.eps0, moved_by_one=1.0 / (p - q))
+        randomiser = self.randomiser(k, parameters)
+        p, q = randomiser.support_probabilities
+        return PerUser(
+            parameters.eps0,
+            moved_by_one=1.0 / (p - q),
+            bytes_sent=envelope_bytes(payload_bytes=randomiser.report_bytes),
+        )
 
 
 class ShuffledOne(ShuffledRandomiser[LocalParameters]):

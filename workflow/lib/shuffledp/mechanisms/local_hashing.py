@@ -37,6 +37,11 @@ class LocalHashing(IndependentSupport):
     def share(self) -> float:
         return 1.0 / self.values
 
+    @property
+    def report_bytes(self) -> int:
+        """Length of a seed of 16 bytes, which stands for the hash function, and of a hash value."""
+        return 16 + -(-int(self.values - 1).bit_length() // 8)
+
 
 def optimised(k: int, eps0: float) -> LocalHashing:
     """Return OLH, which has the least variance for an empty cell: g is about ``exp(eps0) + 1``."""

@@ -18,7 +18,7 @@ from shuffledp.accounting.setting import LARGEST_EPS0, LARGEST_N, Setting, proba
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.estimators import raw_and_projected
 from shuffledp.mechanisms.krr import KRandomisedResponse, randomise
-from shuffledp.mechanisms.protocol import Mechanism, PerUser
+from shuffledp.mechanisms.protocol import Mechanism, PerUser, envelope_bytes
 from shuffledp.mechanisms.user_dummies import draw_dummies
 from shuffledp.numerics.arrays import Floats
 
@@ -186,4 +186,5 @@ class Mixdump(Mechanism[MixdumpParameters]):
             parameters.eps0,
             messages=1.0 + parameters.dummies,
             moved_by_one=(1.0 + parameters.chances) / (p - q),
+            bytes_sent=envelope_bytes(1.0 + parameters.dummies),
         )

@@ -25,6 +25,15 @@ P = TypeVar("P")  # a mechanism's parameters: a frozen dataclass
 # Observations and shares have shape (repetitions, k); each row is estimated independently.
 Estimate = Callable[[Floats, int, P], Floats]
 
+# Sizes of an envelope of the collection in packages/collect: a token and a nonce, then one sealed
+# message for each slot. Sealing by HPKE adds a key and a tag to the payload, by default a cell.
+HEAD_BYTES, SEALING_BYTES, CELL_BYTES = 32, 48, 4
+
+
+def envelope_bytes(messages: float = 1.0, payload_bytes: float = CELL_BYTES) -> float:
+    """Return the bytes of an envelope with a number of sealed messages of the same length."""
+    return HEAD_BYTES + messages * (SEALING_BYTES + payload_bytes)
+
 
 @dataclass(frozen=True)
 class Budget:
@@ -74,7 +83,7 @@ class Calibration(Generic[P]):
 
 @dataclass(frozen=True)
 class PerUser:
-    """Local budget, messages and influence of one user.
+    """Local budget, messages, influence and upload of one user.
 
     Attributes
     ----------
@@ -87,11 +96,14 @@ class PerUser:
         Largest amount, in people, by which one user's messages in a round change the estimate of a
         cell, compared with messages that do not depend on the cell. The estimate is a sum over
         users, so m dishonest users change it by up to m times as much.
+    bytes_sent
+        Mean number of bytes that a user uploads in a round, encrypted.
     """
 
     local_eps0: float = np.inf
     messages: float = 1.0
     moved_by_one: float = 1.0
+    bytes_sent: float = envelope_bytes()
 
 
 class Mechanism(ABC, Generic[P]):
@@ -279,7 +291,7 @@ class Mechanism(ABC, Generic[P]):
         return expected_distance(self.variance(shares, n, parameters))
 
     def per_user(self, n: int, k: int, parameters: P) -> PerUser:
-        """Return local budget, messages and influence of one user, by default of one true message.
+        """Return what one user sends and reveals, by default one true message.
 
         Parameters
         ----------

@@ -324,6 +324,11 @@ class SupportRandomiser(Randomiser):
         return 0.0
 
     @property
+    def report_bytes(self) -> int:
+        """Length of an encoded report, by default of the number of a cell."""
+        return 4
+
+    @property
     def normaliser(self) -> float:
         """Normalising factor g of the probabilities of reports."""
         return float(1.0 / (1.0 + np.expm1(self.eps0) * self.share))

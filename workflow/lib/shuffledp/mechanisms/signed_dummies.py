@@ -26,7 +26,12 @@ from shuffledp.accounting.geometric import check_budget
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.estimators import additive_noise_estimators, noisy_shares
-from shuffledp.mechanisms.protocol import Mechanism, PerUser, calibrate_rounds_by_search
+from shuffledp.mechanisms.protocol import (
+    Mechanism,
+    PerUser,
+    calibrate_rounds_by_search,
+    envelope_bytes,
+)
 from shuffledp.mechanisms.signed_dummies_search import (
     ENVELOPE_LENGTHS,
     SignedDummiesParameters,
@@ -203,7 +208,7 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
         return np.full(np.shape(shares)[:-1], 0.5 * np.shape(shares)[-1] * error / n)
 
     def per_user(self, n: int, k: int, parameters: SignedDummiesParameters) -> PerUser:
-        """Return the mean number of messages, without blanks, and the influence of a user.
+        """Return the mean number of messages, without blanks, and influence and upload of a user.
 
         A dishonest user can fill the envelope with messages of one cell and one sign.
         """
@@ -211,5 +216,7 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
         q = parameters.ratio
         cell = 2.0 * parameters.size * q / (1.0 - q) + 2.0 * parameters.pairs
         return PerUser(
-            messages=1.0 + k * cell / parameters.smallest, moved_by_one=float(parameters.slots)
+            messages=1.0 + k * cell / parameters.smallest,
+            moved_by_one=float(parameters.slots),
+            bytes_sent=envelope_bytes(parameters.slots),
         )

@@ -45,6 +45,11 @@ class SubsetSelection(SupportRandomiser):
         return self.size / self.k
 
     @property
+    def report_bytes(self) -> int:
+        """Length of a list of cells, or of one bit for each cell if that is shorter."""
+        return min(4 * self.size, -(-self.k // 8))
+
+    @property
     def patterns(self) -> Mapping[Pattern, float]:
         """Probabilities of the patterns, for m cells drawn without replacement."""
         thirds = (0, 1) if self.k > 2 else (0,)

@@ -44,6 +44,11 @@ class UnaryEncoding(IndependentSupport):
     def share(self) -> float:
         return self.q
 
+    @property
+    def report_bytes(self) -> int:
+        """Length of one bit for each cell."""
+        return -(-self.k // 8)
+
 
 def optimised(k: int, eps0: float) -> UnaryEncoding:
     """Return OUE, ``p = 1/2, q = 1/(exp(eps0) + 1)``, with the least variance for empty cells."""

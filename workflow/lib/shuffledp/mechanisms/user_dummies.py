@@ -25,7 +25,7 @@ from shuffledp.accounting.rounds.tradeoff import gdp_to_log_delta
 from shuffledp.accounting.setting import LARGEST_EPS0, LARGEST_N, Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.estimators import additive_noise_estimators
-from shuffledp.mechanisms.protocol import Mechanism, PerUser
+from shuffledp.mechanisms.protocol import Mechanism, PerUser, envelope_bytes
 from shuffledp.numerics.arrays import Floats, Integers
 from shuffledp.numerics.posterior import NoiseLaw
 
@@ -193,6 +193,11 @@ class UserDummies(Mechanism[UserDummiesParameters]):
         return np.full(np.shape(shares), parameters.chances * q * (1.0 - q) / n)
 
     def per_user(self, n: int, k: int, parameters: UserDummiesParameters) -> PerUser:
-        """Return messages and influence of a user, whose dummies may all be of one cell."""
+        """Return messages, influence and upload of a user, whose dummies may all be of one cell."""
         del n, k
-        return PerUser(messages=1.0 + parameters.dummies, moved_by_one=1.0 + parameters.chances)
+        messages = 1.0 + parameters.dummies
+        return PerUser(
+            messages=messages,
+            moved_by_one=1.0 + parameters.chances,
+            bytes_sent=envelope_bytes(messages),
+        )

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from shuffledp.figures.style import count_units, format_eps, plural
-from shuffledp.mechanisms.catalogue import CATALOGUE, Entry
+from shuffledp.mechanisms.catalogue import CATALOGUE, SERVERS, Entry
 from shuffledp.mechanisms.recommendation import trust_kind
 from shuffledp.pipeline.units import counted, has_bound
 
@@ -154,6 +154,11 @@ def trust(entry: Entry) -> str:
         "apart": "together they see all records, but neither does alone.",
         "local": "together they see the report of each person.",
     }[kind]
+    if entry.servers != SERVERS:
+        return (
+            "People send a secret share of their record to each of two aggregators, with a proof "
+            f"that it is one record. The two must not collude: {together} Each adds noise."
+        )
     asked = re.sub("shuffler|analyst", r"the \g<0>", entry.extra_trust.replace(", ", " "))
     duty = f" The mechanism also asks {asked}." if asked else ""
     return (
