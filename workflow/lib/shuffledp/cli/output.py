@@ -174,9 +174,12 @@ def print_compared(rows: Iterable[Row], names: Iterable[str]) -> None:
         return
 
     def print_line(line: Sequence[str]) -> None:
-        # A cell that is too wide uses the gap before it and may shift the others.
-        cells = [f" {cell}".rjust(width) for cell, width in zip(line[1:-1], _WIDTHS, strict=True)]
-        print(f"{line[0].ljust(name_width)}{''.join(cells)}  {line[-1]}".rstrip(), flush=True)
+        printed, end = line[0].ljust(name_width), name_width
+        for cell, width in zip(line[1:-1], _WIDTHS, strict=True):
+            # A cell that is too wide shifts the next ones as far as their gaps do not absorb it.
+            end += width
+            printed += f" {cell}".rjust(end - len(printed))
+        print(f"{printed.ljust(end + 1)} {line[-1]}".rstrip(), flush=True)
 
     printed = list[Row]()
     for row in rows:
