@@ -10,7 +10,7 @@ export PYTHONHASHSEED := 0
 export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: help run reproduce test test-slow faults lint wheel bench audit fuzz scale collect findings report pictures docs clean
+.PHONY: help run reproduce test test-slow faults lint wheel bench peers audit fuzz scale collect findings report pictures docs clean
 
 help: ## Show this help
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -64,6 +64,9 @@ bench: $(READY) ## Measure accountant, reading and collection against their targ
 	$(BIN)/python benchmarks/accounting.py
 	$(BIN)/python benchmarks/ingest.py
 	$(BIN)/python packages/collect/benchmarks/speed.py
+
+peers: $(READY) ## Compare with other programs and papers on the same work, in results/peers.csv
+	$(BIN)/python benchmarks/peers.py
 
 audit: $(READY) ## Search for a false end at random, ten minutes (SECONDS=3600 SEED=2)
 	$(BIN)/python tests/oracle/audit.py --seconds $(or $(SECONDS),600) --seed $(or $(SEED),1)

@@ -1,0 +1,281 @@
+"""Compare this project with other programs and papers on the same work: ``make peers``.
+
+Each row has a peer's number and ours for the same quantity, users, cells, eps, delta and
+neighbours. A smaller number is better in every row, so a ratio above 1 says that ours is worse;
+these rows come first. docs/peers.md explains them.
+
+A peer's number is *published*; or it is the value of a *formula* of a paper, evaluated here; or its
+program has *run* in this process; or, for programs that pip does not have, it was *recorded* from
+a run of their published code, named by its commit.
+"""
+
+import csv
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import astuple, dataclass, fields
+from math import exp, expm1, log, sqrt
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from accounting import dummies, enumerated
+from scipy.optimize import brentq, minimize_scalar
+from scipy.stats import binom
+from shuffledp import Setting, compare, epsilon, mechanism
+from shuffledp.mechanisms.discrete_laplace import noise_moments
+from shuffledp.mechanisms.prio3_histogram import upload_bytes
+from shuffledp.mechanisms.protocol import envelope_bytes
+from shuffledp.pipeline.files import replacing
+
+TABLE = Path("results/peers.csv")
+REPLACEMENT = "replacement"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One comparison. ``kind`` says where the peer's number is from; a ratio above 1 is worse."""
+
+    peer: str
+    quantity: str
+    n: int
+    k: int
+    eps: float
+    delta: float
+    neighbours: str
+    theirs: float
+    kind: str
+    ours: float
+    our_method: str
+
+    @property
+    def ratio(self) -> float:
+        return self.ours / self.theirs
+
+
+# --- Error of a cell ------------------------------------------------------------------------------
+
+
+def error(name: str, n: int, k: int, eps: float, delta: float) -> float:
+    """Return the standard deviation of a cell, in people, from `shuffledp.compare`."""
+    (compared,) = compare(eps, delta, Setting(n, k), mechanisms=[name]).mechanisms
+    assert compared.calibration is not None, compared.reason
+    return compared.calibration.cell_sd
+
+
+def sageo_error(n: int, k: int, eps: float) -> float:
+    """Return the smallest error of SAGeo-Shuffle over its sampling rate beta, in people.
+
+    Its dummies have an asymmetric geometric law with ratios ql below its centre and qr above. The
+    paper's expected squared error is (1 - beta) / (beta n) for all cells, plus the second moment of
+    the dummies around their centre, over (beta n)^2, for each.
+    """
+
+    def squared(beta: float) -> float:
+        ql = (exp(-eps / 2) - 1 + beta) / beta
+        qr = beta / (exp(eps / 2) - 1 + beta)
+        moment = sum(q * (1 + q) / (1 - q) ** 3 for q in (ql, qr)) / (ql / (1 - ql) + 1 / (1 - qr))
+        return (1 - beta) * n / (beta * k) + moment / beta**2
+
+    least = -expm1(-eps / 2) + 1e-9
+    best = minimize_scalar(squared, bounds=(least, 1.0), method="bounded").fun
+    return sqrt(min(best, squared(1.0)))
+
+
+def augmented_shuffle() -> Iterator[Row]:
+    """Murakami, Sei and Eriguchi (arXiv 2504.07362): Census, n = 602,156, k = 915."""
+    n, k, delta = 602_156, 915, 1e-12
+    peer, quantity = "SAGeo-Shuffle (2504.07362)", "error of a cell, people"
+    for eps in (0.1, 1.0):
+        theirs, name = sageo_error(n, k, eps), "shuffler-dummies"
+        ours = error(name, n, k, eps, delta)
+        yield Row(peer, quantity, n, k, eps, delta, REPLACEMENT, theirs, "formula", ours, name)
+    for name in ("signed-dummies", "two-servers"):
+        ours = error(name, n, k, 1.0, delta)
+        theirs = sageo_error(n, k, 1.0)
+        yield Row(peer, quantity, n, k, 1.0, delta, REPLACEMENT, theirs, "formula", ours, name)
+
+
+def large_domain() -> Iterator[Row]:
+    """FME (arXiv 2509.02004): Foursquare, top 50 of a million cells, and the shuffler's dummies."""
+    n, k, eps, delta = 18_201, 10**6, 1.0, 1e-12
+    name, peer = "shuffler-dummies", "FME (2509.02004)"
+    (compared,) = compare(eps, delta, Setting(n, k), mechanisms=[name]).mechanisms
+    assert compared.calibration is not None
+    published = n * sqrt(1.58961e-7)  # mean squared error of shares in the README of its code
+    yield Row(peer, "error of a cell (theirs: the top 50), people", n, k, eps, delta, REPLACEMENT,
+              published, "published", compared.calibration.cell_sd, name)  # fmt: skip
+    # The first of two stages has eps / 2 and delta / 2, and b buckets instead of k cells. With RSA,
+    # the three layers of encryption have sizes in the proportion of 1, 2 and 3.
+    q = exp(-eps / 4)
+    mean = np.ceil(log(delta / 2 * (1 + q) / (2 + (delta / 2 - 2) * q)) / log(q))
+    buckets = sqrt((mean + 1) * 0.95 * n * k / ((2 + 2 + 3) * mean))
+    ours = compared.calibration.per_user.messages - 1
+    yield Row(peer, "dummies by the shuffler, per user", n, k, eps, delta, REPLACEMENT,
+              buckets * mean / n, "formula", ours, name)  # fmt: skip
+
+
+def threshold_delta(eps: float, p: float, tau: int) -> float:
+    """Return delta for adding or removing one user, if counts of samples below tau are hidden."""
+
+    def law(people: int) -> np.ndarray:
+        masses = binom.pmf(np.arange(people + 2), people, p)
+        return np.append(masses[:tau].sum(), masses[tau:])
+
+    def largest(people: int) -> float:
+        few, more = law(people), law(people + 1)
+        few = np.append(few, np.zeros(more.size - few.size))
+        pairs = (few, more), (more, few)
+        return max(float(np.maximum(a - exp(eps) * b, 0.0).sum()) for a, b in pairs)
+
+    return max(largest(people) for people in range(tau - 1, round(3 * tau / p)))
+
+
+def sample_and_threshold() -> Iterator[Row]:
+    """Sample users, and hide small counts, as Nebula does (arXiv 2409.09676).
+
+    A replacement is a removal and an addition: (e, d) for these is (2e, (1 + exp(e)) d) for it.
+    """
+    n, k, eps, delta, people, hidden = 100_000, 10_000, 1.0, 1e-8, 1000, 300
+    e = eps / 2
+    rates = -expm1(-e) * np.arange(0.02, 1.0, 0.02)
+    kept = [p for p in rates.tolist()
+            if threshold_delta(e, p, round(hidden * p)) * (1 + exp(e)) <= delta]  # fmt: skip
+    p = max(kept)
+    peer = "sample and threshold (Nebula, 2409.09676)"
+    for name in ("two-servers", "shuffler-dummies"):
+        yield Row(peer, f"error of a cell of {people:,}, people (hidden below {hidden})", n, k, eps,
+                  delta, REPLACEMENT, sqrt(people * (1 - p) / p), "formula",
+                  error(name, n, k, eps, delta), name)  # fmt: skip
+    (compared,) = compare(eps, delta, Setting(n, k), mechanisms=["two-servers"]).mechanisms
+    assert compared.calibration is not None
+    yield Row(peer, "messages that the servers handle, per user", n, k, eps, delta, REPLACEMENT, p,
+              "formula", compared.calibration.per_user.messages, "two-servers")  # fmt: skip
+
+
+def prio3() -> Iterator[Row]:
+    """Prio3Histogram over DAP: two aggregators, with noise as libprio draws it."""
+    peer, name, eps, n = "Prio3Histogram (VDAF, DAP)", "two-servers", 1.0, 100_000
+    two = sqrt(2 * noise_moments(eps).variance)
+    yield Row(peer, "error of a cell, people (theirs with delta = 0)", n, 408, eps, 1e-8,
+              REPLACEMENT, two, "formula", error(name, n, 408, eps, 1e-8), name)  # fmt: skip
+    for k in (48, 408, 10_000, 100_000):
+        yield Row(peer, "bytes a user uploads", n, k, eps, 1e-8, REPLACEMENT, upload_bytes(k),
+                  "formula", envelope_bytes(), name)  # fmt: skip
+
+
+# --- eps of a local randomiser --------------------------------------------------------------------
+
+# eps at delta = 1e-6 that other programs print for k-RR with n users, k cells and eps0.
+RECORDED = {
+    ("variation ratios, upper bound (wangsw/PrivacyAmplification 34ca048)", "certified"): [
+        (10_000, 408, 4.0, 0.12997055),
+        (100_000, 408, 4.0, 0.03788376),
+        (10_000, 2, 1.0, 0.04320717),
+    ],
+    ("clones of any randomiser (apple/ml-shuffling-amplification 993d285)", "clones"): [
+        (10_000, 408, 4.0, 0.62533570),
+        (100_000, 408, 4.0, 0.17697317),
+        (10_000, 2, 1.0, 0.05556169),
+    ],
+}
+
+
+def other_accountants() -> Iterator[Row]:
+    """Programs that pip does not have, as recorded."""
+    for (peer, bound), settings in RECORDED.items():
+        for n, k, eps0, theirs in settings:
+            ours = epsilon(1e-6, Setting(n, k, eps0=eps0), bound=bound).promised
+            yield Row(peer, f"eps of k-RR, eps0 = {eps0:g}", n, k, ours, 1e-6, REPLACEMENT, theirs,
+                      "recorded", ours, bound)  # fmt: skip
+
+
+def blanket_by_fft(eps: float, n: int, k: int, eps0: float) -> float:
+    """Return delta of k-RR by the privacy blanket on a grid, as Su, Cheng and Wang compute it.
+
+    It is ``E[(G_1 + ... + G_n)_+] / n``. G is positive for the record's own cell, negative for that
+    of its neighbour, less so for the other cells, and 0 for a user who reports the truth.
+    """
+    q = 1.0 / (exp(eps0) + k - 1)
+    values = np.array([exp(eps0) - exp(eps), 1 - exp(eps + eps0), 1 - exp(eps), 0.0])
+    step = expm1(eps0) / 1200
+    places = np.ceil(values / step).astype(int)
+    first, last = places.min(), places.max()
+    law = np.bincount(places - first, [q, q, (k - 2) * q, 1 - k * q])
+    size = 1 << int(n * (last - first)).bit_length()
+    total = np.fft.irfft(np.fft.rfft(law, size) ** n, size)
+    sums = (np.arange(size) + n * first) * step
+    return float(np.maximum(total, 0.0) @ np.maximum(sums, 0.0)) / n
+
+
+def decomposition() -> Iterator[Row]:
+    """Su, Cheng and Wang (arXiv 2504.07414): the optimal decomposition, by FFT in floats."""
+    n, k, eps0 = 1000, 408, 4.0
+    theirs = brentq(lambda eps: log(blanket_by_fft(eps, n, k, eps0) / 1e-6), 0.1, 1.0, xtol=1e-7)
+    ours = epsilon(1e-6, Setting(n, k, eps0=eps0)).promised
+    yield Row("privacy blanket by FFT (Su, Cheng, Wang, 2504.07414)", "eps of k-RR, eps0 = 4", n, k,
+              ours, 1e-6, REPLACEMENT, theirs, "formula", ours, "certified")  # fmt: skip
+
+
+def dp_accounting() -> Iterator[Row]:
+    """Google's dp_accounting on every outcome of our pairs, as in benchmarks/accounting.py."""
+    from dp_accounting.pld.privacy_loss_distribution import from_two_probability_mass_functions
+
+    def composed(*parts: tuple[tuple[dict[Any, float], dict[Any, float]], int]) -> Any:
+        whole = None
+        for pair, rounds in parts:
+            pld = from_two_probability_mass_functions(*pair, value_discretization_interval=1e-4)
+            pld = pld.self_compose(rounds)
+            whole = pld if whole is None else whole.compose(pld)
+        return whole
+
+    peer = "dp_accounting 0.6.0"
+    krr = Setting(100, 16, eps0=1.0, rounds=30)
+    noise = mechanism("user-dummies", dummies=0.8, chances=1)
+    noisy = Setting(10**4, 192, mechanism=noise, rounds=5)
+    ledgers: list[tuple[str, list[Setting], Callable[[], Any]]] = [
+        ("one round of k-RR", [Setting(150, 16, eps0=1.0)],
+         lambda: composed((enumerated(150, 16, 1.0), 1))),
+        ("35 rounds: k-RR, dummies by users", [krr, noisy],
+         lambda: composed((enumerated(100, 16, 1.0), 30), (dummies(10**4, 192, 0.8), 5))),
+    ]  # fmt: skip
+    for what, ledger, build in ledgers:
+        start = time.perf_counter()
+        theirs = float(build().get_epsilon_for_delta(1e-6))
+        their_seconds = time.perf_counter() - start
+        start = time.perf_counter()
+        ours = epsilon(1e-6, ledger).promised
+        our_seconds = time.perf_counter() - start
+        n, k = ledger[0].n, ledger[0].k
+        for quantity, peers, mine in (("eps", theirs, ours), ("s", their_seconds, our_seconds)):
+            yield Row(peer, f"{what}, {quantity}", n, k, ours, 1e-6, REPLACEMENT, peers, "run",
+                      mine, "certified")  # fmt: skip
+
+
+COMPARISONS = (
+    augmented_shuffle,
+    large_domain,
+    sample_and_threshold,
+    prio3,
+    other_accountants,
+    decomposition,
+    dp_accounting,
+)
+
+
+def main() -> None:
+    rows = [row for comparison in COMPARISONS for row in comparison()]
+    rows.sort(key=lambda row: -row.ratio)
+    names = [field.name for field in fields(Row)] + ["ratio"]
+    lines = [[*astuple(row), row.ratio] for row in rows]
+    with replacing(TABLE) as partial, partial.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([names, *lines])
+    print("| " + " | ".join(names) + " |")
+    print("|" + "---|" * len(names))
+    for line in lines:
+        cells = (f"{cell:.6g}" if isinstance(cell, float) else f"{cell:,}" if isinstance(cell, int)
+                 else cell for cell in line)  # fmt: skip
+        print("| " + " | ".join(cells) + " |")
+
+
+if __name__ == "__main__":
+    main()
