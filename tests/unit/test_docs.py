@@ -160,3 +160,40 @@ def test_reading_the_site_fetches_nothing_from_elsewhere(site):
     assert [address for address in fetched if re.match(r"(\w+:)?//", address)] == []
     for sheet in site.rglob("*.css"):
         assert not re.search(r"(@import|url\()[\s\"']*(https?:)?//", sheet.read_text())
+
+
+def gallery_commands():
+    """Return the command below each picture of the gallery, by the picture's name."""
+    page = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
+    found = re.findall(r"^!\[.*\]\(figures/([\w-]+)\.png\).*\n\n`(.+)`$", page, re.MULTILINE)
+    assert len(found) == page.count("](figures/")
+    return dict(found)
+
+
+def test_each_picture_of_the_gallery_has_the_command_that_makes_it():
+    """The command makes the file of which `make pictures` takes the picture."""
+    taken = runpy.run_path(str(ROOT / "docs" / "_site" / "pictures.py"))["TAKEN"]
+    overlays = {"figures": None, "paper": "paper", "mechanisms": "mechanisms"}
+    commands = gallery_commands()
+    assert commands.pop("map") == "make pictures"
+    assert set(commands) == set(taken)
+    for name, command in commands.items():
+        overlay = overlays[taken[name].partition("/")[0]]
+        options = f"--configfile config/config.yaml config/{overlay}.yaml -- " if overlay else ""
+        assert command == f"snakemake --cores all {options}results/{taken[name]}.png"
+
+
+@pytest.mark.slow
+def test_snakemake_has_rules_for_the_pictures_of_the_gallery():
+    targets = {}
+    for command in gallery_commands().values():
+        if command.startswith("snakemake"):
+            *options, target = command.split()[1:]
+            targets.setdefault(tuple(options), []).append(target)
+    for options, files in targets.items():
+        done = subprocess.run(
+            [sys.executable, "-m", "snakemake", "-n", "--nolock", "--quiet", "all",
+             *(options if options[-1] == "--" else [*options, "--"]), *files],
+            cwd=ROOT, capture_output=True, text=True, check=False, timeout=600,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr

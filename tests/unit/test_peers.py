@@ -1,0 +1,63 @@
+"""The table of `make peers`: what its formulas say, and which rows come first."""
+
+import csv
+import importlib
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from shuffledp import Setting, epsilon
+from shuffledp.mechanisms.discrete_laplace import noise_moments
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def peers(monkeypatch):
+    """Import the benchmark as `make peers` does, from its folder."""
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    yield importlib.import_module("peers")
+    for name in ("peers", "accounting"):
+        sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize("eps", [0.1, 1.0])
+def test_without_sampling_sageo_draws_discrete_laplace_noise(peers, eps):
+    best = peers.sageo_error(602_156, 915, eps)
+    assert best == pytest.approx(noise_moments(eps).variance ** 0.5, rel=1e-9)
+
+
+def test_the_grid_of_the_blanket_is_above_the_certified_eps(peers):
+    certified = epsilon(1e-6, Setting(200, 16, eps0=2.0))
+    at_eps = peers.blanket_by_fft(certified.upper, 200, 16, 2.0)
+    assert 1e-6 < at_eps < 2e-6
+
+
+def test_a_threshold_shows_a_user_who_completes_it(peers):
+    """One person is never shown at a threshold of two; of two, both are sampled with p^2."""
+    eps, p, tau = 5.0, 0.01, 2
+    assert peers.threshold_delta(eps, p, tau) == pytest.approx(p**2, rel=1e-6)
+
+
+def test_rows_in_which_ours_is_worse_come_first(peers, monkeypatch, tmp_path, capsys):
+    table = tmp_path / "peers.csv"
+    monkeypatch.setattr(peers, "TABLE", table)
+    monkeypatch.setattr(peers, "COMPARISONS", (peers.prio3, peers.augmented_shuffle))
+    peers.main()
+    rows = list(csv.DictReader(table.open(encoding="utf-8")))
+    ratios = [float(row["ratio"]) for row in rows]
+    assert ratios == sorted(ratios, reverse=True)
+    assert ratios[0] == pytest.approx(np.sqrt(2.0), rel=1e-6)  # noise by both servers, not by one
+    assert len(capsys.readouterr().out.splitlines()) == len(rows) + 2
+
+
+def test_the_page_has_the_recorded_numbers(peers):
+    page = (ROOT / "docs" / "peers.md").read_text(encoding="utf-8")
+    for settings in peers.RECORDED.values():
+        for *_, theirs in settings:
+            assert any(f"| {theirs:.{digits}f}"[3:] in page for digits in (4, 5, 6))
+
+
+def test_make_peers_exists():
+    assert "benchmarks/peers.py" in (ROOT / "Makefile").read_text(encoding="utf-8")
