@@ -117,6 +117,9 @@ class Mechanism(ABC, Generic[P]):
         Estimators by name, in the order of the catalogue; the first is unbiased.
     form
         Class of the parameters: a frozen dataclass, whose numbers have type int or float.
+    other_forms
+        Further classes that parameters may have. Their numbers have other names than those of
+        ``form``.
     published
         Functions from a setting to a calibration that a paper uses. These calibrations are not at
         equal privacy; their captions are in the catalogue.
@@ -124,6 +127,7 @@ class Mechanism(ABC, Generic[P]):
 
     name: str
     form: type[P]
+    other_forms: Sequence[type[P]] = ()
     estimators: Mapping[str, Estimate[P]]
     published: Sequence[Callable[[Setting], Calibration[P]]] = ()
 
@@ -143,6 +147,17 @@ class Mechanism(ABC, Generic[P]):
         setting
             Setting in which all users are honest and take part in every round.
         """
+
+    def shape(self, parameters: P) -> str | None:
+        """Return the name of the noise's shape if calibration chooses it, otherwise None.
+
+        Parameters
+        ----------
+        parameters
+            Parameters of the mechanism.
+        """
+        del parameters
+        return None
 
     def user_curve(
         self, parameters: P, setting: Setting, contributions: Contributions

@@ -39,6 +39,19 @@ MAX_NU = 2**53
 TRUNCATION_SHARE = 0.1
 
 
+def check_nu(nu: int) -> None:
+    """Check that the most likely number of a cell's dummies is an integer from 0 to 2^53.
+
+    Raises
+    ------
+    InputError
+        If it is not.
+    """
+    check_centre(nu)
+    if nu > MAX_NU:
+        raise InputError(f"nu must be an integer from 0 to 2^53 (got nu={nu})")
+
+
 @dataclass(frozen=True)
 class ShufflerDummiesParameters:
     """Law of the number of a cell's dummies: theta = exp(-eps/2), and the most likely number nu.
@@ -54,9 +67,7 @@ class ShufflerDummiesParameters:
 
     def __post_init__(self) -> None:
         check_budget(self.eps)
-        check_centre(self.nu)
-        if self.nu > MAX_NU:
-            raise InputError(f"nu must be an integer from 0 to 2^53 (got nu={self.nu})")
+        check_nu(self.nu)
 
     @property
     def moments(self) -> NoiseMoments:
@@ -78,7 +89,7 @@ def _noise_law(n: int, k: int, parameters: ShufflerDummiesParameters) -> NoiseLa
     return NoiseLaw(float(np.sqrt(parameters.moments.variance)), log_weight, parameters.nu)
 
 
-def _fewest_dummies(
+def fewest_dummies(
     keeps_target: Callable[[int], bool], eps: float, log_delta: float, start: int | None = None
 ) -> int:
     """Return the smallest nu that keeps the target."""
@@ -122,7 +133,7 @@ class ShufflerDummies(Mechanism[ShufflerDummiesParameters]):
         if setting.rounds == 1:
             return ShufflerDummiesParameters(
                 eps,
-                _fewest_dummies(
+                fewest_dummies(
                     lambda nu: geometric_noise(eps, eps, nu).high <= log_delta, eps, log_delta
                 ),
             )
@@ -140,7 +151,7 @@ class ShufflerDummies(Mechanism[ShufflerDummiesParameters]):
 
         likely_nu = 2.0 * float(np.log(setting.rounds / TRUNCATION_SHARE) - log_delta) / noise_eps
         return ShufflerDummiesParameters(
-            noise_eps, _fewest_dummies(keeps_target, eps, log_delta, min(int(likely_nu), MAX_NU))
+            noise_eps, fewest_dummies(keeps_target, eps, log_delta, min(int(likely_nu), MAX_NU))
         )
 
     def observe(
@@ -152,24 +163,10 @@ class ShufflerDummies(Mechanism[ShufflerDummiesParameters]):
     ) -> Floats:
         """Draw histograms of reports and dummies."""
         counts = np.asarray(counts, dtype=np.int64)
-        noise = [self.noise(counts.size, parameters, rng) for _ in range(repetitions)]
-        return np.asarray(counts + np.stack(noise), dtype=np.float64)
-
-    def noise(
-        self, k: int, parameters: ShufflerDummiesParameters, rng: np.random.Generator
-    ) -> Floats:
-        """Draw the noise of one release, here the number of dummies per cell, shape ``(k,)``.
-
-        Parameters
-        ----------
-        k
-            Number of cells.
-        parameters
-            Law of the dummies.
-        rng
-            Source of randomness.
-        """
-        return draw_noise(k, parameters.eps, rng, parameters.nu)
+        dummies = [
+            draw_noise(counts.size, parameters.eps, rng, parameters.nu) for _ in range(repetitions)
+        ]
+        return np.asarray(counts + np.stack(dummies), dtype=np.float64)
 
     def variance(
         self, shares: ArrayLike, n: float, parameters: ShufflerDummiesParameters

@@ -284,28 +284,35 @@ def calibrate_to_target(
 def read_parameters(mechanism: Mechanism[P], text: str) -> P:
     """Parse parameters in the format of `format_parameters`, for example ``eps=1.0, nu=25``.
 
+    If the mechanism has parameters of several classes, the names determine the class.
+
     Raises
     ------
     InputError
         If a parameter is missing, unknown, or out of range.
     """
-    form = mechanism.form
-    numbers = [field for field in fields(form) if field.type in (int, float)]  # type: ignore[arg-type]
-    types = {field.name: field.type for field in numbers}
+    items = [[piece.strip() for piece in item.partition("=")[::2]] for item in text.split(",")]
+    forms = [
+        (form, {field.name: field for field in fields(form) if field.type in (int, float)})  # type: ignore[arg-type]
+        for form in (mechanism.form, *mechanism.other_forms)
+    ]
+    # An error about names refers to the class with the largest number of the given names.
+    form, numbers = max(forms, key=lambda each: sum(name in each[1] for name, _ in items))
     values = dict[str, float]()
-    for item in text.split(","):
-        name, _, value = (piece.strip() for piece in item.partition("="))
-        if name not in types or name in values:
+    for name, value in items:
+        if name not in numbers or name in values:
+            accepted = ", or ".join(", ".join(names) for _, names in forms)
             raise InputError(
-                f"parameters of {mechanism.name} must be {', '.join(types)}, each once, as in "
-                f"{next(iter(types))}=1 (got {item.strip()})"
+                f"parameters of {mechanism.name} must be {accepted}, each once, as in "
+                f"{next(iter(numbers))}=1 (got {f'{name}={value}' if value else name})"
             )
+        is_float = numbers[name].type is float
         try:
-            values[name] = number(value) if types[name] is float else whole(value)
+            values[name] = number(value) if is_float else whole(value)
         except ValueError:
-            kind = "a number" if types[name] is float else "an integer"
+            kind = "a number" if is_float else "an integer"
             raise InputError(f"{name} of {mechanism.name} must be {kind}, got {value}") from None
-    required = [field.name for field in numbers if field.default is MISSING]
+    required = [field.name for field in numbers.values() if field.default is MISSING]
     if missing := [name for name in required if name not in values]:
         raise InputError(f"parameters of {mechanism.name} lack {', '.join(missing)}")
     return form(**values)

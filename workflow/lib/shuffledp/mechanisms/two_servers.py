@@ -2,25 +2,42 @@
 
 Reports are encrypted for the analyst. The shuffler's dummies hide a record from the analyst, as in
 `shuffler_dummies`. Since the shuffler knows its dummies and reads the published histogram, the
-analyst adds two-sided geometric noise, which hides the record from the shuffler. The public sees
-both noises together (docs/choosing.md).
+analyst adds noise, which hides the record from the shuffler. The public sees both noises together
+(docs/choosing.md).
+
+Both noises have the same shape: two-sided geometric (discrete Laplace) or discrete Gaussian.
+Geometric noise has the smaller error for few rounds, Gaussian noise for many (docs/rounds.md).
+Calibration chooses the shape; the class of the parameters tells which it is.
 """
 
-from dataclasses import replace
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from shuffledp.accounting.calibrate import COARSE_XTOL, guided_noise
 from shuffledp.accounting.composition import compose
 from shuffledp.accounting.curve import Composable, UpperCurve
+from shuffledp.accounting.discrete_gaussian import (
+    MAX_SIGMA,
+    MIN_SIGMA,
+    CellLaw,
+    GaussianNoise,
+    check_sigma,
+)
 from shuffledp.accounting.geometric import BothNoises
+from shuffledp.accounting.rounds.tradeoff import gdp_upper_log_delta
 from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms.discrete_laplace import (
     DiscreteLaplace,
     DiscreteLaplaceParameters,
+    NoiseMoments,
     draw_noise,
     noise_moments,
 )
+<<<<<<< HEAD
 from shuffledp.mechanisms.estimators import additive_noise_estimators
 from shuffledp.mechanisms.protocol import expected_distance
 from shuffledp.mechanisms.shuffler_dummies import (
@@ -41,63 +58,314 @@ def _noise_law(n: int, k: int, parameters: ShufflerDummiesParameters) -> NoiseLa
     del n, k
     both = BothNoises(parameters.eps, parameters.nu)
     return NoiseLaw(float(np.sqrt(_variance(parameters))), both.log_probability, parameters.nu)
+=======
+from shuffledp.mechanisms.estimators import raw_and_projected
+from shuffledp.mechanisms.gaussian import HISTOGRAM_SENSITIVITY
+from shuffledp.mechanisms.protocol import Mechanism, PerUser, expected_distance
+from shuffledp.mechanisms.shuffler_dummies import (
+    TRUNCATION_SHARE,
+    ShufflerDummies,
+    ShufflerDummiesParameters,
+    check_nu,
+    fewest_dummies,
+)
+from shuffledp.numerics.arrays import Floats, Integers
+
+# Smallest log delta that Gaussian noise is calibrated to. Its computed laws leave out about
+# exp(-700), which is added to delta.
+MIN_GAUSSIAN_LOG_DELTA = -600.0
+>>>>>>> a717670 (Choose the shape of the noise of two servers by the number of rounds)
 
 
-class TwoServers(ShufflerDummies):
-    """Mechanism in which shuffler and analyst each add noise with the same eps.
+@dataclass(frozen=True)
+class GaussianServersParameters:
+    """Discrete Gaussian law of both noises: sigma, and the most likely number nu of dummies.
 
-    `curve` holds against the analyst; delta against any other single party is at most as large.
+    The number of a cell's dummies is conditioned on being at least 0.
+
+    Raises
+    ------
+    InputError
+        If sigma is not from 0.1 to 10,000, or nu is not an integer from 0 to 2^53.
     """
 
+<<<<<<< HEAD
     name = "two-servers"
     estimators = additive_noise_estimators(unbiased, _noise_law)
+=======
+    sigma: float
+    nu: int
+>>>>>>> a717670 (Choose the shape of the noise of two servers by the number of rounds)
 
-    def views(
-        self, parameters: ShufflerDummiesParameters, setting: Setting
-    ) -> dict[str, UpperCurve]:
-        """Return the curves of the shuffler (one noise), the public (both) and both servers."""
-        once, both = replace(setting, rounds=1), BothNoises(parameters.eps, parameters.nu)
-        shuffler = DiscreteLaplace().curve(DiscreteLaplaceParameters(parameters.eps), once)
+    def __post_init__(self) -> None:
+        check_sigma(self.sigma)
+        check_nu(self.nu)
+
+    @property
+    def moments(self) -> NoiseMoments:
+        """Moments of the number of a cell's dummies."""
+        return _moments(_gaussian(self.sigma, self.nu).law, self.nu)
+
+
+ServersParameters = ShufflerDummiesParameters | GaussianServersParameters
+
+
+class _Servers(ABC):
+    """Noise of both servers, of one shape.
+
+    Attributes
+    ----------
+    shape
+        Name of the shape.
+    analyst_moments
+        Moments of the analyst's noise in a cell.
+    """
+
+    shape: str
+    analyst_moments: NoiseMoments
+
+    @abstractmethod
+    def curve(self, view: str, setting: Setting) -> UpperCurve:
+        """Return the curve of the view ``analyst``, ``shuffler`` or ``public`` after all rounds."""
+
+    @abstractmethod
+    def draw(self, k: int, rng: np.random.Generator) -> Floats:
+        """Draw the dummies plus the analyst's noise of each cell, shape ``(k,)``."""
+
+    @abstractmethod
+    def absolute_error(self) -> float | None:
+        """Return the mean absolute deviation of a cell's noise; None if its law is too wide."""
+
+
+class _GeometricServers(_Servers):
+    shape = "discrete Laplace"
+
+    def __init__(self, parameters: ShufflerDummiesParameters) -> None:
+        self._parameters = parameters
+        self._both = BothNoises(parameters.eps, parameters.nu)
+        self.analyst_moments = noise_moments(parameters.eps)
+
+    def curve(self, view: str, setting: Setting) -> UpperCurve:
+        if view == "analyst":
+            return ShufflerDummies().curve(self._parameters, setting)
+        budget, both = self._parameters.eps, self._both
+        shuffler = DiscreteLaplace().curve(
+            DiscreteLaplaceParameters(budget), replace(setting, rounds=1)
+        )
+        if view == "shuffler" or not both.is_summable:
+            return compose(shuffler, setting.rounds)
 
         def upper(eps: float) -> float:
             one_noise = shuffler.upper(eps)
-            return one_noise if eps >= parameters.eps else min(both.log_delta(eps), one_noise)
+            return one_noise if eps >= budget else min(both.log_delta(eps), one_noise)
 
-        composable = Composable(loss=lambda: both.loss)
-        public = UpperCurve(parameters.eps, upper=upper, composable=composable)
+        public = UpperCurve(budget, upper=upper, composable=Composable(loss=lambda: both.loss))
+        return compose(public, setting.rounds)
+
+    def draw(self, k: int, rng: np.random.Generator) -> Floats:
+        eps, nu = self._parameters.eps, self._parameters.nu
+        dummies = draw_noise(k, eps, rng, nu)
+        return dummies + draw_noise(k, eps, rng)
+
+    def absolute_error(self) -> float | None:
+        if not self._both.is_summable:
+            return None
+        first = int(self._parameters.nu - self._both.last)
+        law = np.exp(self._both.log_law(first))
+        mean = self._parameters.moments.mean
+        return float(law @ np.abs(first + np.arange(law.size) - mean))
+
+
+class _GaussianServers(_Servers):
+    shape = "discrete Gaussian"
+
+    def __init__(self, parameters: GaussianServersParameters) -> None:
+        self._nu = parameters.nu
+        self._dummies = _gaussian(parameters.sigma, parameters.nu)
+        self._noise = _gaussian(parameters.sigma, np.inf)
+        self.analyst_moments = _moments(self._noise.law)
+
+    def curve(self, view: str, setting: Setting) -> UpperCurve:
+        law = {
+            "analyst": lambda: self._dummies.law,
+            "shuffler": lambda: self._noise.law,
+            "public": lambda: self._dummies.law_of_both,
+        }[view]()
+        return compose(law.curve(), setting.rounds)
+
+    def draw(self, k: int, rng: np.random.Generator) -> Floats:
+        dummies = draw_gaussian(k, self._dummies, rng)
+        noise = draw_gaussian(k, self._noise, rng)
+        return np.asarray(self._nu + dummies + noise, np.float64)
+
+    def absolute_error(self) -> float | None:
+        return self._dummies.law_of_both.moments[2]
+
+
+@lru_cache(maxsize=32)
+def _gaussian(sigma: float, nu: float) -> GaussianNoise:
+    """Return discrete Gaussian noise, whose laws are then computed once."""
+    return GaussianNoise(sigma, nu)
+
+
+def _moments(law: CellLaw, centre: float = 0.0) -> NoiseMoments:
+    mean, variance, absolute_error = law.moments
+    return NoiseMoments(centre + mean, variance, absolute_error)
+
+
+@lru_cache(maxsize=32)
+def _servers(parameters: ServersParameters) -> _Servers:
+    if isinstance(parameters, GaussianServersParameters):
+        return _GaussianServers(parameters)
+    return _GeometricServers(parameters)
+
+
+def draw_gaussian(k: int, noise: GaussianNoise, rng: np.random.Generator) -> Integers:
+    """Draw discrete Gaussian noise for k cells, shape ``(k,)``.
+
+    Two-sided geometric noise is accepted with the probability that leaves a Gaussian.
+
+    Parameters
+    ----------
+    k
+        Number of cells, at least 1.
+    noise
+        Law of the noise, at least ``-noise.nu``.
+    rng
+        Source of randomness.
+
+    Notes
+    -----
+    Source: Canonne, Kamath and Steinke (2020), Algorithm 3.
+    """
+    scale = np.floor(noise.sigma) + 1.0
+    drawn, missing = np.empty(k, np.int64), np.arange(k)
+    while missing.size:
+        proposal = draw_noise(missing.size, 2.0 / scale, rng)
+        distance = (np.abs(proposal) - noise.sigma**2 / scale) / noise.sigma
+        accepted = rng.random(missing.size) < np.exp(-0.5 * distance**2)
+        accepted &= proposal >= -noise.nu
+        drawn[missing[accepted]] = proposal[accepted].astype(np.int64)
+        missing = missing[~accepted]
+    return drawn
+
+
+def _unbiased(reports: Floats, n: int, parameters: ServersParameters) -> Floats:
+    return np.asarray((reports - parameters.moments.mean) / n)
+
+
+def _cell_variance(parameters: ServersParameters) -> float:
+    """Return the variance of a cell's count, to which both noises contribute."""
+    return parameters.moments.variance + _servers(parameters).analyst_moments.variance
+
+
+class TwoServers(Mechanism[ServersParameters]):
+    """Mechanism in which shuffler and analyst each add noise of the same shape and scale.
+
+    `curve` holds against the analyst. For calibrated parameters, delta against any other single
+    party is at most as large.
+    """
+
+    name = "two-servers"
+    form = ShufflerDummiesParameters
+    other_forms = (GaussianServersParameters,)
+    estimators = raw_and_projected(_unbiased)
+
+    def shape(self, parameters: ServersParameters) -> str:
+        """Return ``discrete Laplace`` or ``discrete Gaussian``, the shape of both noises."""
+        return _servers(parameters).shape
+
+    def curve(self, parameters: ServersParameters, setting: Setting) -> UpperCurve:
+        """Return the exact privacy curve of the analyst after all rounds, rounded outwards."""
+        return _servers(parameters).curve("analyst", setting)
+
+    def views(self, parameters: ServersParameters, setting: Setting) -> dict[str, UpperCurve]:
+        """Return the curves of the shuffler (one noise), the public (both) and both servers."""
+        servers = _servers(parameters)
         return super().views(parameters, setting) | {
-            "shuffler": compose(shuffler, setting.rounds),
-            "public": compose(public if both.is_summable else shuffler, setting.rounds),
+            view: servers.curve(view, setting) for view in ("shuffler", "public")
         }
 
-    def noise(
-        self, k: int, parameters: ShufflerDummiesParameters, rng: np.random.Generator
-    ) -> Floats:
-        """Draw the numbers of dummies plus the analyst's noise.
+    def calibrate(self, eps: float, log_delta: float, setting: Setting) -> ServersParameters:
+        """Return the noise of the shape with the smaller error, and the fewest dummies for it.
 
-        Parameters
-        ----------
-        k, parameters, rng
-            See `ShufflerDummies.noise`.
+        For one round, the parameter eps of geometric noise is that of the target.
         """
-        dummies = super().noise(k, parameters, rng)
-        return dummies + draw_noise(k, parameters.eps, rng)
+        geometric = ShufflerDummies().calibrate(eps, log_delta, setting)
+        gaussian = _calibrated_gaussian(
+            eps, log_delta, setting, float(np.sqrt(noise_moments(geometric.eps).variance))
+        )
+        if gaussian is None or _cell_variance(geometric) <= _cell_variance(gaussian):
+            return geometric
+        return gaussian
 
-    def variance(
-        self, shares: ArrayLike, n: float, parameters: ShufflerDummiesParameters
+    def observe(
+        self,
+        counts: ArrayLike,
+        parameters: ServersParameters,
+        rng: np.random.Generator,
+        repetitions: int = 1,
     ) -> Floats:
+<<<<<<< HEAD
         """Return the variance of each share, to which both noises contribute."""
         return np.full(np.shape(shares), _variance(parameters) / n**2)
+=======
+        """Draw histograms of reports, dummies and the analyst's noise."""
+        counts, servers = np.asarray(counts, dtype=np.int64), _servers(parameters)
+        noise = [servers.draw(counts.size, rng) for _ in range(repetitions)]
+        return np.asarray(counts + np.stack(noise), dtype=np.float64)
+
+    def variance(self, shares: ArrayLike, n: float, parameters: ServersParameters) -> Floats:
+        """Return the variance of each share, which is the same for all."""
+        return np.full(np.shape(shares), _cell_variance(parameters) / n**2)
+>>>>>>> a717670 (Choose the shape of the noise of two servers by the number of rounds)
 
     def expected_distance(
-        self, shares: ArrayLike, n: float, parameters: ShufflerDummiesParameters
+        self, shares: ArrayLike, n: float, parameters: ServersParameters
     ) -> Floats:
         """Return the expected distance, exact if the law of the sum of noises can be computed."""
-        both, moments = BothNoises(parameters.eps, parameters.nu), parameters.moments
-        if not both.is_summable:
+        error = _servers(parameters).absolute_error()
+        if error is None:
             return expected_distance(self.variance(shares, n, parameters))
-        first = int(parameters.nu - both.last)
-        law = np.exp(both.log_law(first))
-        error = float(law @ np.abs(first + np.arange(law.size) - moments.mean))
         shape, k = np.shape(shares)[:-1], np.shape(shares)[-1]
         return np.full(shape, 0.5 * k * error / n)
+
+    def per_user(self, n: int, k: int, parameters: ServersParameters) -> PerUser:
+        """Count one true report and a user's share of the shuffler's dummies as messages."""
+        return PerUser(messages=1.0 + k * parameters.moments.mean / n)
+
+
+def _calibrated_gaussian(
+    eps: float, log_delta: float, setting: Setting, largest: float
+) -> GaussianServersParameters | None:
+    """Return Gaussian noise with sigma up to ``largest``, or None if none there keeps the target.
+
+    Noise without truncation is calibrated to most of delta; then nu is raised until delta is kept
+    with truncation.
+    """
+    largest = min(largest, MAX_SIGMA)
+    if not MIN_GAUSSIAN_LOG_DELTA < log_delta < 0.0 or largest < MIN_SIGMA:
+        return None
+
+    def estimate(sigma: float) -> float:
+        """Return log delta of continuous Gaussian noise."""
+        sensitivity = HISTOGRAM_SENSITIVITY * float(np.sqrt(setting.rounds))
+        return gdp_upper_log_delta(eps, sensitivity / sigma)
+
+    if estimate(largest) > log_delta:
+        return None  # geometric noise has the smaller error
+
+    @cache
+    def composed(sigma: float, nu: float = np.inf) -> float:
+        if sigma < MIN_SIGMA:
+            return 0.0
+        return compose(GaussianNoise(sigma, nu).law.curve(), setting.rounds).upper(eps)
+
+    target = log_delta + float(np.log1p(-TRUNCATION_SHARE))
+    sigma = guided_noise(composed, target, largest, estimate, COARSE_XTOL)
+    if sigma is None:
+        return None
+    log_inverse = float(np.log(setting.rounds / TRUNCATION_SHARE / sigma)) - log_delta
+    likely_nu = int(sigma * np.sqrt(2.0 * max(log_inverse, 0.0)))
+    nu = fewest_dummies(lambda nu: composed(sigma, nu) <= log_delta, eps, log_delta, likely_nu)
+    return GaussianServersParameters(sigma, nu)

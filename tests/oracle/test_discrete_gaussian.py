@@ -1,0 +1,181 @@
+"""Discrete Gaussian noise, against laws in rationals and direct convolution."""
+
+from collections import defaultdict
+from fractions import Fraction
+from itertools import product
+from math import ceil, exp, sqrt
+
+import mpmath
+import numpy as np
+import pytest
+from flint import fmpz_poly
+from shuffledp.accounting.composition import compose
+from shuffledp.accounting.discrete_gaussian import GaussianNoise
+from shuffledp.errors import InputError
+
+from oracle import exact
+
+# Laws are rounded to multiples of 1 / UNITS, and leave out a tail of about exp(-LEVEL).
+UNITS, LEVEL = 10**60, 60.0
+# What rounding and tails change of a delta is far below this.
+LEFT_OUT = 1e-20
+
+
+def rational_law(sigma, nu=None):
+    """Return the law of one noise, at least -nu, in rationals."""
+    reach = ceil(sigma * sqrt(2.0 * LEVEL))
+    low = -reach if nu is None else -min(nu, reach)
+    with mpmath.workdps(70):
+        weights = {
+            z: int(mpmath.exp(-(mpmath.mpf(z) ** 2) / (2 * mpmath.mpf(sigma) ** 2)) * UNITS)
+            for z in range(low, reach + 1)
+        }
+    total = sum(weights.values())
+    return {z: Fraction(weight, total) for z, weight in weights.items()}
+
+
+def rational_sum(first, second):
+    """Return the law of the sum of two independent noises."""
+    law = defaultdict(Fraction)
+    for (x, p), (y, q) in product(first.items(), second.items()):
+        law[x + y] += p * q
+    return {z: p for z, p in law.items() if p > Fraction(1, 10**24)}
+
+
+def rational_view(view, sigma, nu):
+    if view == "shuffler":
+        return rational_law(sigma)
+    dummies = rational_law(sigma, nu)
+    return dummies if view == "analyst" else rational_sum(dummies, rational_law(sigma))
+
+
+def law_of_view(view, sigma, nu):
+    if view == "public":
+        return GaussianNoise(sigma, nu).law_of_both
+    return GaussianNoise(sigma, nu if view == "analyst" else np.inf).law
+
+
+def power_of_e(eps):
+    with mpmath.workdps(70):
+        return Fraction(int(mpmath.exp(mpmath.mpf(eps)) * UNITS), UNITS)
+
+
+def pair(noise, others=(0, 0)):
+    """Return the laws of two cells' counts with the record in the first and in the second cell."""
+    laws = []
+    for target in ((1, 0), (0, 1)):
+        shift = [other + one for other, one in zip(others, target, strict=True)]
+        laws.append(
+            {
+                (x + shift[0], y + shift[1]): p * q
+                for (x, p), (y, q) in product(noise.items(), noise.items())
+            }
+        )
+    return laws
+
+
+SETTINGS = [
+    (view, sigma, nu, eps)
+    for view in ("analyst", "shuffler", "public")
+    for sigma in (0.4, 0.77, 1.0, 1.6)
+    for nu in ((0, 2, 5) if view != "shuffler" else (0,))
+    for eps in (0.0, 0.3, 1.0, 2.5)
+]
+
+
+@pytest.mark.parametrize(("view", "sigma", "nu", "eps"), SETTINGS)
+def test_every_view_has_the_delta_of_its_law_in_rationals(view, sigma, nu, eps):
+    first, second = pair(rational_view(view, sigma, nu))
+    e = power_of_e(eps)
+    high = exp(law_of_view(view, sigma, nu).curve().upper(eps))
+    # Losses of the public view are rounded up to a grid, which costs up to 1 % of delta for a small
+    # sigma.
+    loss_of_grid = 2e-2 if view == "public" else 1e-9
+    for truth in (exact.hockey_stick(first, second, e), exact.hockey_stick(second, first, e)):
+        assert float(truth) - (1.0 + exp(eps)) * LEFT_OUT <= high
+        assert high <= float(truth) * (1.0 + loss_of_grid) + (1.0 + exp(eps)) * LEFT_OUT + 1e-15
+
+
+@pytest.mark.parametrize("others", [(0, 0), (3, 0), (1, 7)])
+def test_delta_does_not_depend_on_the_other_users(others):
+    noise, e = rational_view("analyst", 1.0, 2), power_of_e(0.4)
+    first, second = pair(noise, others)
+    high = exp(law_of_view("analyst", 1.0, 2).curve().upper(0.4))
+    assert float(exact.hockey_stick(first, second, e)) == pytest.approx(high, rel=1e-10)
+
+
+@pytest.mark.parametrize("view", ["analyst", "shuffler", "public"])
+@pytest.mark.parametrize(("sigma", "nu", "eps"), [(0.6, 1, 0.5), (0.5, 3, 1.5), (0.8, 0, 3.0)])
+def test_two_rounds_have_the_delta_of_all_pairs_of_outcomes(view, sigma, nu, eps):
+    """Enumerate both rounds; outcomes with the same probabilities are joined."""
+    noise = {z: p for z, p in rational_view(view, sigma, nu).items() if p > Fraction(1, 10**14)}
+    first, second = pair(noise)
+    once = [(p, second.get(outcome, Fraction(0))) for outcome, p in first.items()]
+    missing = 4.0 * (1.0 - float(sum(noise.values()))) + 1e-12
+    p, q = (np.array([float(each[side]) for each in once]) for side in (0, 1))
+    truth = float(np.maximum(np.outer(p, p) - exp(eps) * np.outer(q, q), 0.0).sum())
+    high = exp(compose(law_of_view(view, sigma, nu).curve(), 2).upper(eps))
+    slack = (1.0 + exp(eps)) * missing
+    assert truth - slack <= high <= truth * (1.0 + (2e-2 if view == "public" else 1e-9)) + slack
+
+
+def log_delta_by_convolution(sigma, nu, eps, rounds):
+    """Return log delta of all rounds, from an exact power of a polynomial of integers.
+
+    The total finite loss is ``D / sigma^2`` with D the sum over rounds of ``1 + z - z'``. If
+    ``z' = -nu``, the loss is infinite.
+    """
+    law, scale = rational_law(sigma, nu), 10**40
+    values = sorted(law)
+    first = fmpz_poly([int(law[z] * scale) for z in values])
+    finite = [z for z in values if nu is None or z > -nu]
+    second = fmpz_poly([int(law[z] * scale) for z in reversed(finite)])
+    masses = ((first * second) ** rounds).coeffs()
+    start = rounds * (1 + values[0] - finite[-1])
+    with mpmath.workdps(60):
+        whole, delta = mpmath.mpf(scale) ** (2 * rounds), mpmath.mpf(0)
+        if nu is not None:
+            lowest = mpmath.mpf(law[-nu].numerator) / law[-nu].denominator
+            delta = 1 - (1 - lowest) ** rounds
+        for index, mass in enumerate(masses, start):
+            loss = mpmath.mpf(index) / mpmath.mpf(sigma) ** 2
+            if loss > eps:
+                delta += mpmath.mpf(int(mass)) / whole * -mpmath.expm1(mpmath.mpf(eps) - loss)
+        return float(mpmath.log(delta))
+
+
+@pytest.mark.parametrize(
+    ("sigma", "nu", "eps", "rounds"),
+    [
+        (3.0, None, 1.0, 3),
+        (6.0, None, 0.5, 12),
+        (2.5, 12, 2.0, 5),
+        (6.0, 30, 1.0, 12),
+        (25.1, None, 1.0, 12),  # about delta = 1e-8, as in the following
+        (25.1, 156, 1.0, 12),
+        pytest.param(52.3, 330, 1.0, 52, marks=pytest.mark.slow),
+    ],
+)
+def test_rounds_have_the_delta_of_a_direct_convolution(sigma, nu, eps, rounds):
+    truth = log_delta_by_convolution(sigma, nu, eps, rounds)
+    law = GaussianNoise(sigma, np.inf if nu is None else nu).law
+    high = compose(law.curve(), rounds).upper(eps)
+    assert truth - 1e-14 <= high <= truth + 1e-8
+
+
+@pytest.mark.parametrize(("sigma", "nu"), [(0.1, 0), (0.1, 3), (20.0, 70), (300.0, 40), (3e3, 0)])
+def test_what_a_law_leaves_out_is_counted(sigma, nu):
+    """Compare masses with a direct sum over a wider range."""
+    noise = GaussianNoise(sigma, nu)
+    z = np.arange(-nu, ceil(50.0 * sigma) + 1.0)
+    weights = np.exp(-(z**2) / (2.0 * sigma**2))
+    weights /= weights.sum()
+    law = noise.law
+    np.testing.assert_allclose(law.mass, weights[law.first + nu :][: law.mass.size], rtol=1e-10)
+    assert 1.0 - 1e-9 < noise.law_of_both.mass.sum() < 1.0 + 1e-9
+
+
+@pytest.mark.parametrize("sigma", [0.0, 0.09, 1.1e4, np.inf, np.nan])
+def test_a_sigma_that_is_not_supported_is_refused(sigma):
+    with pytest.raises(InputError, match=r"from 0\.1 to 10000 counts \(got sigma="):
+        GaussianNoise(sigma)
