@@ -192,6 +192,16 @@ def geometric(eps: float, nu: int | None, reach: int) -> Mapping[int, arb]:
     return {z: theta ** abs(z) / mass for z in range(low, reach + 1)}
 
 
+def discrete_gaussian(sigma: float, nu: int | None, reach: int) -> Mapping[int, arb]:
+    """Return exp(-z^2 / (2 sigma^2)) from -nu (None: unbounded) to reach, normalised."""
+    rate = 1 / (2 * arb(sigma) ** 2)
+    low, far = -reach if nu is None else -min(nu, reach), int(40.0 * sigma) + 10
+    lowest = -far if nu is None else -min(nu, far)
+    # The terms beyond 40 standard deviations are far below the precision of the balls.
+    mass = sum((((-rate) * z**2).exp() for z in range(lowest, far + 1)), arb(0, 1e-300))
+    return {z: (-rate * z**2).exp() / mass for z in range(low, reach + 1)}
+
+
 def summed(
     one: Mapping[int, arb], two: Mapping[int, arb], some: range, left: arb
 ) -> dict[int, arb]:

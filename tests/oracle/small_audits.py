@@ -22,7 +22,7 @@ from shuffledp.mechanisms.shuffler_dummies import ShufflerDummiesParameters
 from shuffledp.mechanisms.signed_dummies import SignedDummies, SignedDummiesParameters
 from shuffledp.mechanisms.subset_selection import SubsetParameters
 from shuffledp.mechanisms.target_calibration import Released, calibrated
-from shuffledp.mechanisms.two_servers import TwoServers
+from shuffledp.mechanisms.two_servers import GaussianServersParameters, TwoServers
 from shuffledp.mechanisms.unary_encoding import UnaryParameters
 from shuffledp.mechanisms.user_dummies import UserDummiesParameters
 from shuffledp.personalised.budgets import reports
@@ -127,10 +127,15 @@ def audit_extreme_views(findings: Findings, random: Random) -> None:
     budget, nu = log_uniform(random, 1e-5, 1e5), int(log_uniform(random, 1, 1e9)) - 1
     parameters = ShufflerDummiesParameters(budget, nu)
     setting = Setting(50, 5, rounds=int(random.choice([1, 1, 1, 2, 5])))
+    if random.random() < 0.3:
+        sigma = log_uniform(random, 0.1, 1e3)
+        budget = 20.0 / sigma
+        parameters = GaussianServersParameters(sigma, min(nu, int(50.0 * sigma)))
     views = TwoServers().views(parameters, setting)
     eps = near(random, 1.5 * setting.rounds * budget)
     public, shuffler = (views[view].log_delta(eps).promised for view in ("public", "shuffler"))
-    if setting.rounds == 1:  # compositions are right to some digits
+    # Compositions are right to some digits, and so is the sum of Gaussian noises.
+    if setting.rounds == 1 and isinstance(parameters, ShufflerDummiesParameters):
         findings.at_most(
             "the public sees less than the shuffler", public, shuffler, (parameters, eps)
         )
@@ -224,6 +229,10 @@ def _geometric(random: Random, name: str, n: int, k: int, eps0: float) -> tuple[
         pair = enumerated.noisy_pair(enumerated.geometric(budget, None, reach), ends=False)
         return DiscreteLaplaceParameters(budget), enumerated.stick(pair, eps), eps
     nu = int(random.integers(0, 12))
+    if name == "two-servers" and random.random() < 0.5:
+        sigma, reach = log_uniform(random, 0.1, 3.0), 36
+        pair = enumerated.noisy_pair(enumerated.discrete_gaussian(sigma, nu, reach), ends=True)
+        return GaussianServersParameters(sigma, nu), enumerated.stick(pair, eps), eps
     pair = enumerated.noisy_pair(enumerated.geometric(budget, nu, reach), ends=nu <= reach)
     return ShufflerDummiesParameters(budget, nu), enumerated.stick(pair, eps), eps
 
@@ -349,15 +358,24 @@ def audit_signed_noise(findings: Findings, random: Random) -> None:
 
 def audit_servers(findings: Findings, random: Random) -> None:
     """Check the views of two servers that add noise."""
-    largest = 4.0 if random.random() < 0.7 else 3000.0
-    budget, nu = log_uniform(random, 0.5, largest), int(random.integers(0, 12))
-    parameters, setting = ShufflerDummiesParameters(budget, nu), Setting(50, 5)
-    mechanism, eps = TwoServers(), near(random, 1.5 * budget)
+    nu = int(random.integers(0, 12))
+    parameters: ShufflerDummiesParameters | GaussianServersParameters
+    if random.random() < 0.5:
+        largest = 4.0 if random.random() < 0.7 else 3000.0
+        budget = log_uniform(random, 0.5, largest)
+        parameters, eps = ShufflerDummiesParameters(budget, nu), near(random, 1.5 * budget)
+        reach, deep = int(15.0 / budget) + 1, int(150.0 / budget) + 1
+        dummies = enumerated.geometric(budget, nu, deep)
+        noise = enumerated.geometric(budget, None, 2 * deep)
+    else:
+        sigma = log_uniform(random, 0.1, 3.0)
+        parameters, eps = GaussianServersParameters(sigma, nu), log_uniform(random, 1e-3, 5.0)
+        reach, deep = int(6.0 * sigma) + 2, int(12.0 * sigma) + 12
+        dummies = enumerated.discrete_gaussian(sigma, nu, deep)
+        noise = enumerated.discrete_gaussian(sigma, None, 2 * deep)
+    mechanism, setting = TwoServers(), Setting(50, 5)
     views = {"analyst": mechanism.curve(parameters, setting)}
     views |= mechanism.views(parameters, setting)
-    reach, deep = int(15.0 / budget) + 1, int(150.0 / budget) + 1
-    dummies = enumerated.geometric(budget, nu, deep)
-    noise = enumerated.geometric(budget, None, 2 * deep)
     both = enumerated.summed(dummies, noise, range(-reach, reach + 1), arb(-70).exp())
     laws = {
         "analyst": enumerated.noisy_pair(dummies, ends=nu <= deep),
@@ -368,7 +386,7 @@ def audit_servers(findings: Findings, random: Random) -> None:
     for view, pair in laws.items():
         truth = max(enumerated.stick(each, eps) for each in (pair, [(q, p) for p, q in pair]))
         high = views[view].log_delta(eps).promised
-        findings.not_below(f"both servers, {view}", high, truth, where)
+        findings.not_below(f"{mechanism.shape(parameters)}, {view}", high, truth, where)
 
 
 TRUTHS = {

@@ -18,7 +18,7 @@ from shuffledp.mechanisms.protocol import Mechanism
 from shuffledp.mechanisms.shuffler_dummies import ShufflerDummies, ShufflerDummiesParameters
 from shuffledp.mechanisms.signed_dummies import SignedDummies, SignedDummiesParameters
 from shuffledp.mechanisms.target_calibration import Released
-from shuffledp.mechanisms.two_servers import TwoServers
+from shuffledp.mechanisms.two_servers import GaussianServersParameters, TwoServers
 from shuffledp.mechanisms.user_dummies import UserDummies, UserDummiesParameters
 
 from oracle.black_box import look
@@ -128,12 +128,11 @@ class OneMessage(Collection):
 
     def views(self, record, rng):
         reports = self.records(record)
-        counts, eps = reports.sum(axis=1), self.parameters.eps
-        size = counts.size
-        dummies = draw_noise(size, eps, rng, self.parameters.nu).reshape(counts.shape)
+        counts = reports.sum(axis=1)
+        dummies = self.noise(counts.size, rng, self.parameters.nu).reshape(counts.shape)
         noise = np.zeros_like(dummies)
         if self.mechanism.name == "two-servers" and self.analysts:
-            noise = draw_noise(size, eps, rng).reshape(counts.shape)
+            noise = self.noise(counts.size, rng).reshape(counts.shape)
         opened = counts + dummies
         published = opened + noise
         return {
@@ -143,6 +142,14 @@ class OneMessage(Collection):
             "public": [published],
             "both": [reports],
         }
+
+    def noise(self, size, rng, nu=np.inf):
+        """Draw dummies, or the noise of the analyst if nu is infinite."""
+        if not isinstance(self.parameters, GaussianServersParameters):
+            return draw_noise(size, self.parameters.eps, rng, nu)
+        z = np.arange(-min(nu, 40), 41)
+        law = np.exp(-0.5 * (z / self.parameters.sigma) ** 2)
+        return rng.choice(z if nu == np.inf else nu + z, size, p=law / law.sum())
 
 
 class WithoutTheAnalysts(OneMessage):
@@ -246,6 +253,7 @@ HONEST = {
     "user-dummies": Plain(UserDummies(), UserDummiesParameters(3.0, 4), 3, FEW),
     "shuffler-dummies": OneMessage(ShufflerDummies(), ShufflerDummiesParameters(1.0, 3), 3, FEW),
     "two-servers": OneMessage(TwoServers(), ShufflerDummiesParameters(1.0, 3), 3, FEW),
+    "two servers, Gaussian": OneMessage(TwoServers(), GaussianServersParameters(1.5, 3), 3, FEW),
     "signed-dummies": Signed(SignedDummies(), SIGNED, 3, FEW),
     "signed dummies in short envelopes": Signed(
         SignedDummies(), replace(SIGNED, slots=12), 2, (1, 1)
@@ -281,9 +289,10 @@ def test_no_view_beats_its_promised_delta(name, view):
     assert not [each for each in results if each.beats]
 
 
+@pytest.mark.parametrize("name", ["two-servers", "two servers, Gaussian"])
 @pytest.mark.parametrize("view", VIEWS)
-def test_a_short_look_at_each_view(view):
-    results = shown(HONEST["two-servers"], view, 2_000)
+def test_a_short_look_at_each_view(name, view):
+    results = shown(HONEST[name], view, 2_000)
     assert not [each for each in results if each.beats]
     if view == "both":  # it sees the record, which the audit must notice
         assert max(each.delta for each in results) > 0.9
@@ -296,6 +305,14 @@ MUTANTS = {
     "without the analyst's noise": (
         WithoutTheAnalysts(TwoServers(), ShufflerDummiesParameters(1.0, 3), 3, FEW),
         "shuffler",
+    ),
+    "less Gaussian noise": (
+        OneMessage(
+            TwoServers(),
+            GaussianServersParameters(1.5, 3),
+            *(3, FEW, GaussianServersParameters(0.8, 3)),
+        ),
+        "analyst",
     ),
 }
 

@@ -18,7 +18,7 @@ from shuffledp.accounting.signed import SignedNoise
 from shuffledp.mechanisms.registry import with_options
 from shuffledp.mechanisms.shuffler_dummies import ShufflerDummies
 from shuffledp.mechanisms.signed_dummies import SignedDummies
-from shuffledp.mechanisms.two_servers import TwoServers
+from shuffledp.mechanisms.two_servers import GaussianServersParameters, TwoServers
 from shuffledp.verification import noise
 from shuffledp.verification.certificate import verify
 from shuffledp.verification.deltas import RefusedError, TooLongError
@@ -116,7 +116,7 @@ def test_altered_certificates_are_refused():
 CITIES = [(123_094, 408, 71), (10_528, 192, 78)]
 
 
-LESS_NOISE = {"ratio": 0.999, "eps": 1.001}
+LESS_NOISE = {"ratio": 0.999, "eps": 1.001, "sigma": 0.999}
 
 
 @pytest.mark.parametrize(("n", "k", "slots"), CITIES)
@@ -126,8 +126,17 @@ LESS_NOISE = {"ratio": 0.999, "eps": 1.001}
 )
 def test_views_of_two_cities_have_certificates(n, k, slots, mechanism):
     """The promise is proven, but not with slightly less noise or at a smaller eps."""
-    mechanism, setting = with_options(mechanism, slots=slots), Setting(n, k)
-    calibrated = mechanism.calibrate(1.0, np.log(1e-6), setting)
+    mechanism = with_options(mechanism, slots=slots)
+    check_views(mechanism, mechanism.calibrate(1.0, np.log(1e-6), Setting(n, k)), n, k)
+
+
+@pytest.mark.parametrize(("sigma", "nu"), [(7.2, 40), (0.8, 3), long(25.1, 155)])
+def test_views_of_gaussian_noise_have_certificates(sigma, nu):
+    check_views(TwoServers(), GaussianServersParameters(sigma, nu), 500, 20)
+
+
+def check_views(mechanism, calibrated, n, k):
+    setting = Setting(n, k)
     curves = {"analyst": mechanism.curve(calibrated, setting)} | mechanism.views(
         calibrated, setting
     )
@@ -229,6 +238,10 @@ def test_commands_of_a_view(tmp_path, capsys, monkeypatch):
     assert cli.main(["verify", "public.json", "--format", "json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)
     assert (row["verdict"], row["mechanism"], row["view"]) == ("proven", "two-servers", "public")
+    gaussian = [*setting, "--parameters", "sigma=4, nu=9"]
+    assert cli.main(["certify", *gaussian, "--view", "public", "--output", "gaussian.json"]) == 0
+    assert cli.main(["verify", "gaussian.json"]) == 0
+    assert "sigma=4.0, nu=9" in capsys.readouterr().out
     for wrong, words in [
         ([*chosen, "--view", "both"], "no delta below 1 is certified for the view both"),
         ([*chosen, "--rounds", "2"], "certified for one round"),

@@ -180,6 +180,7 @@ def test_a_delta_below_all_floats_is_not_zero(rate):
         (small_audits.audit_budget_ends, 60),
         (small_audits.audit_calibration, 30),
         (small_audits.audit_extreme_views, 20),
+        (small_audits.audit_servers, 30),
         (small_audits.audit_mixdump_rounds, 20),
         (small_audits.audit_crowd, 300),
         (small_audits.audit_own_budgets, 300),

@@ -37,6 +37,9 @@ VIEWS = {
     "sized": lambda: view_certificate(
         1.0, (50, 5), "signed-dummies", SIGNED | {"size": 1.1}, ("analyst", -1.0)
     ),
+    "Gaussian": lambda: view_certificate(
+        1.0, (50, 5), "two-servers", {"sigma": 3.0, "nu": 5}, ("public", -1.0)
+    ),
     "servers": lambda: view_certificate(0.0, (50, 5), "two-servers", BOTH, ("public", -1.0)),
 }
 
@@ -78,6 +81,11 @@ MEANT_ILL = [
     ("servers", {"eps": 1e-300}, RefusedError, "eps of the noise must be"),
     ("servers", {"nu": 2**52}, TooLongError, "terms"),
     ("servers", {"nu": 2.0}, RefusedError, "nu must be an integer"),
+    ("Gaussian", {"sigma": 1e5}, TooLongError, "terms"),
+    ("Gaussian", {"sigma": 1e-300}, RefusedError, "sigma must be from"),
+    ("Gaussian", {"sigma": None}, RefusedError, "sigma must be"),
+    ("Gaussian", {"nu": 2.0}, RefusedError, "nu must be an integer"),
+    ("Gaussian", {"eps": 1.0}, RefusedError, "parameters has an unknown key 'eps'"),
 ]
 
 

@@ -24,7 +24,14 @@ from shuffledp.verification.deltas import (
     one_cell,
     two_cells,
 )
-from shuffledp.verification.noise import LEVEL, SignedDummies, both_noises, geometric
+from shuffledp.verification.noise import (
+    LEVEL,
+    SignedDummies,
+    both_gaussians,
+    both_noises,
+    gaussian,
+    geometric,
+)
 from shuffledp.verification.reading import (
     check_keys,
     demand,
@@ -273,6 +280,14 @@ def noise_job(certificate: dict[str, Any], eps: float, level: float) -> Job:
     views = {"shuffler-dummies": ("analyst", "public")}
     accepted = views.get(name, ("analyst", "shuffler", "public"))
     demand(view in accepted, f"view must be one of {', '.join(accepted)}, got {shortened(view)}")
+    if name == "two-servers" and "sigma" in parameters:
+        check_keys(parameters, {"sigma", "nu"}, "parameters")
+        sigma, centre = number(parameters["sigma"], "sigma"), integer(parameters.get("nu"), 0, "nu")
+        demand(1e-2 <= sigma <= 1e6, "sigma must be from 1e-2 to 1e6")
+        demand(centre < 2**53, "nu is too large")
+        if view == "public":
+            return both_gaussians(sigma, centre, eps, level)
+        return gaussian(sigma, centre if view == "analyst" else None, eps, level)
     if name in ("shuffler-dummies", "two-servers"):
         check_keys(parameters, {"eps", "nu"}, "parameters")
         noise, nu = number(parameters.get("eps"), "eps of the noise"), parameters.get("nu")

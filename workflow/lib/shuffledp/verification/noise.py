@@ -12,6 +12,8 @@ Exchanging the cells gives the other direction of the divergence.
    h(-nu). With T = 1 + theta - theta^(nu + 1), delta = theta^nu (1 - theta) / T
    + (1 - theta^nu) (1 - exp(eps - budget))_+ / T^2.
  * The sum of both: h is the sum of two recursions, from below and from above.
+ * Discrete Gaussian noise, possibly never below -nu, and the sum of both noises: h and r follow from
+   the definition, and the sum is a product of polynomials.
  * Signed dummies: the counts of plus and minus messages are (a, b) = (A + Z, B + Z), with Z pairs,
    and A and B negative binomial with ratio q. For size 1, r = 1 / q where a > b, with probability
    q / (1 + q); otherwise r depends on t = a: with G(t) = P(Z = t) + q^2 G(t - 1),
@@ -32,6 +34,7 @@ from flint import arb, arb_poly
 from shuffledp.verification.deltas import Job, RefusedError
 
 TERMS_PER_MASS = 20  # computing time of a probability, in inner terms of a sum
+TERMS_PER_PRODUCT = 4  # computing time of a product's probability, for each unit of the level
 TERMS_PER_ENTRY = 6  # computing time of an entry of a table, in inner terms of a sum
 LEVEL = 60.0  # windows leave out a probability of about exp(-LEVEL) times delta
 
@@ -63,6 +66,18 @@ def mean_excess(masses: Sequence[arb], ratios: Sequence[arb], e: arb) -> arb:
         left = len(above) - start
         total += masses[j] * (first[left] - threshold * second[left])
     return total
+
+
+def delta_of_law(law: Sequence[tuple[arb, arb]], eps: float) -> arb:
+    """Return a ball whose upper end bounds delta, from probabilities of values and their ratios r.
+
+    Values may be left out.
+    """
+    masses, ratios = [mass for mass, _ in law], [ratio for _, ratio in law]
+    # Mass left out for the other cell, and for the record's cell, where E r = 1.
+    left_out = 2 - sum(masses, arb(0))
+    left_out -= sum((m * r for m, r in zip(masses, ratios, strict=True)), arb(0))
+    return mean_excess(masses, ratios, arb(eps).exp()) + left_out.max(arb(0))
 
 
 def geometric(budget: float, nu: int | None, eps: float) -> Job:
@@ -114,6 +129,69 @@ def both_noises(budget: float, nu: int, eps: float, level: float) -> Job:
         return mean_excess(law[1:], ratios, arb(eps).exp()) + left_out.max(zero)
 
     return Job(TERMS_PER_MASS * (high - low), run)
+
+
+def gaussian(sigma: float, nu: int | None, eps: float, level: float) -> Job:
+    """Compute delta of discrete Gaussian noise, never below -nu (unbounded if nu is None).
+
+    Windows leave out a probability of about exp(-level).
+    """
+    reach = gaussian_reach(sigma, level)
+
+    def run() -> arb:
+        bounded = nu is not None and nu <= reach
+        return delta_of_law(neighbour_ratios(gaussian_law(sigma, nu, reach), bounded), eps)
+
+    return Job(2 * TERMS_PER_MASS * reach, run)
+
+
+def both_gaussians(sigma: float, nu: int, eps: float, level: float) -> Job:
+    """Compute delta of the sum of the shuffler's noise, never below -nu, and the analyst's.
+
+    Windows leave out a probability of about exp(-level).
+    """
+    # The sum is shown where its probability is far above what the windows of its summands leave out.
+    reach = gaussian_reach(sigma, 2.0 * level + 40.0)
+
+    def run() -> arb:
+        dummies, noise = gaussian_law(sigma, nu, reach), gaussian_law(sigma, None, reach)
+        products = (arb_poly(dummies) * arb_poly(noise)).coeffs()
+        left_out = arb(0).union(1 - sum(products, arb(0)))
+        smallest = (-arb(level) - 20).exp()
+        law = [mass + left_out for mass in products if mass > smallest]  # h is log-concave
+        return delta_of_law(neighbour_ratios(law, bounded=False), eps)
+
+    return Job(math.ceil(TERMS_PER_PRODUCT * level * reach), run)
+
+
+def gaussian_reach(sigma: float, level: float) -> int:
+    """Return a number that Gaussian noise exceeds with a probability of about exp(-level)."""
+    return math.ceil(sigma * math.sqrt(2.0 * level)) + 1
+
+
+def gaussian_law(sigma: float, nu: int | None, reach: int) -> list[arb]:
+    """Return the probabilities of discrete Gaussian noise from -reach, or -nu if larger, to reach.
+
+    They are proportional to exp(-z^2 / (2 sigma^2)). Noise is never below -nu, and unbounded if nu
+    is None.
+    """
+    rate, bounded = 1 / (2 * arb(sigma) ** 2), nu is not None and nu <= reach
+    first = -nu if nu is not None and bounded else -reach
+    weights = [(-rate * z**2).exp() for z in range(first, reach + 1)]
+    # Ratios of consecutive weights fall, so each tail is at most a geometric series.
+    tail = (-rate * (reach + 1) ** 2).exp() / (1 - (-rate * (2 * reach + 3)).exp())
+    total = sum(weights, arb(0).union(tail if bounded else 2 * tail))
+    return [weight / total for weight in weights]
+
+
+def neighbour_ratios(law: Sequence[arb], bounded: bool) -> list[tuple[arb, arb]]:
+    """Return h(z) and r = h(z - 1) / h(z) for consecutive values z of a law.
+
+    The first value, at which r needs the law at a smaller one, is left out unless it is the smallest
+    possible value (``bounded``).
+    """
+    ratios = [(mass, before / mass) for before, mass in itertools.pairwise(law)]
+    return [(law[0], arb(0)), *ratios] if bounded else ratios
 
 
 @dataclass(frozen=True)
@@ -172,17 +250,12 @@ class SignedDummies:
         )
 
         def run() -> arb:
-            e = arb(eps).exp()
             geometric = self.size == 1.0
             law = self.geometric_law(last) if geometric else self.any_law(first, last, reach)
-            masses, ratios = [mass for mass, _ in law], [ratio for _, ratio in law]
-            if not all(ratio.is_finite() for ratio in ratios):
+            if not all(ratio.is_finite() for _, ratio in law):
                 raise RefusedError("the precision of balls is too low for the law of the pairs")
-            # Mass left out for the other cell, and for the record's cell, where E r = 1.
-            left_out = 2 - sum(masses, arb(0))
-            left_out -= sum((m * r for m, r in zip(masses, ratios, strict=True)), arb(0))
-            overflow = self.smallest * self.overflow(k).max(arb(0)) * (1 + e)
-            return mean_excess(masses, ratios, e) + left_out.max(arb(0)) + overflow
+            overflow = self.smallest * self.overflow(k).max(arb(0)) * (1 + arb(eps).exp())
+            return delta_of_law(law, eps) + overflow
 
         return Job(terms + TERMS_PER_MASS * self.slots, run)
 
