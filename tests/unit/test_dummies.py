@@ -18,6 +18,7 @@ from scipy import signal, stats
 from shuffledp import queries
 from shuffledp.accounting import pairs, signed
 from shuffledp.accounting.calibrate import smallest_integer, smallest_noise
+from shuffledp.accounting.discrete_gaussian import GaussianNoise
 from shuffledp.accounting.geometric import BothNoises, geometric_noise
 from shuffledp.accounting.setting import Setting
 from shuffledp.accounting.signed import SignedNoise
@@ -35,8 +36,12 @@ from shuffledp.mechanisms.shuffler_dummies import (
     ShufflerDummiesParameters,
 )
 from shuffledp.mechanisms.signed_dummies import SignedDummies, SignedDummiesParameters
-from shuffledp.mechanisms.target_calibration import Released
-from shuffledp.mechanisms.two_servers import TwoServers
+from shuffledp.mechanisms.target_calibration import Released, read_parameters
+from shuffledp.mechanisms.two_servers import (
+    GaussianServersParameters,
+    TwoServers,
+    draw_gaussian,
+)
 from shuffledp.mechanisms.user_dummies import UserDummies, UserDummiesParameters
 
 TARGET = log(1e-6)
@@ -296,6 +301,118 @@ def test_each_view_composes_over_rounds():
     views = mechanism.views(parameters, Setting(1000, 5, rounds=4))
     ends = {view: curve.epsilon(TARGET).upper for view, curve in views.items()}
     assert ends["public"] < ends["shuffler"] <= 2.0 < ends["both"]
+
+
+def gaussian_law(sigma, nu):
+    """Return the values of a cell's noise, at least -nu, and their probabilities."""
+    z = np.arange(-min(nu, 40 * sigma + 10), 40 * sigma + 10)
+    law = np.exp(-0.5 * (z / sigma) ** 2)
+    return z, law / law.sum()
+
+
+@pytest.mark.parametrize("nu", [0, 1, 5, np.inf])
+@pytest.mark.parametrize("sigma", [0.3, 1.0, 7.5])
+def test_gaussian_noise_is_drawn_from_its_law(sigma, nu):
+    z, law = gaussian_law(sigma, nu)
+    drawn = draw_gaussian(40_000, GaussianNoise(sigma, nu), np.random.default_rng(4))
+    likely = law > 5e-3
+    counted = np.array([(drawn == value).sum() for value in z[likely]])
+    counted = np.append(counted, drawn.size - counted.sum())
+    expected = np.append(law[likely], 1.0 - law[likely].sum()) * drawn.size
+    if expected[-1] < 5.0:
+        counted, expected = counted[:-1], expected[:-1] / expected[:-1].sum() * counted[:-1].sum()
+    assert stats.chisquare(counted, expected).pvalue > 1e-5
+    assert drawn.min() >= -nu
+
+
+@pytest.mark.parametrize(("sigma", "nu"), [(0.3, 0), (1.0, 2), (7.5, 3), (7.5, 60)])
+def test_gaussian_servers_have_the_moments_of_their_laws(sigma, nu):
+    z, law = gaussian_law(sigma, nu)
+    y, noise = gaussian_law(sigma, np.inf)
+    both = np.convolve(law, noise)
+    places = np.arange(both.size) + z[0] + y[0]
+    mean = float(both @ places)
+    parameters, n, k = GaussianServersParameters(sigma, nu), 1000, 5
+    assert parameters.moments.mean == pytest.approx(nu + mean, rel=1e-10)
+    assert n**2 * TwoServers().variance(np.full(k, 0.2), n, parameters)[0] == pytest.approx(
+        both @ (places - mean) ** 2, rel=1e-10
+    )
+    distance = 0.5 * k * (both @ np.abs(places - mean)) / n
+    shares = np.full(k, 0.2)
+    assert TwoServers().expected_distance(shares, n, parameters) == pytest.approx(distance)
+    assert TwoServers().per_user(n, k, parameters).messages == pytest.approx(
+        1.0 + k * (nu + mean) / n
+    )
+
+
+def test_gaussian_servers_estimate_without_bias():
+    counts, parameters = np.array([0, 3, 400, 50]), GaussianServersParameters(2.0, 2)
+    mechanism, n, repetitions = TwoServers(), 453, 20_000
+    rows = mechanism.observe(counts, parameters, np.random.default_rng(5), repetitions)
+    estimates = mechanism.estimators["raw"](rows, n, parameters)
+    variance = mechanism.variance(counts / n, n, parameters)
+    z = (estimates.mean(axis=0) - counts / n) / np.sqrt(variance / repetitions)
+    assert np.abs(z).max() < 5.0
+    assert estimates.var(axis=0) == pytest.approx(variance, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "shape", "error"),
+    [
+        (1, "discrete Laplace", 3.96),
+        (6, "discrete Laplace", 24.0),
+        (7, "discrete Gaussian", 27.1),
+        (12, "discrete Gaussian", 35.5),
+        (52, "discrete Gaussian", 74.0),
+    ],
+)
+def test_the_number_of_rounds_determines_the_shape(rounds, shape, error):
+    mechanism, setting, target = TwoServers(), Setting(20_000, 200, rounds=rounds), log(1e-8)
+    parameters = mechanism.calibrate(1.0, target, setting)
+    assert mechanism.shape(parameters) == shape
+    variance = mechanism.variance(np.full(200, 0.005), 20_000, parameters)
+    assert 0.99 * error < 20_000 * float(np.sqrt(variance[0])) <= error
+    views = {"analyst": mechanism.curve(parameters, setting)} | mechanism.views(parameters, setting)
+    deltas = {view: curve.log_delta(1.0).promised for view, curve in views.items()}
+    assert deltas["public"] <= deltas["shuffler"] < deltas["analyst"] <= target
+    assert deltas["both"] == 0.0
+    if shape == "discrete Gaussian":
+        fewer = replace(parameters, nu=parameters.nu - 1)
+        assert mechanism.curve(fewer, setting).log_delta(1.0).promised > target
+
+
+@pytest.mark.parametrize(
+    ("eps", "log_delta", "rounds", "shape"),
+    [
+        (1e-3, log(1e-8), 12, "discrete Laplace"),  # sigma would be too large
+        (60.0, log(1e-3), 2, "discrete Laplace"),  # sigma would be too small
+        (5.0, -700.0, 12, "discrete Laplace"),  # delta is too small
+        (0.1, log(1e-3), 1, "discrete Gaussian"),
+        (3.0, -500.0, 400, "discrete Gaussian"),
+    ],
+)
+def test_calibration_at_the_ends_of_the_range_of_gaussian_noise(eps, log_delta, rounds, shape):
+    setting = Setting(100, 5, rounds=rounds)
+    parameters = TwoServers().calibrate(eps, log_delta, setting)
+    assert TwoServers().shape(parameters) == shape
+    assert TwoServers().curve(parameters, setting).log_delta(eps).promised <= log_delta
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("sigma=0.05, nu=3", "sigma of discrete Gaussian noise must be from 0.1 to 10000 counts"),
+        ("sigma=2, nu=-1", "nu must be an integer >= 0"),
+        ("sigma=2", "parameters of two-servers lack nu"),
+        ("sigma=2, nu=1.5", "nu of two-servers must be an integer, got 1.5"),
+        ("sigma=2, eps=1, nu=3", "must be eps, nu, or sigma, nu, each once"),
+        ("width=2", r"must be eps, nu, or sigma, nu, each once, as in eps=1 \(got width=2\)"),
+    ],
+)
+def test_wrong_parameters_of_gaussian_servers_are_refused(text, words):
+    with pytest.raises(InputError, match=words):
+        read_parameters(TwoServers(), text)
+    assert read_parameters(TwoServers(), "nu=3, sigma=2") == GaussianServersParameters(2.0, 3)
 
 
 # --- signed dummies ------------------------------------------------------------------------------

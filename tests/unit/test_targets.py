@@ -234,6 +234,8 @@ def test_the_legend_names_every_mechanism_and_its_trust(tmp_path):
 
 def test_formatted_parameters_can_be_read_again():
     shares, setting = np.full(12, 1 / 12), Setting(20_000, 12)
+    gaussian = MECHANISMS["two-servers"].calibrate(1.0, np.log(1e-6), replace(setting, rounds=20))
+    assert read_parameters(MECHANISMS["two-servers"], format_parameters(gaussian)) == gaussian
     for name in ("gaussian", "krr", "user-dummies", "two-servers", "local-hashing"):
         parameters = calibrate_to_target(
             MECHANISMS[name], 1.0, np.log(1e-6), setting, shares
