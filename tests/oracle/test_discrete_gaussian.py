@@ -166,6 +166,36 @@ def test_rounds_have_the_delta_of_a_direct_convolution(sigma, nu, eps, rounds):
     assert truth - 1e-14 <= high <= truth + 1e-8
 
 
+def deltas_on_a_grid(sigma, nu, eps, rounds, step=2e-5):
+    """Return deltas of the public view over rounds, with losses rounded down and up to a grid."""
+    z, y = (np.arange(low, 15 * int(sigma) + 1.0) for low in (-nu, -15 * int(sigma)))
+    dummies, noise = (np.exp(-0.5 * (each / sigma) ** 2) for each in (z, y))
+    law = np.convolve(dummies / dummies.sum(), noise / noise.sum())
+    law = law[law > 1e-30]
+    loss = np.log(law[:-1] / law[1:])
+    size = 2**19  # losses of all rounds, modulo the length of the grid
+    deltas = []
+    for rounding in (np.floor, np.ceil):
+        transform = np.ones(size // 2 + 1, complex)
+        for losses, mass in ((loss, law[:-1]), (-loss, law[1:])):
+            index = rounding(losses / step).astype(np.int64) % size
+            transform *= np.fft.rfft(np.bincount(index, mass, minlength=size)) ** rounds
+        total = np.fft.irfft(transform, size)
+        above = step * np.arange(size // 2) - eps
+        deltas.append(float(total[: size // 2] @ np.maximum(-np.expm1(-above), 0.0)))
+    return deltas
+
+
+@pytest.mark.parametrize(
+    ("sigma", "nu", "rounds"),
+    [(25.1, 156, 12), pytest.param(52.3, 330, 52, marks=pytest.mark.slow)],
+)
+def test_rounds_of_the_public_view_lie_between_convolutions_of_rounded_losses(sigma, nu, rounds):
+    below, above = deltas_on_a_grid(sigma, nu, 0.69, rounds)
+    high = exp(log_delta_of_view("public", sigma, nu, 0.69, rounds))
+    assert 5e-9 < below <= high <= above < 2e-8
+
+
 @pytest.mark.parametrize(("sigma", "nu"), [(0.1, 0), (0.1, 3), (20.0, 70), (300.0, 40), (3e3, 0)])
 def test_what_a_law_leaves_out_is_counted(sigma, nu):
     """Compare masses with a direct sum over a wider range."""
