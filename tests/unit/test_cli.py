@@ -150,7 +150,8 @@ def test_compare_is_a_table_of_80_columns(capsys, monkeypatch, words):
     text = " ".join(out.split())
     assert all(row["reason"] in text for row in by_name.values() if row["reason"])
     ranked = [name for name in by_name if not by_name[name]["reason"]]
-    assert f"least error first: {', '.join(ranked)} error:" in text
+    rounds = "over 2 rounds" if "--rounds" in words else "in one round"
+    assert f"least error first, {rounds}: {', '.join(ranked)} " in text
     assert out.endswith("of one user\n")
 
 

@@ -1,10 +1,13 @@
 """Mechanisms calibrated to targets: measured and expected errors, findings, figures."""
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from effort import long
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.figures.mechanisms import draw_mechanisms, mechanism_errors
@@ -20,13 +23,19 @@ from shuffledp.mechanisms.target_calibration import (
 from shuffledp.pipeline.tables import PROMISES, UTILITY, read_tables, write_csv, write_table
 from shuffledp.studies.releases import release_sweep
 from shuffledp.studies.sweeps import TargetSweep, promises_table
-from shuffledp.studies.utility import COLUMNS, target_findings, utility_summary
+from shuffledp.studies.utility import (
+    COLUMNS,
+    rounds_findings,
+    target_findings,
+    utility_summary,
+)
 
 SAMPLES = {
     200: np.array([0, 20, 5, 75, 60, 40]),
     400: np.array([0, 40, 10, 150, 120, 80]),
 }
 DELTA = 1e-4
+DOCS = Path(__file__).parents[2] / "docs"
 PARTICIPATION = {"colluding": 50, "response_rate": 0.7}
 
 
@@ -214,6 +223,23 @@ def test_findings_put_the_most_accurate_first():
         assert line.endswith("curator" if "curator" in whole else "shuffler and analyst")
     few = target_findings(summary[summary["n"] == 200]).splitlines()
     assert few[-1].split()[:5] == ["unable", "-", "-", "-", "-"]
+
+
+@pytest.mark.parametrize("rounds", [1, pytest.param(12, marks=pytest.mark.slow), long(52)])
+def test_findings_for_maps_that_repeat_are_those_of_the_pages(rounds):
+    head, _, *lines = rounds_findings([rounds]).splitlines()
+    assert "eps = 1 and delta = 1e-08 for all records of a user" in head
+    printed = dict(re.split(r" {2,}", line, maxsplit=1) for line in lines)
+    entries = {
+        name: re.match(r"\S+ \(\d+\)", printed[CATALOGUE[name].label])[0]
+        for name in ("discrete-laplace", "gaussian", "two-servers", "user-dummies", "krr")
+    }
+    page = (DOCS / "choosing.md").read_text()
+    assert f"| {rounds} | {' | '.join(entries.values())} |" in page
+    city = (DOCS / "city.md").read_text()
+    shape = "discrete Laplace" if rounds < 7 else "discrete Gaussian"
+    assert printed[CATALOGUE["two-servers"].label] == f"{entries['two-servers']} {shape}"
+    assert entries["two-servers"] in city and entries["krr"] in city
 
 
 @pytest.mark.usefixtures("unable")

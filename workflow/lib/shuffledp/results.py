@@ -412,7 +412,8 @@ class ComparedMechanism:
         entry, calibration = CATALOGUE[self.name], self.calibration
         row: Row = {
             "mechanism": entry.name,
-            **dict.fromkeys(("parameters", "local_eps0", *(f"eps_{view}" for view in VIEWS))),
+            **dict.fromkeys(("parameters", "noise", "local_eps0")),
+            **dict.fromkeys(f"eps_{view}" for view in VIEWS),
             **dict.fromkeys(("messages", "bytes_sent", "moved_by_one")),
             **dict.fromkeys(("cell_sd_users", "largest_cell_sd_users", "tv_distance")),
         }
@@ -421,6 +422,7 @@ class ComparedMechanism:
 
             row |= {
                 "parameters": format_parameters(calibration.parameters),
+                "noise": calibration.shape,
                 "local_eps0": _finite_or_none(calibration.per_user.local_eps0),
                 **{f"eps_{view}": _finite_or_none(calibration.views[view]) for view in VIEWS},
                 "messages": calibration.per_user.messages,

@@ -198,12 +198,16 @@ def print_compared(rows: Iterable[Row], names: Iterable[str]) -> None:
     print()
     calibrated = [row for row in most_accurate_first(printed) if row["reason"] is None]
     if len(calibrated) > 1:
-        print_wrapped("least error first: " + ", ".join(row["mechanism"] for row in calibrated))
+        rounds = calibrated[0].get("rounds", 1)
+        over = "in one round" if rounds == 1 else f"over {rounds} rounds"
+        names = ", ".join(row["mechanism"] for row in calibrated)
+        print_wrapped(f"least error first, {over}: {names}")
     entries = [CATALOGUE[row["mechanism"]] for row in calibrated]
+    noises = [f"{row['mechanism']}: {row['noise']} noise" for row in calibrated if row["noise"]]
     servers = dict.fromkeys(entry.servers for entry in entries if not entry.central)
     notes = [f"servers: {', or '.join(servers)}, who must not collude"] * bool(servers)
     notes += [_USERS] * any("users" in entry.extra_trust for entry in entries)
-    for note in (*_NOTES[:-1], "; ".join(notes), _NOTES[-1]):
+    for note in (*noises, *_NOTES[:-1], "; ".join(notes), _NOTES[-1]):
         print_wrapped(note)
     print_wrapped("; ".join(f"{name}: {printed[0][name]}" for name in _FOOTNOTES))
 

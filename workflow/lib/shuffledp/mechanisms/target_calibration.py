@@ -87,6 +87,8 @@ class TargetCalibration(Generic[P]):
     ----------
     parameters
         Parameters of the mechanism.
+    shape
+        Shape of the noise, if calibration chose it.
     views
         Eps of each of `catalogue.VIEWS` at the target's delta, rounded up; inf for no guarantee.
     per_user
@@ -99,6 +101,7 @@ class TargetCalibration(Generic[P]):
     """
 
     parameters: P
+    shape: str | None
     views: dict[str, float]
     per_user: PerUser
     cell_sd: float
@@ -269,6 +272,7 @@ def calibrate_to_target(
     respondent = mechanism.per_user(round(response_rate * n), shares.size, parameters)
     return TargetCalibration(
         parameters=parameters,
+        shape=mechanism.shape(parameters),
         views={
             view: view_curves[view].epsilon(log_delta).promised if view in view_curves else eps
             for view in VIEWS

@@ -37,29 +37,7 @@ from shuffledp.mechanisms.discrete_laplace import (
     draw_noise,
     noise_moments,
 )
-<<<<<<< HEAD
 from shuffledp.mechanisms.estimators import additive_noise_estimators
-from shuffledp.mechanisms.protocol import expected_distance
-from shuffledp.mechanisms.shuffler_dummies import (
-    ShufflerDummies,
-    ShufflerDummiesParameters,
-    unbiased,
-)
-from shuffledp.numerics.arrays import Floats
-from shuffledp.numerics.posterior import NoiseLaw
-
-
-def _variance(parameters: ShufflerDummiesParameters) -> float:
-    """Return the variance of both noises of a cell together, in squared counts."""
-    return parameters.moments.variance + noise_moments(parameters.eps).variance
-
-
-def _noise_law(n: int, k: int, parameters: ShufflerDummiesParameters) -> NoiseLaw:
-    del n, k
-    both = BothNoises(parameters.eps, parameters.nu)
-    return NoiseLaw(float(np.sqrt(_variance(parameters))), both.log_probability, parameters.nu)
-=======
-from shuffledp.mechanisms.estimators import raw_and_projected
 from shuffledp.mechanisms.gaussian import HISTOGRAM_SENSITIVITY
 from shuffledp.mechanisms.protocol import Mechanism, PerUser, expected_distance
 from shuffledp.mechanisms.shuffler_dummies import (
@@ -70,11 +48,11 @@ from shuffledp.mechanisms.shuffler_dummies import (
     fewest_dummies,
 )
 from shuffledp.numerics.arrays import Floats, Integers
+from shuffledp.numerics.posterior import NoiseLaw
 
 # Smallest log delta that Gaussian noise is calibrated to. Its computed laws leave out about
 # exp(-700), which is added to delta.
 MIN_GAUSSIAN_LOG_DELTA = -600.0
->>>>>>> a717670 (Choose the shape of the noise of two servers by the number of rounds)
 
 
 @dataclass(frozen=True)
@@ -89,13 +67,8 @@ class GaussianServersParameters:
         If sigma is not from 0.1 to 10,000, or nu is not an integer from 0 to 2^53.
     """
 
-<<<<<<< HEAD
-    name = "two-servers"
-    estimators = additive_noise_estimators(unbiased, _noise_law)
-=======
     sigma: float
     nu: int
->>>>>>> a717670 (Choose the shape of the noise of two servers by the number of rounds)
 
     def __post_init__(self) -> None:
         check_sigma(self.sigma)
@@ -136,6 +109,10 @@ class _Servers(ABC):
     def absolute_error(self) -> float | None:
         """Return the mean absolute deviation of a cell's noise; None if its law is too wide."""
 
+    @abstractmethod
+    def log_probability(self, z: Floats) -> Floats:
+        """Return logs of the probabilities of dummies plus noise in a cell, for integers z."""
+
 
 class _GeometricServers(_Servers):
     shape = "discrete Laplace"
@@ -175,6 +152,9 @@ class _GeometricServers(_Servers):
         mean = self._parameters.moments.mean
         return float(law @ np.abs(first + np.arange(law.size) - mean))
 
+    def log_probability(self, z: Floats) -> Floats:
+        return self._both.log_probability(z)
+
 
 class _GaussianServers(_Servers):
     shape = "discrete Gaussian"
@@ -200,6 +180,13 @@ class _GaussianServers(_Servers):
 
     def absolute_error(self) -> float | None:
         return self._dummies.law_of_both.moments[2]
+
+    def log_probability(self, z: Floats) -> Floats:
+        law = self._dummies.law_of_both
+        index = np.asarray(z - self._nu - law.first, np.int64)
+        listed = (index >= 0) & (index < law.mass.size)
+        with np.errstate(divide="ignore"):
+            return np.where(listed, np.log(law.mass[np.where(listed, index, 0)]), -np.inf)
 
 
 @lru_cache(maxsize=32)
@@ -254,6 +241,12 @@ def _unbiased(reports: Floats, n: int, parameters: ServersParameters) -> Floats:
     return np.asarray((reports - parameters.moments.mean) / n)
 
 
+def _noise_law(n: int, k: int, parameters: ServersParameters) -> NoiseLaw:
+    del n, k
+    sd = float(np.sqrt(_cell_variance(parameters)))
+    return NoiseLaw(sd, _servers(parameters).log_probability, parameters.nu)
+
+
 def _cell_variance(parameters: ServersParameters) -> float:
     """Return the variance of a cell's count, to which both noises contribute."""
     return parameters.moments.variance + _servers(parameters).analyst_moments.variance
@@ -269,7 +262,7 @@ class TwoServers(Mechanism[ServersParameters]):
     name = "two-servers"
     form = ShufflerDummiesParameters
     other_forms = (GaussianServersParameters,)
-    estimators = raw_and_projected(_unbiased)
+    estimators = additive_noise_estimators(_unbiased, _noise_law)
 
     def shape(self, parameters: ServersParameters) -> str:
         """Return ``discrete Laplace`` or ``discrete Gaussian``, the shape of both noises."""
@@ -306,10 +299,6 @@ class TwoServers(Mechanism[ServersParameters]):
         rng: np.random.Generator,
         repetitions: int = 1,
     ) -> Floats:
-<<<<<<< HEAD
-        """Return the variance of each share, to which both noises contribute."""
-        return np.full(np.shape(shares), _variance(parameters) / n**2)
-=======
         """Draw histograms of reports, dummies and the analyst's noise."""
         counts, servers = np.asarray(counts, dtype=np.int64), _servers(parameters)
         noise = [servers.draw(counts.size, rng) for _ in range(repetitions)]
@@ -318,7 +307,6 @@ class TwoServers(Mechanism[ServersParameters]):
     def variance(self, shares: ArrayLike, n: float, parameters: ServersParameters) -> Floats:
         """Return the variance of each share, which is the same for all."""
         return np.full(np.shape(shares), _cell_variance(parameters) / n**2)
->>>>>>> a717670 (Choose the shape of the noise of two servers by the number of rounds)
 
     def expected_distance(
         self, shares: ArrayLike, n: float, parameters: ServersParameters
