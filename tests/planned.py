@@ -16,16 +16,28 @@ class Planned:
     cell_error: float
     distance: float
     messages: float
+    moved_by_one: float
+    shape: str | None
 
 
-def planned(n: int, k: int, eps: float, delta: float) -> dict[str, Planned]:
+# Mechanisms that the planner offers for several rounds.
+REPEATED = ("gaussian", "discrete-laplace", "shuffler-dummies", "two-servers")
+
+
+def planned(n: int, k: int, eps: float, delta: float, rounds: int = 1) -> dict[str, Planned]:
     """Return predictions by mechanism; before rounding, the page's may be `PLANNER_LOSS` larger."""
-    shares = np.full(k, 1.0 / k)
+    shares, setting = np.full(k, 1.0 / k), Setting(n, k, rounds=rounds)
     calibrated = {
-        each.name: calibrate_to_target(each, eps, float(np.log(delta)), Setting(n, k), shares)
-        for each in get_mechanisms(PLANNED)
+        each.name: calibrate_to_target(each, eps, float(np.log(delta)), setting, shares)
+        for each in get_mechanisms(PLANNED if rounds == 1 else REPEATED)
     }
     return {
-        name: Planned(released.cell_sd, released.tv_distance, released.per_user.messages)
+        name: Planned(
+            released.cell_sd,
+            released.tv_distance,
+            released.per_user.messages,
+            released.per_user.moved_by_one,
+            released.shape,
+        )
         for name, released in calibrated.items()
     }

@@ -363,8 +363,8 @@ def planner_data() -> dict[str, Any]:
     Returns
     -------
     Data for JSON. ``mechanisms`` have name, label, who must be trusted, and the `trust_kind`.
-    ``eps`` and ``delta`` are the targets to choose from, ``n`` and ``k`` the accepted ranges,
-    ``start`` is the initial choice, and ``loss`` is `PLANNER_LOSS`.
+    ``eps`` and ``delta`` are the targets to choose from, ``n``, ``k`` and ``rounds`` the accepted
+    ranges, ``start`` is the initial choice, and ``loss`` is `PLANNER_LOSS`.
     """
     return {
         "mechanisms": [
@@ -376,7 +376,8 @@ def planner_data() -> dict[str, Any]:
         "n": {"min": 100, "max": 1_000_000_000},
         # For two or three cells the accountant has a tighter bound than the page.
         "k": {"min": 4, "max": 100_000},
-        "start": {"n": 100_000, "k": 408, "eps": 1, "delta": 1e-6},
+        "rounds": {"min": 1, "max": 365},
+        "start": {"n": 100_000, "k": 408, "rounds": 1, "eps": 1, "delta": 1e-6},
         "loss": PLANNER_LOSS,
     }
 

@@ -12,8 +12,8 @@ Exchanging the cells gives the other direction of the divergence.
    h(-nu). With T = 1 + theta - theta^(nu + 1), delta = theta^nu (1 - theta) / T
    + (1 - theta^nu) (1 - exp(eps - budget))_+ / T^2.
  * The sum of both: h is the sum of two recursions, from below and from above.
- * Discrete Gaussian noise, possibly never below -nu, and the sum of both noises: h and r follow from
-   the definition, and the sum is a product of polynomials.
+ * Discrete Gaussian noise, possibly never below -nu, and the sum of both noises: h and r follow
+   from the definition, and the sum is a product of polynomials.
  * Signed dummies: the counts of plus and minus messages are (a, b) = (A + Z, B + Z), with Z pairs,
    and A and B negative binomial with ratio q. For size 1, r = 1 / q where a > b, with probability
    q / (1 + q); otherwise r depends on t = a: with G(t) = P(Z = t) + q^2 G(t - 1),
@@ -150,7 +150,7 @@ def both_gaussians(sigma: float, nu: int, eps: float, level: float) -> Job:
 
     Windows leave out a probability of about exp(-level).
     """
-    # The sum is shown where its probability is far above what the windows of its summands leave out.
+    # The sum is used where its probability is far above what windows of its summands leave out.
     reach = gaussian_reach(sigma, 2.0 * level + 40.0)
 
     def run() -> arb:
@@ -187,8 +187,8 @@ def gaussian_law(sigma: float, nu: int | None, reach: int) -> list[arb]:
 def neighbour_ratios(law: Sequence[arb], bounded: bool) -> list[tuple[arb, arb]]:
     """Return h(z) and r = h(z - 1) / h(z) for consecutive values z of a law.
 
-    The first value, at which r needs the law at a smaller one, is left out unless it is the smallest
-    possible value (``bounded``).
+    The first value, at which r needs the law at a smaller one, is left out unless it is the
+    smallest possible value (``bounded``).
     """
     ratios = [(mass, before / mass) for before, mass in itertools.pairwise(law)]
     return [(law[0], arb(0)), *ratios] if bounded else ratios

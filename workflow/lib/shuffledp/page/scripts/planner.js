@@ -15,6 +15,10 @@ const { planFor, mountPlanner } = (() => {
   const NOISE_WIDTHS = 5; // end of the sum, in widths of the Fourier transform of the noise
   const LAW_WIDTHS = 8; // distance of periodic copies of the law, in widths of the law
   const ROUNDING = 1e-6; // allowance in log delta, larger than the effect of rounding
+  const GRID_ROUNDING = 1e-3; // allowance in log delta for the accountant's grid of losses
+  const TRUNCATION_SHARE = 0.1; // share of delta that truncation of dummies at 0 may use over rounds
+  // Range of sigma of discrete Gaussian noise, and the largest one for which delta is summed.
+  const [SMALLEST_SIGMA, LARGEST_SIGMA, LARGEST_SUMMED_SIGMA] = [2, 1e4, 256];
 
   /** Return the log of an upper bound on E[(S)_+], where S is the sum of `terms` independent terms.
    *
@@ -115,6 +119,59 @@ const { planFor, mountPlanner } = (() => {
     return Math.log((sum * end) / steps / 3 / Math.sqrt(2 * Math.PI)) - (x * x) / 2 + ROUNDING;
   }
 
+  /** Return the log of the delta of two-sided geometric noise over rounds; the loss of a round is at most `budget`. */
+  function logDeltaGeometric({ eps, rounds }, budget) {
+    // The total loss is net * budget, where rounds + net is binomial with 2 * rounds trials.
+    const logOdds = -budget / 2; // of a loss of -budget / 2 instead of budget / 2 in one cell
+    let logMass = -2 * rounds * Math.log1p(Math.exp(logOdds));
+    let sum = 0;
+    for (let failures = 0; failures <= rounds; failures++) {
+      const above = (rounds - failures) * budget - eps;
+      if (above <= 0) break;
+      sum -= Math.exp(logMass) * Math.expm1(-above);
+      logMass += Math.log((2 * rounds - failures) / (failures + 1)) + logOdds;
+    }
+    return Math.log(sum) + ROUNDING;
+  }
+
+  /** Return the log of the delta of discrete Gaussian noise over rounds; sigma is at least SMALLEST_SIGMA.
+   *
+   * The total loss is D / sigma^2, where D - rounds is the sum of 2 * rounds noises. Up to a share that
+   * is far below the smallest delta, the sum is a discrete Gaussian with 2 * rounds times the variance.
+   */
+  function logDeltaDiscreteGaussian({ eps, rounds }, sigma) {
+    if (sigma > LARGEST_SUMMED_SIGMA) {
+      // The sum over integers differs from the integral by less than this share. The accountant rounds
+      // losses up to a grid for such a sigma, for which GRID_ROUNDING allows.
+      const difference = 0.5 * (eps / (2 * rounds) + 1 / sigma ** 2) ** 2;
+      return logDeltaGaussian(eps, sigma / Math.sqrt(rounds)) + difference + GRID_ROUNDING;
+    }
+    const deviation = sigma * Math.sqrt(2 * rounds);
+    const first = Math.floor(eps * sigma ** 2) + 1;
+    const last = Math.max(first, rounds) + 14 * deviation;
+    const start = ((first - rounds) / deviation) ** 2 / 2;
+    let sum = 0;
+    for (let d = first; d <= last; d++) {
+      sum -= Math.exp(start - ((d - rounds) / deviation) ** 2 / 2) * Math.expm1(eps - d / sigma ** 2);
+    }
+    return Math.log(sum / deviation / Math.sqrt(2 * Math.PI)) - start + ROUNDING;
+  }
+
+  /** Return the fewest dummies nu per cell with which truncation at 0 keeps a target over rounds.
+   *
+   * `logDelta` is the log of the delta without truncation. `law(nu)` has the probabilities, without
+   * truncation, of exactly 0 dummies (`none`) and of fewer (`cut`).
+   */
+  function fewestDummies(target, logDelta, law) {
+    const keeps = (nu) => {
+      const { none, cut } = law(nu);
+      // All probabilities grow by 1 / (1 - cut), and 0 dummies in the other cell reveal the record.
+      const finite = logDelta - 2 * target.rounds * Math.log1p(-cut);
+      return Math.exp(finite - target.logDelta) + (target.rounds * none) / (1 - cut) / Math.exp(target.logDelta) <= 1;
+    };
+    return smallestWhole(keeps, 0);
+  }
+
   /** Return the log of the delta of dummies by the shuffler, as `shuffledp.accounting.geometric` does at its budget. */
   function logDeltaShuffler(eps, nu) {
     const theta = Math.exp(-eps / 2);
@@ -162,6 +219,12 @@ const { planFor, mountPlanner } = (() => {
     return up(crossing(meets, 2 * failed, failed, TOLERANCE));
   }
 
+  /** Return the largest number that meets a condition, rounded down. `met` is a number that meets it. */
+  function largest(meets, met) {
+    while (meets(2 * met)) met *= 2;
+    return down(crossing(meets, met, 2 * met, TOLERANCE));
+  }
+
   /** Return moments of the two-sided geometric law with budget eps, centred at nu and truncated at 0 if nu is finite. */
   function geometricMoments(eps, nu) {
     const theta = Math.exp(-eps / 2);
@@ -192,31 +255,102 @@ const { planFor, mountPlanner } = (() => {
     return sum / total;
   }
 
+  /** Return moments of discrete Gaussian noise, truncated below -nu if nu is finite. */
+  function gaussianMoments(sigma, nu) {
+    const end = Math.ceil(14 * sigma);
+    let [total, first, second] = [0, 0, 0];
+    for (let z = -Math.min(nu, end); z <= end; z++) {
+      const weight = Math.exp(-((z / sigma) ** 2) / 2);
+      total += weight;
+      first += weight * z;
+      second += weight * z * z;
+    }
+    const mean = first / total;
+    let absolute = 0;
+    for (let z = -Math.min(nu, end); z <= end; z++) absolute += Math.exp(-((z / sigma) ** 2) / 2) * Math.abs(z - mean);
+    return { mean, variance: second / total - mean * mean, absolute: absolute / total };
+  }
+
+  /** Return geometric noise of the shuffler that keeps a target: its budget per round and dummies nu. */
+  function geometricDummies(target) {
+    const { eps, rounds, logDelta } = target;
+    if (rounds === 1) return { budget: eps, nu: smallestWhole((value) => logDeltaShuffler(eps, value) <= logDelta, 0) };
+    const keeps = (value) => logDeltaGeometric(target, value) <= logDelta + Math.log1p(-TRUNCATION_SHARE);
+    const budget = largest(keeps, eps / rounds);
+    const theta = Math.exp(-budget / 2);
+    const law = (nu) => ({ none: ((1 - theta) / (1 + theta)) * theta ** nu, cut: theta ** (nu + 1) / (1 + theta) });
+    return { budget, nu: fewestDummies(target, logDeltaGeometric(target, budget), law) };
+  }
+
+  /** Return the plan of both servers with discrete Laplace noise. */
+  function geometricServers(target) {
+    const { budget, nu } = geometricDummies(target);
+    const [shuffler, analyst] = [geometricMoments(budget, nu), geometricMoments(budget, Infinity)];
+    return {
+      parameters: `eps=${budget}, nu=${nu}`,
+      noise: "discrete Laplace",
+      deviation: Math.hypot(shuffler.deviation, analyst.deviation),
+      absolute: () => bothAbsolute(budget, nu, shuffler.mean),
+      mean: shuffler.mean,
+    };
+  }
+
+  /** Return the plan of both servers with discrete Gaussian noise of at most `most`, or null if there is none. */
+  function gaussianServers(target, most) {
+    const enough = target.logDelta + Math.log1p(-TRUNCATION_SHARE);
+    const keeps = (sigma) => logDeltaDiscreteGaussian(target, sigma) <= enough;
+    const end = Math.min(most, LARGEST_SIGMA);
+    if (end < SMALLEST_SIGMA || !keeps(end)) return null;
+    const sigma = keeps(SMALLEST_SIGMA) ? SMALLEST_SIGMA : up(crossing(keeps, end, SMALLEST_SIGMA, TOLERANCE));
+    const weight = (z) => Math.exp(-((z / sigma) ** 2) / 2);
+    const whole = sigma * Math.sqrt(2 * Math.PI);
+    const law = (nu) => ({
+      none: weight(nu) / whole,
+      // Ratios of consecutive probabilities fall, so the tail is below a geometric series.
+      cut: Math.min(weight(nu + 1) / whole / -Math.expm1(-(2 * nu + 3) / (2 * sigma * sigma)), 0.5),
+    });
+    const nu = fewestDummies(target, logDeltaDiscreteGaussian(target, sigma), law);
+    const [shuffler, analyst] = [gaussianMoments(sigma, nu), gaussianMoments(sigma, Infinity)];
+    const deviation = Math.sqrt(shuffler.variance + analyst.variance);
+    return {
+      parameters: `sigma=${sigma}, nu=${nu}`,
+      noise: "discrete Gaussian",
+      deviation,
+      absolute: () => gaussianMoments(deviation, Infinity).absolute,
+      mean: nu + shuffler.mean,
+    };
+  }
+
   /** Return the mean absolute value of a normal error. */
   const normal = (deviation) => deviation * Math.sqrt(2 / Math.PI);
 
   const MECHANISMS = {
-    gaussian({ eps, logDelta }) {
+    gaussian({ eps, logDelta, rounds }) {
+      // Over rounds the noise is that of one round times the square root of their number.
+      const keeps = (value) => logDeltaGaussian(eps, value / Math.sqrt(rounds)) <= logDelta;
       let met = 1;
-      while (logDeltaGaussian(eps, met) > logDelta) met *= 2;
-      const sigma = smallest((value) => logDeltaGaussian(eps, value) <= logDelta, met);
+      while (!keeps(met)) met *= 2;
+      const sigma = smallest(keeps, met);
       return { parameters: `sigma=${sigma}`, deviation: sigma, absolute: normal(sigma) };
     },
-    "discrete-laplace"({ eps }) {
-      const { deviation, absolute } = geometricMoments(eps, Infinity);
-      return { parameters: `eps=${eps}`, deviation, absolute };
+    "discrete-laplace"(target) {
+      const { eps, rounds, logDelta } = target;
+      const budget = rounds === 1 ? eps : largest((value) => logDeltaGeometric(target, value) <= logDelta, eps / rounds);
+      const { deviation, absolute } = geometricMoments(budget, Infinity);
+      return { parameters: `eps=${budget}`, deviation, absolute };
     },
-    "shuffler-dummies"({ n, k, eps, logDelta }) {
-      const nu = smallestWhole((value) => logDeltaShuffler(eps, value) <= logDelta, 0);
-      const { mean, deviation, absolute } = geometricMoments(eps, nu);
-      const messages = 1 + (k * mean) / n;
-      return { parameters: `eps=${eps}, nu=${nu}`, deviation, absolute, messages };
+    "shuffler-dummies"(target) {
+      const { n, k } = target;
+      const { budget, nu } = geometricDummies(target);
+      const { mean, deviation, absolute } = geometricMoments(budget, nu);
+      return { parameters: `eps=${budget}, nu=${nu}`, deviation, absolute, messages: 1 + (k * mean) / n };
     },
-    "two-servers"({ n, k, eps, logDelta }) {
-      const nu = smallestWhole((value) => logDeltaShuffler(eps, value) <= logDelta, 0);
-      const [shuffler, analyst] = [geometricMoments(eps, nu), geometricMoments(eps, Infinity)];
-      const deviation = Math.hypot(shuffler.deviation, analyst.deviation);
-      return { parameters: `eps=${eps}, nu=${nu}`, deviation, absolute: bothAbsolute(eps, nu, shuffler.mean), messages: 1 + (k * shuffler.mean) / n };
+    "two-servers"(target) {
+      const { n, k } = target;
+      const geometric = geometricServers(target);
+      const gaussian = gaussianServers(target, geometric.deviation / Math.SQRT2);
+      const plan = gaussian !== null && gaussian.deviation < geometric.deviation ? gaussian : geometric;
+      return { ...plan, absolute: plan.absolute(), messages: 1 + (k * plan.mean) / n };
     },
     "user-dummies"(target) {
       const { n, k } = target;
@@ -230,6 +364,7 @@ const { planFor, mountPlanner } = (() => {
         deviation,
         absolute: normal(deviation),
         messages: 1 + dummies,
+        moved: 1 + chances,
       };
     },
     krr(target) {
@@ -246,20 +381,26 @@ const { planFor, mountPlanner } = (() => {
         deviation,
         absolute: normal(deviation),
         localEps0: eps0,
+        moved: 1 / apart,
       };
     },
   };
 
+  // Mechanisms whose delta over several rounds is computed here.
+  const REPEATED = ["gaussian", "discrete-laplace", "shuffler-dummies", "two-servers"];
+
   /** Return parameters and predicted errors of each mechanism at (eps, delta), the best first.
    *
-   * `n` and `k` are integers in the ranges of `data`; eps is positive, delta between 0 and 1. The
-   * errors are those of `shuffledp compare` for the unbiased estimate of a uniform histogram: the
+   * `n`, `k` and `rounds` are integers in the ranges of `data`; eps is positive, delta between 0 and 1,
+   * for all rounds together. For several rounds there are plans of `REPEATED` only. The errors are those of `shuffledp compare` for the unbiased estimate of a uniform histogram: the
    * standard deviation per cell in records, and the expected total variation distance. `localEps0`
-   * is null where a message reveals the record.
+   * is null where a message reveals the record, `noise` names a shape that was chosen, and `moved` is the
+   * largest number of records by which one user's messages change a cell.
    */
-  function planFor(data, { n, k, eps, delta }) {
-    const target = { n, k, eps, logDelta: Math.log(delta) };
-    const plans = data.mechanisms.map(({ mechanism, label, trust, kind }) => {
+  function planFor(data, { n, k, eps, delta, rounds }) {
+    const target = { n, k, eps, logDelta: Math.log(delta), rounds };
+    const offered = data.mechanisms.filter(({ mechanism }) => rounds === 1 || REPEATED.includes(mechanism));
+    const plans = offered.map(({ mechanism, label, trust, kind }) => {
       const plan = MECHANISMS[mechanism](target);
       return {
         mechanism,
@@ -267,6 +408,8 @@ const { planFor, mountPlanner } = (() => {
         trust,
         kind,
         parameters: plan.parameters,
+        noise: plan.noise ?? null,
+        moved: plan.moved ?? 1,
         cellError: plan.deviation,
         distance: (0.5 * k * plan.absolute) / n,
         messages: plan.messages ?? 1,
@@ -288,7 +431,8 @@ const { planFor, mountPlanner } = (() => {
   const COLUMNS = [
     ["Error per cell (records)", "number", (plan) => significant(plan.cellError)],
     ["Share to be moved", "number", (plan) => (plan.distance > 1 ? "all (only noise)" : `${significant(100 * plan.distance)} %`)],
-    ["Parameters", "", (plan) => plan.parameters],
+    ["Ten dishonest users move a cell by", "number", (plan) => significant(10 * plan.moved)],
+    ["Parameters", "", (plan) => (plan.noise === null ? plan.parameters : `${plan.parameters} (${plan.noise})`)],
     ["Messages per user", "number", (plan) => hundredths(plan.messages)],
     ["Local budget of a message, eps0", "number", (plan) => (plan.localEps0 === null ? "none: it reveals the record" : hundredths(plan.localEps0))],
   ];
@@ -305,10 +449,16 @@ const { planFor, mountPlanner } = (() => {
       element("tbody", {}, ...rows));
   }
 
+  /** Return the number that a text means, with or without separators of thousands; NaN if there is none. */
+  function numberIn(text) {
+    const plain = /^\s*[0-9]{1,3}(,[0-9]{3})+\s*$/.test(text) ? text.replaceAll(",", "") : text;
+    return NUMBER.test(plain) ? Number(plain) : NaN;
+  }
+
   /** Return a message on what is wrong with a field's text; empty if it is a whole number in range. */
   function complaint(name, text, { min, max }) {
-    const value = Number(text);
-    if (NUMBER.test(text) && Number.isInteger(value) && value >= min && value <= max) return "";
+    const value = numberIn(text);
+    if (Number.isInteger(value) && value >= min && value <= max) return "";
     const received = text.trim() === "" ? "nothing" : text.trim();
     return `${name} must be a whole number from ${number.format(min)} to ${number.format(max)} (got ${received}).`;
   }
@@ -330,6 +480,7 @@ const { planFor, mountPlanner } = (() => {
     const fields = {
       n: field("n", "Users n, one record each"),
       k: field("k", "Cells k"),
+      rounds: field("rounds", "Rounds: maps of the same users"),
       eps: choice("eps", "Guarantee: eps", String),
       delta: choice("delta", "Guarantee: delta", (value) => value.toExponential()),
     };
@@ -344,35 +495,46 @@ const { planFor, mountPlanner } = (() => {
     downloads(home, () => "planner", rows);
 
     function show() {
-      const wrong = { n: complaint("Users n", fields.n.value, data.n), k: complaint("Cells k", fields.k.value, data.k) };
+      const wrong = {
+        n: complaint("Users n", fields.n.value, data.n),
+        k: complaint("Cells k", fields.k.value, data.k),
+        rounds: complaint("Rounds", fields.rounds.value, data.rounds),
+      };
       for (const [name, message] of Object.entries(wrong)) {
         fields[name].setAttribute("aria-invalid", String(message !== ""));
         fields[name].setAttribute("aria-describedby", error.id);
       }
-      error.textContent = wrong.n || wrong.k;
+      error.textContent = wrong.n || wrong.k || wrong.rounds;
       best.hidden = noise.hidden = error.textContent !== "";
       answer.replaceChildren();
       if (error.textContent) return;
 
-      const target = Object.fromEntries(Object.entries(fields).map(([name, control]) => [name, Number(control.value)]));
-      const { n, k, eps, delta } = target;
+      const target = Object.fromEntries(Object.entries(fields).map(([name, control]) => [name, numberIn(control.value)]));
+      const { n, k, eps, delta, rounds } = target;
       const plans = planFor(data, target);
       const bestOf = (kind) => plans.find((plan) => plan.kind === kind);
       const apart = plans.filter((plan) => plan.kind === "apart").sort((one, other) => one.messages > 2 && other.messages <= 2 ? 1 : 0)[0];
       const withError = (plan) => `${plan.label}, with a typical error per cell of ${significant(plan.cellError)} records`;
       const alone = bestOf("local");
-      const noisy = (k - 1) / (k - 1 + Math.exp(alone.localEps0));
-      best.replaceChildren(element("ul", {},
-        element("li", { text: `If one curator may hold all records: ${withError(bestOf("curator"))}. A single record is the truth, and the curator sees it.` }),
-        element("li", { text: `If the shuffler and the analyst do not collude: ${withError(apart)}. A single report is the truth, to whoever decrypts it and knows its sender.` }),
-        element("li", { text: `If even both together may see only noisy reports: ${withError(alone)}. A single report is noisy: ${percent(noisy)} of the reports are the truth.` })));
+      const noisy = () => (k - 1) / (k - 1 + Math.exp(alone.localEps0));
+      const maps = rounds === 1 ? "one map" : `each of ${number.format(rounds)} maps`;
+      best.replaceChildren(
+        element("p", { text: `For ${maps}, with a guarantee for ${rounds === 1 ? "the record" : `all ${number.format(rounds)} records`} of a user:` }),
+        element("ul", {},
+          element("li", { text: `If one curator may hold all records: ${withError(bestOf("curator"))}. A single record is the truth, and the curator sees it.` }),
+          element("li", { text: `If the shuffler and the analyst do not collude: ${withError(apart)}. A single report is the truth, to whoever decrypts it and knows its sender.` }),
+          element("li", {
+            text: alone
+              ? `If even both together may see only noisy reports: ${withError(alone)}. A single report is noisy: ${percent(noisy())} of the reports are the truth.`
+              : "If users add the noise, or if even both together may see only noisy reports: the command below computes it. Over many rounds such mechanisms may have a smaller error, and dishonest users move their maps further.",
+          })));
       noise.hidden = plans[0].cellError <= n / k;
       noise.textContent = noise.hidden ? "" : `This map would be only noise. The best mechanism is ${withError(plans[0])}, and a cell has ${significant(n / k)} on average. Use fewer cells or more users.`;
-      const caption = `Mechanisms at eps = ${eps} and delta = ${delta.toExponential()} for ${number.format(n)} users in ${number.format(k)} cells, the smallest distance first`;
+      const caption = `Mechanisms at eps = ${eps} and delta = ${delta.toExponential()} for ${number.format(n)} users in ${number.format(k)} cells, ${maps}, the smallest distance first`;
       const note = "Predictions for users spread evenly over the cells, before projection. Nothing is interpolated: the page computes a certified " +
         `bound for exactly these numbers and rounds parameters to the safe side, which makes an error at most ${100 * data.loss} % larger. ` +
         "This command prints all digits and the other mechanisms:";
-      const command = `shuffledp compare --n ${n} --k ${k} --eps ${eps} --delta ${delta.toExponential()}`;
+      const command = `shuffledp compare --n ${n} --k ${k} --eps ${eps} --delta ${delta.toExponential()}${rounds === 1 ? "" : ` --rounds ${rounds}`}`;
       answer.append(
         element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Mechanisms at your target" }, table(plans, caption)),
         element("p", { class: "note", text: note }),
