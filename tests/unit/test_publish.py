@@ -248,11 +248,23 @@ def test_a_bound_for_each_week_costs_as_many_times_the_noise(plain):
     assert statement["guarantee"]["delta"] == 0
 
 
-@pytest.mark.parametrize("cells", ["shape:3x5", "step:0.25x0.5", "metres:30000", "h3:5"])
-def test_cells_may_be_lattices_and_hexagons(plain, cells):
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        (
+            "shape:3x5",
+            "| 15 rectangles in 3 rows and 5 columns, latitude 0 to 1, longitude 0 to 1 |",
+        ),
+        ("step:0.25x0.5", "| 8 rectangles of 0.25 by 0.5 degrees, "),
+        ("metres:30000", " squares of 30000 m, "),
+        ("h3:5", " H3 hexagons of resolution 5, "),
+    ],
+)
+def test_cells_may_be_lattices_and_hexagons(plain, cells, said):
     table, statement = published(*words(*BOX, unit="record", cells=(cells,)))
     assert len(table) == statement["cells"]["number"] >= 8
     assert statement["cells"]["kind"] == cells
+    assert said in Path("map/statement.md").read_text()
     # The records at longitude 0.5 are in one cell.
     assert abs(table["noisy_count"].max() - 750) < 60
 
