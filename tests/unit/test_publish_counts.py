@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from shuffledp.accounting.contributions import Contributions
 from effort import examples
+from shuffledp.accounting.contributions import Contributions
 from shuffledp.errors import InputError
 from shuffledp.geography.cells import make_cells
 from shuffledp.geography.checkins import CheckinError
