@@ -22,7 +22,7 @@ def test_the_page_is_one_file_that_fetches_nothing(run, visit):
         assert page.locator(".chart > [role=img]").count() == 2
         page.locator("#bounds summary").click()
         expect(page.locator(".chart > [role=img]")).to_have_count(4)  # drawn when it opens
-        assert page.locator("#planner-body tbody tr").count() == len(PLANNED)
+        assert page.locator("#planner-body tbody tr").count() == len(PLANNED) + 4  # kinds of trust
 
 
 def test_the_policy_of_the_page_forbids_fetching(run, browser):

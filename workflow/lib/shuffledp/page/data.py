@@ -19,7 +19,7 @@ from shuffledp.figures.bounds import KIND_LABELS, LINE_STYLES, bound_colour
 from shuffledp.figures.style import plural, series_look
 from shuffledp.geography.embedded import PEOPLE
 from shuffledp.geography.grid import read_cells
-from shuffledp.mechanisms.catalogue import CATALOGUE, UNBIASED, get_entries, get_estimator
+from shuffledp.mechanisms.catalogue import CATALOGUE, UNBIASED, Entry, get_entries, get_estimator
 from shuffledp.mechanisms.recommendation import recommended, trust_kind
 from shuffledp.page.maps import map_data
 from shuffledp.page.sentences import (
@@ -294,9 +294,7 @@ def _table(rows: pd.DataFrame) -> dict[str, Any]:
 
 
 def _row(row: "pd.Series[Any]") -> list[str]:
-    entry = CATALOGUE[row["mechanism"]]
-    asked = entry.extra_trust.replace(",", "")
-    label = f"{entry.label} (relies on {asked})" if asked else entry.label
+    label = _title(CATALOGUE[row["mechanism"]])
     if isinstance(row["reason"], str):
         return [label, "cannot meet the target", "", "", "", ""]
     moved, eps0 = row["tv_distance"], row["local_eps0"]
@@ -308,6 +306,12 @@ def _row(row: "pd.Series[Any]") -> list[str]:
         f"{row['messages']:.2f}",
         f"{eps0:.2f}" if np.isfinite(eps0) else "none: it reveals the record",
     ]
+
+
+def _title(entry: Entry) -> str:
+    """Return the label of a mechanism with who must add dummies or noise."""
+    asked = entry.extra_trust.replace(",", "")
+    return f"{entry.label} (relies on {asked})" if asked else entry.label
 
 
 def _privacy(
@@ -362,15 +366,17 @@ def planner_data() -> dict[str, Any]:
 
     Returns
     -------
-    Data for JSON. ``mechanisms`` have name, label, who must be trusted, and the `trust_kind`.
+    Data for JSON. ``mechanisms`` have name, label, label with extra trust, and
+    `trust_kind`; ``groups`` describes the kinds.
     ``eps`` and ``delta`` are the targets to choose from, ``n``, ``k`` and ``rounds`` the accepted
     ranges, ``start`` is the initial choice, and ``loss`` is `PLANNER_LOSS`.
     """
     return {
         "mechanisms": [
-            {"mechanism": e.name, "label": e.label, "trust": e.trust, "kind": trust_kind(e)}
+            {"mechanism": e.name, "label": e.label, "title": _title(e), "kind": trust_kind(e)}
             for e in get_entries(PLANNED)
         ],
+        "groups": TRUST_GROUPS,
         "eps": [0.05, 0.1, 0.25, 0.5, 1, 2, 4],
         "delta": [1e-4, 1e-5, 1e-6, 1e-8, 1e-10],
         "n": {"min": 100, "max": 1_000_000_000},

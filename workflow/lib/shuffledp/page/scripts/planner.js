@@ -400,12 +400,12 @@ const { planFor, mountPlanner } = (() => {
   function planFor(data, { n, k, eps, delta, rounds }) {
     const target = { n, k, eps, logDelta: Math.log(delta), rounds };
     const offered = data.mechanisms.filter(({ mechanism }) => rounds === 1 || REPEATED.includes(mechanism));
-    const plans = offered.map(({ mechanism, label, trust, kind }) => {
+    const plans = offered.map(({ mechanism, label, title, kind }) => {
       const plan = MECHANISMS[mechanism](target);
       return {
         mechanism,
         label,
-        trust,
+        title,
         kind,
         parameters: plan.parameters,
         noise: plan.noise ?? null,
@@ -437,16 +437,18 @@ const { planFor, mountPlanner } = (() => {
     ["Local budget of a message, eps0", "number", (plan) => (plan.localEps0 === null ? "none: it reveals the record" : hundredths(plan.localEps0))],
   ];
 
-  function table(plans, caption) {
-    const heads = [["Mechanism", ""], ...COLUMNS, ["Who must be trusted", ""]];
-    const rows = plans.map((plan) => element("tr", {},
-      element("th", { scope: "row", text: plan.label }),
-      ...COLUMNS.map(([title, kind, shown]) => element("td", { class: kind, text: shown(plan), "data-head": title })),
-      element("td", { class: "trust", text: plan.trust, "data-head": "Who must be trusted" })));
+  /** Return a table of the plans with a part for each kind of trust in `groups`, which maps kinds to texts. */
+  function table(plans, groups, caption) {
+    const heads = [["Mechanism", ""], ...COLUMNS];
+    const row = (plan) => element("tr", {},
+      element("th", { scope: "row", text: plan.title }),
+      ...COLUMNS.map(([title, kind, shown]) => element("td", { class: kind, text: shown(plan), "data-head": title })));
+    const parts = Object.entries(groups).map(([kind, text]) => [text, plans.filter((plan) => plan.kind === kind)]).filter(([, rows]) => rows.length);
     return element("table", { class: "cards" },
       element("caption", { text: caption }),
       element("thead", {}, element("tr", {}, ...heads.map(([title, kind]) => element("th", { scope: "col", class: kind, text: title })))),
-      element("tbody", {}, ...rows));
+      ...parts.map(([text, rows]) => element("tbody", {},
+        element("tr", { class: "group" }, element("th", { scope: "rowgroup", colspan: heads.length, text })), ...rows.map(row))));
   }
 
   /** Return the number that a text means, with or without separators of thousands; NaN if there is none. */
@@ -530,13 +532,13 @@ const { planFor, mountPlanner } = (() => {
           })));
       noise.hidden = plans[0].cellError <= n / k;
       noise.textContent = noise.hidden ? "" : `This map would be only noise. The best mechanism is ${withError(plans[0])}, and a cell has ${significant(n / k)} on average. Use fewer cells or more users.`;
-      const caption = `Mechanisms at eps = ${eps} and delta = ${delta.toExponential()} for ${number.format(n)} users in ${number.format(k)} cells, ${maps}, the smallest distance first`;
+      const caption = `Mechanisms at eps = ${eps} and delta = ${delta.toExponential()} for ${number.format(n)} users in ${number.format(k)} cells, ${maps}`;
       const note = "Predictions for users spread evenly over the cells, before projection. Nothing is interpolated: the page computes a certified " +
         `bound for exactly these numbers and rounds parameters to the safe side, which makes an error at most ${100 * data.loss} % larger. ` +
         "This command prints all digits and the other mechanisms:";
       const command = `shuffledp compare --n ${n} --k ${k} --eps ${eps} --delta ${delta.toExponential()}${rounds === 1 ? "" : ` --rounds ${rounds}`}`;
       answer.append(
-        element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Mechanisms at your target" }, table(plans, caption)),
+        element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Mechanisms at your target" }, table(plans, data.groups, caption)),
         element("p", { class: "note", text: note }),
         element("pre", {}, element("code", { id: "planner-command", text: command })));
     }
