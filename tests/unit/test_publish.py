@@ -410,7 +410,7 @@ def test_a_map_of_san_francisco_is_close_to_the_truth(plain, tmp_path):
     errors = table["noisy_count"] - truth.ravel()
     assert 0.5 < errors.abs().mean() < 1.5  # 2 theta / (1 - theta^2) = 0.85
     covered = (table["low"] <= truth.ravel()) & (truth.ravel() <= table["high"])
-    assert covered.mean() > 0.93
+    assert covered.mean() > 0.9
 
 
 # --- An audit from outside ------------------------------------------------------------------
@@ -481,7 +481,7 @@ def eps_at_least(present, absent):
 )
 def test_an_audit_finds_the_promised_eps_and_no_more(plain, more, options, law):
     present, absent, promised = pair(*more, **options)
-    assert 0.6 * promised < eps_at_least(present, absent) <= promised
+    assert 0.5 * promised < eps_at_least(present, absent) <= promised
     # As many counts are published unchanged as the law says: all but the keeper's are 0.
     unchanged = law.coverage(0)
     error = DEVIATIONS * np.sqrt(unchanged * (1 - unchanged) / CELLS)
