@@ -158,7 +158,7 @@ def test_a_place_is_chosen_for_the_whole_page(run, page):
     titles = [place.inner_text() for place in page.locator(".place h3").all() if place.is_visible()]
     assert titles == [title]
     (answer,) = [place for place in page.locator("#answer .place").all() if place.is_visible()]
-    assert f"Recommended for {title}: shuffle+INV" in answer.inner_text()
+    assert f"Recommended for one map of {title}: shuffle+INV" in answer.inner_text()
     assert page.locator("#maps-body svg .cell").count() == 2 * 6
     assert "Sea: nobody's" not in page.locator("#maps-body").inner_text()
     assert offered(page, "mechanism") == ["gaussian", "krr"]

@@ -1,4 +1,4 @@
-"""Recommend a mechanism for a target, by whom users must trust and by its error."""
+"""Recommend a mechanism for one round at a target, by whom users must trust and by its error."""
 
 import pandas as pd
 
@@ -24,7 +24,8 @@ def recommended(rows: pd.DataFrame) -> str | None:
 
     Prefer mechanisms from which no party alone learns more than the map, then those that do not ask
     users to add dummies, then the smallest error. The rows are those of
-    `shuffledp.pipeline.selection.at_targets` with unbiased estimates, for one n and eps.
+    `shuffledp.pipeline.selection.at_targets` with unbiased estimates, for one n and eps. They are
+    for one round: over several, another mechanism may have the smaller error (docs/choosing.md).
     """
     best = best_by_trust(rows)
     by_preference = ("apart", "local", "shuffler", "curator")

@@ -55,7 +55,7 @@ function showAnswer(choice) {
     say("verdict", (one) => one.classList.toggle("noise", answer.noise));
     const isBest = choice.mechanism === table.recommended;
     const best = region.looks[table.recommended]?.label;
-    say("chosen", (one) => { one.textContent = isBest ? `Recommended for ${region.title}` : `Chosen for ${region.title}${best ? `, where ${best} is recommended` : ""}`; });
+    say("chosen", (one) => { one.textContent = isBest ? `Recommended for one map of ${region.title}` : `Chosen for one map of ${region.title}${best ? `, where ${best} is recommended` : ""}`; });
     say("strength", (one) => { one.textContent = table.strength; });
     say("mechanisms", (one) => {
       one.caption.textContent = table.caption;
