@@ -33,6 +33,7 @@ PARAMETERS = {
 SETTINGS = [
     (100_000, 408, 1, 1e-6),
     (1_000, 16, 0.1, 1e-8),
+    (100_000, 408, 0.05, 1e-4),
     pytest.param((100, 100_000, 0.05, 1e-10), marks=pytest.mark.slow),
     pytest.param((1_000_000_000, 4, 4, 1e-4), marks=pytest.mark.slow),
 ]

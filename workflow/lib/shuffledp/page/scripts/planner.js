@@ -391,10 +391,11 @@ const { planFor, mountPlanner } = (() => {
 
   /** Return parameters and predicted errors of each mechanism at (eps, delta), the best first.
    *
-   * `n`, `k` and `rounds` are integers in the ranges of `data`; eps is positive, delta between 0 and 1,
-   * for all rounds together. For several rounds there are plans of `REPEATED` only. The errors are those of `shuffledp compare` for the unbiased estimate of a uniform histogram: the
-   * standard deviation per cell in records, and the expected total variation distance. `localEps0`
-   * is null where a message reveals the record, `noise` names a shape that was chosen, and `moved` is the
+   * `n`, `k` and `rounds` are integers in the ranges of `data`; eps is positive, delta between 0 and
+   * 1, for all rounds together. For several rounds there are plans of `REPEATED` only. The errors are
+   * those of `shuffledp compare` for the unbiased estimate of a uniform histogram: the standard
+   * deviation per cell in records, and the expected total variation distance. `localEps0` is null
+   * where a message reveals the record, `noise` names a shape that was chosen, and `moved` is the
    * largest number of records by which one user's messages change a cell.
    */
   function planFor(data, { n, k, eps, delta, rounds }) {
