@@ -254,11 +254,12 @@ def slots_errors(table: pd.DataFrame, summary: pd.DataFrame) -> Figure:
             axes.set_yscale("log")
             axes.set_xlim(table[x].min() / _SLOT_MARGIN, table[x].max() * _SLOT_MARGIN)
             axes.plot(signed[x], signed["cell_error"], linestyle="none", **marker_style(look))
-            for kind, name in best_by_trust(others_at_eps).items():
+            best = best_by_trust(others_at_eps)
+            for kind in filter(best.get, _REFERENCE_LINES):  # solid lines first, below dashed ones
+                name, line = best[kind], _REFERENCE_LINES[kind]
                 error = others_at_eps.set_index("mechanism").at[name, "expected_cell_error"]
                 colour = CATALOGUE[name].estimators[0].look.colour
-                line = _REFERENCE_LINES[kind]
-                axes.axhline(error, color=colour, linewidth=1.0, linestyle=line, zorder=1)
+                axes.axhline(error, color=colour, linewidth=1.6, linestyle=line, zorder=1)
                 references[name] = kind
             axes.set_title(rf"$\epsilon={eps:g}$", loc="left")
             axes.grid(visible=True, axis="y")
