@@ -3,6 +3,7 @@
 import ast
 import doctest
 import importlib
+import json
 import pydoc
 import re
 import subprocess
@@ -94,6 +95,8 @@ def test_the_version_is_the_same_everywhere(monkeypatch, tmp_path):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert shuffledp.__version__ == project["version"]
     assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == project["version"]
+    entities = json.loads((ROOT / "ro-crate-metadata.json").read_text())["@graph"]
+    assert {each["version"] for each in entities if "version" in each} == {project["version"]}
     # Outside a clone it comes from the metadata of the installed wheel.
     monkeypatch.setattr(version, "_PROJECT", tmp_path / "absent.toml")
     monkeypatch.setattr(version, "version", lambda name: {"shuffledp": "9.9"}[name])
