@@ -24,7 +24,7 @@ from oracle import exact
 
 
 def histograms(k, m, distinct, sizes):
-    """Return the counts of every user with so many records, at most m, in k cells."""
+    """Return the counts in k cells of every user whose number of records is one of `sizes`."""
     return [
         np.array(counts)
         for counts in product(range((1 if distinct else m) + 1), repeat=k)

@@ -153,7 +153,7 @@ def test_a_user_as_the_unit_counts_users(clone):
 
 
 @pytest.mark.slow
-def test_at_most_so_many_check_ins_of_each_user_count(clone):
+def test_several_check_ins_of_each_user_count(clone):
     clone.config["unit"] = "user"
     clone.config["records_per_user"] = 2
     town = clone.config["regions"]["town"]

@@ -236,7 +236,7 @@ def _expected(
 ) -> dict[str, Any]:
     """Return the columns of expected errors and costs, which all repetitions share.
 
-    The costs are those of a user with so many records.
+    The costs are those of a user who has the given number of records.
     """
     n, k, parameters = setting.n, setting.k, point.calibration.parameters
     distance, deviation = np.nan, np.nan

@@ -165,8 +165,9 @@ def matched_budgets(
 ) -> list[Budget]:
     """Return the points of the certified curve `upper` at each eps and at each target delta.
 
-    The curve is that of shuffled k-RR in the setting, for so many records of one user. Points with
-    eps = 0 or with delta 0 or 1 are left out, because no Gaussian mechanism exists there.
+    The curve is that of shuffled k-RR in the setting, for all records of one user, whose number is
+    `records`. Points with eps = 0 or with delta 0 or 1 are left out, because no Gaussian mechanism
+    exists there.
     """
     upper = group_curve(upper_curve(setting), records)
     budgets = [Budget(e, upper.log_delta(e).promised, f"eps={e:g}") for e in eps]
