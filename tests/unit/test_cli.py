@@ -83,6 +83,12 @@ def test_plan_predicts_errors(capsys):
                 "--mechanism", "krr")  # fmt: skip
     assert 90_000 < n["n"] < 100_000
     assert "krr_cell_sd_users" in n and "gaussian_cell_sd_users" not in n
+    for rounds, shape in (("1", "discrete Laplace"), ("12", "discrete Gaussian")):
+        chosen = ["--mechanism", "two-servers", "gaussian", "--rounds", rounds]
+        sizes = ["--n", "2e4", "--k", "20", "--eps", "1", "--delta", "1e-8"]
+        (row,) = rows(capsys, "plan", *sizes, *chosen)
+        assert row["two-servers_noise"] == shape
+        assert "gaussian_noise" not in row
     (eps,) = rows(capsys, "plan", *SETTING, "--delta", "1e-6", "--mechanism", "krr")
     assert 0 < eps["eps"] < 1
 

@@ -426,7 +426,9 @@ def plan(
         # A curator, who is calibrated to the budget, counts everybody in every round.
         part = setting.response_rate if each.entry.matched else setting.participation_rate
         variance, distance = predicted(each, shares, setting.n, parameters, part)
-        errors[each.name] = PredictedError(setting.n * float(np.sqrt(variance.max())), distance)
+        errors[each.name] = PredictedError(
+            setting.n * float(np.sqrt(variance.max())), distance, each.shape(parameters)
+        )
     return PlanResult(setting, completed.eps, completed.log_delta, delta, errors)
 
 

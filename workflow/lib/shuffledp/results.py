@@ -347,11 +347,13 @@ class PredictedError:
     """Predicted error of an unbiased estimate of the histogram.
 
     ``cell_sd_users`` is the largest standard deviation of a cell's estimated number of users, and
-    ``tv_distance`` the expected total variation distance of estimated and true shares.
+    ``tv_distance`` the expected total variation distance of estimated and true shares. ``noise`` is
+    the shape of the noise, if calibration chose it.
     """
 
     cell_sd_users: float
     tv_distance: float
+    noise: str | None = None
 
 
 @dataclass(frozen=True)
@@ -396,7 +398,10 @@ class PlanResult(Result):
 
 
 def _error(error: PredictedError | None) -> Row:
-    return dict.fromkeys(("cell_sd_users", "tv_distance")) if error is None else asdict(error)
+    if error is None:
+        return dict.fromkeys(("cell_sd_users", "tv_distance"))
+    row = asdict(error)
+    return row if error.noise else {name: row[name] for name in row if name != "noise"}
 
 
 @dataclass(frozen=True)
