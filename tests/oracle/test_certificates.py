@@ -130,7 +130,7 @@ def test_views_of_two_cities_have_certificates(n, k, slots, mechanism):
     check_views(mechanism, mechanism.calibrate(1.0, np.log(1e-6), Setting(n, k)), n, k)
 
 
-@pytest.mark.parametrize(("sigma", "nu"), [(7.2, 40), (0.8, 3), long(25.1, 155)])
+@pytest.mark.parametrize(("sigma", "nu"), [(7.2, 60), (0.8, 3), long(3.3, 40)])
 def test_views_of_gaussian_noise_have_certificates(sigma, nu):
     check_views(TwoServers(), GaussianServersParameters(sigma, nu), 500, 20)
 

@@ -189,7 +189,8 @@ class _GaussianServers(_Servers):
             return np.where(listed, np.log(law.mass[np.where(listed, index, 0)]), -np.inf)
 
 
-@lru_cache(maxsize=32)
+# A law of the largest sigma has some 50 MB.
+@lru_cache(maxsize=4)
 def _gaussian(sigma: float, nu: float) -> GaussianNoise:
     """Return discrete Gaussian noise, whose laws are then computed once."""
     return GaussianNoise(sigma, nu)
@@ -200,7 +201,6 @@ def _moments(law: CellLaw, centre: float = 0.0) -> NoiseMoments:
     return NoiseMoments(centre + mean, variance, absolute_error)
 
 
-@lru_cache(maxsize=32)
 def _servers(parameters: ServersParameters) -> _Servers:
     if isinstance(parameters, GaussianServersParameters):
         return _GaussianServers(parameters)
