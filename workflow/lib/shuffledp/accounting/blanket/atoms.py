@@ -68,7 +68,9 @@ class Atoms:
         Relative error of each value and of each mass, in units of rounding.
     errors
         Additional absolute error of each value, shape ``(m,)`` or a number. Values are differences
-        and may have lost all digits to rounding.
+        and may have lost all digits to rounding: for a matrix, ``G = (a - b) - (e - 1) b`` with
+        a and b accurate to 4 u and e to 2 u is accurate to 16 u (a + e b), which near eps0 may
+        exceed G.
     exclusive_delta
         Contribution to delta of reports that only the target can send, rounded in the safe
         direction. It is added to the mean excess.
