@@ -39,7 +39,9 @@ def place_files(wildcards):
     polygons = [
         grid["cells"]["path"] for grid in spec["grids"].values() if "cells" in grid
     ]
-    files = [str(part) for path in dict.fromkeys(polygons) for part in parts(Path(path))]
+    files = [
+        str(part) for path in dict.fromkeys(polygons) for part in parts(Path(path))
+    ]
     return [*filter(None, [spec.get("outline")]), *files]
 
 
