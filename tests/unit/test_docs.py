@@ -173,7 +173,12 @@ def gallery_commands():
 def test_each_picture_of_the_gallery_has_the_command_that_makes_it():
     """The command makes the file of which `make pictures` takes the picture."""
     taken = runpy.run_path(str(ROOT / "docs" / "_site" / "pictures.py"))["TAKEN"]
-    overlays = {"figures": None, "paper": "paper", "mechanisms": "mechanisms"}
+    overlays = {
+        "figures": None,
+        "paper": "paper",
+        "mechanisms": "mechanisms",
+        "cell_sizes": "gowalla.yaml config/cell_sizes",
+    }
     commands = gallery_commands()
     assert commands.pop("map") == "make pictures"
     assert set(commands) == set(taken)
