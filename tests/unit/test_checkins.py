@@ -509,7 +509,7 @@ TWO_LINES = ["lon,name,lat", *['2.33,"two\nlines",48.86', "2.33,one,48.86"] * 5]
         (f"{HERE}\n".encode("utf-16"), ["is UTF-16"]),
         (b"7\t\t48.86\t2.33\t1\r" * 9, ["has carriage returns for line ends"]),
         (os.urandom(5000).replace(b"\n", b" "), ["checkins.txt"]),
-        *((json, ["is JSON, not a table", "ogr2ogr -f CSV"])
+        *((json, ["is JSON, not a table"])
           for json in (JSON, b"{\n" + JSON[1:], b"\xef\xbb\xbf [" + JSON + b"]")),
         (zipped("[Content_Types].xml", "xl/workbook.xml"), ["is a spreadsheet: save"]),
         (zipped("mimetype", "content.xml"), ["is a spreadsheet: save"]),
@@ -839,7 +839,7 @@ GOOD = {"latitude": "lat", "longitude": "lon"}
     [
         ({}, "columns is missing"),
         ({"columns": GOOD, "delimiter": ","}, "delimiter is not a key of a layout"),
-        ({"columns": GOOD, "format": "json"}, "format must be csv or parquet"),
+        ({"columns": GOOD, "format": "json"}, "format must be csv, parquet or geo"),
         ({"columns": GOOD, "header": "yes"}, "header must be true or false"),
         ({"columns": GOOD, "separator": "tab"}, "separator must be one character"),
         ({"columns": GOOD, "separator": "."}, "separator must be one character"),
