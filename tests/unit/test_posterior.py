@@ -12,6 +12,7 @@ from shuffledp.mechanisms.discrete_laplace import DiscreteLaplaceParameters
 from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.mechanisms.shuffler_dummies import ShufflerDummiesParameters
 from shuffledp.mechanisms.signed_dummies import SignedDummiesParameters
+from shuffledp.mechanisms.two_servers import GaussianServersParameters
 from shuffledp.mechanisms.user_dummies import UserDummiesParameters
 from shuffledp.numerics.posterior import NoiseLaw, posterior_median
 from shuffledp.studies.releases import release_sweep
@@ -137,11 +138,21 @@ def exact_law(name, parameters, values):
         law = stats.nbinom(parameters.size * N / parameters.smallest, 1 - parameters.ratio)
         numbers = np.arange(400)
         return convolved((numbers, law.pmf(numbers)), (-numbers, law.pmf(numbers)), values)
-    dummies = np.where(wide >= 0, geometric(parameters.eps, wide - parameters.nu), 0.0)
+    if name == "prio3-histogram":
+        both = (wide, geometric(parameters.eps, wide))
+        return convolved(both, both, values)
+
+    def noise(z):
+        """Return probabilities of one server's noise, not normalised."""
+        if isinstance(parameters, GaussianServersParameters):
+            return np.exp(-0.5 * np.square(z / parameters.sigma))
+        return geometric(parameters.eps, z)
+
+    dummies = np.where(wide >= 0, noise(wide - parameters.nu), 0.0)
     if name == "shuffler-dummies":
         return np.interp(values, wide, dummies)
     assert name == "two-servers"
-    return convolved((wide, dummies), (wide, geometric(parameters.eps, wide)), values)
+    return convolved((wide, dummies), (wide, noise(wide)), values)
 
 
 PARAMETERS = {
@@ -149,7 +160,13 @@ PARAMETERS = {
     "gaussian": [],
     "user-dummies": [UserDummiesParameters(0.02, 1), UserDummiesParameters(3.0, 4)],
     "shuffler-dummies": [ShufflerDummiesParameters(0.8, 3), ShufflerDummiesParameters(0.8, 30)],
-    "two-servers": [ShufflerDummiesParameters(0.8, 0), ShufflerDummiesParameters(0.8, 30)],
+    "two-servers": [
+        ShufflerDummiesParameters(0.8, 0),
+        ShufflerDummiesParameters(0.8, 30),
+        GaussianServersParameters(3.0, 2),
+        GaussianServersParameters(3.0, 30),
+    ],
+    "prio3-histogram": [DiscreteLaplaceParameters(0.7)],
     "signed-dummies": [SignedDummiesParameters(0.9, 5.0, np.inf, 200, 500, 0.4)],
 }
 

@@ -230,7 +230,7 @@ _ENTRIES: Final = (
         disclosed=_DISCLOSED_IF_TRUE,
         extra_trust="both aggregators, to add noise each",
         servers="two aggregators",
-        estimators=_estimators("Prio3Histogram", "#B8860B", r"$\spadesuit$"),
+        estimators=_noise_estimators("Prio3Histogram", "#B8860B", r"$\spadesuit$"),
     ),
     Entry(
         name="signed-dummies",

@@ -14,9 +14,15 @@ from shuffledp.accounting.composition import compose
 from shuffledp.accounting.curve import Composable, UpperCurve
 from shuffledp.accounting.geometric import BothNoises
 from shuffledp.accounting.setting import Setting
-from shuffledp.mechanisms.discrete_laplace import DiscreteLaplace, DiscreteLaplaceParameters
+from shuffledp.mechanisms.discrete_laplace import (
+    DiscreteLaplace,
+    DiscreteLaplaceParameters,
+    noise_moments,
+)
+from shuffledp.mechanisms.estimators import additive_noise_estimators, noisy_shares
 from shuffledp.mechanisms.protocol import SEALING_BYTES, PerUser
 from shuffledp.numerics.arrays import UNIT, Floats
+from shuffledp.numerics.posterior import NoiseLaw
 
 # Sizes that the draft fixes for Prio3Histogram: an element of Field128, and a seed.
 FIELD_BYTES, SEED_BYTES = 16, 32
@@ -66,6 +72,18 @@ def upload_bytes(k: int) -> int:
     return public_share + sum(share + SEALING_BYTES for share in shares)
 
 
+def _noise_law(n: int, k: int, parameters: DiscreteLaplaceParameters) -> NoiseLaw:
+    del n, k
+    theta = float(np.exp(-parameters.eps / 2.0))
+    shift = (1.0 + theta**2) / (1.0 - theta**2)
+
+    def log_weight(z: Floats) -> Floats:
+        distance = np.abs(z)
+        return np.log(distance + shift) - 0.5 * parameters.eps * distance
+
+    return NoiseLaw(float(np.sqrt(2.0 * noise_moments(parameters.eps).variance)), log_weight)
+
+
 class Prio3Histogram(DiscreteLaplace):
     """Mechanism in which two aggregators each add two-sided geometric noise with the same eps.
 
@@ -74,6 +92,7 @@ class Prio3Histogram(DiscreteLaplace):
     """
 
     name = "prio3-histogram"
+    estimators = additive_noise_estimators(noisy_shares, _noise_law)
 
     def views(
         self, parameters: DiscreteLaplaceParameters, setting: Setting
