@@ -225,7 +225,7 @@ def _gaussian(random: Random, name: str, n: int, k: int, eps0: float) -> tuple[o
 def _geometric(random: Random, name: str, n: int, k: int, eps0: float) -> tuple[object, arb, float]:
     budget = log_uniform(random, 0.5, 4.0)
     eps, reach = near(random, 1.5 * budget), int(20.0 / budget)
-    if name == "discrete-laplace":
+    if name in ("discrete-laplace", "prio3-histogram"):
         pair = enumerated.noisy_pair(enumerated.geometric(budget, None, reach), ends=False)
         return DiscreteLaplaceParameters(budget), enumerated.stick(pair, eps), eps
     nu = int(random.integers(0, 12))
@@ -394,6 +394,7 @@ TRUTHS = {
     "discrete-laplace": _geometric,
     "shuffler-dummies": _geometric,
     "two-servers": _geometric,  # as the analyst sees it
+    "prio3-histogram": _geometric,  # as an aggregator sees it
     "signed-dummies": _signed,
     "user-dummies": _dummies,
     "mixdump": _mixdump,
