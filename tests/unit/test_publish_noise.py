@@ -20,8 +20,10 @@ from shuffledp.publishing.noise import (
     guarantees,
     make_noise,
     zcdp_eps,
+    zcdp_exception,
     zcdp_rho,
 )
+from shuffledp.publishing.statement import promise
 
 getcontext().prec = 60
 
@@ -315,3 +317,42 @@ def test_a_map_of_large_counts_is_not_mostly_noise():
     assert sparse.cells_factor == 4  # 4 cells hold 12 records, and their interval is 12 wide
     empty = quality(np.zeros((2, 64), np.int64), noise, order)
     assert (empty.mostly_noise, empty.eps_factor, empty.cells_factor) == (True, None, None)
+
+
+def chance_of_a_larger_change(noise, records, eps):
+    """Probability that a map changes the odds by more than e^eps, if a user has these records.
+
+    The loss is the sum of ``v (2 z + v) / (2 scale^2)`` over cells with v records and noise z.
+    """
+    half = np.array([float(p) for p in law(noise, math.ceil(12 * noise.scale))])
+    cell = np.concatenate([half[:0:-1], half])
+    probability, reach = np.ones(1), 0
+    for v in records:  # law of the sum of v z
+        spread = np.zeros(v * (cell.size - 1) + 1)
+        spread[::v] = cell
+        probability = np.convolve(probability, spread)
+        reach += v * (cell.size // 2)
+    sums = np.arange(-reach, reach + 1)
+    losses = (2 * sums + sum(v * v for v in records)) / (2 * noise.scale**2)
+    return float(probability[np.abs(losses) > eps].sum())
+
+
+@pytest.mark.parametrize("eps", [0.1, 1.0, 2.0])
+@pytest.mark.parametrize("delta", [1e-2, 1e-6])
+def test_a_statement_bounds_how_often_the_odds_change_by_more(eps, delta):
+    """Delta does not: a loss above eps is several times as likely as delta says."""
+    contributions = Contributions("user", 3)
+    noise = make_noise(contributions, "gaussian", eps, delta)
+    promised, _ = guarantees(noise, contributions, eps, delta)
+    guarantee = {"eps": promised.eps, "delta": promised.delta, "rho": promised.rho}
+    sentence, definition = promise({"guarantee": guarantee, "unit": {"protected": "user"}})
+    said = float(sentence.rpartition(" ")[2].rstrip("."))
+    truth = max(chance_of_a_larger_change(noise, v, eps) for v in [(3,), (2, 1), (1, 1, 1)])
+    assert truth < said < 100 * truth
+    assert truth > delta
+    assert f"plus {delta:g}" in definition
+
+
+def test_without_a_bound_on_the_odds_the_statement_says_so():
+    assert zcdp_exception(rho=2.0, eps=1.0) == 1.0
+    assert 0.0 < zcdp_exception(rho=1e-5, eps=1.0) < 1e-300

@@ -12,6 +12,7 @@ Replacement of a unit is the removal of one and the addition of another: L1 and 
 """
 
 import math
+import sys
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias
@@ -360,3 +361,26 @@ def zcdp_rho(eps: float, delta: float) -> float:
     while zcdp_eps(rho, delta) > eps:
         rho *= 1.0 - _ROUNDING
     return rho
+
+
+def zcdp_exception(rho: float, eps: float) -> float:
+    """Return a probability, rounded up, with which odds change by more than a factor of e^eps.
+
+    Delta is no such probability: it is the mean of ``(1 - exp(eps - L))_+``, with L the loss. By
+    Markov's inequality for ``exp((alpha - 1) L)``, and the bound ``alpha rho`` on the Renyi
+    divergence, ``P(L > eps) <= exp((alpha - 1) (alpha rho - eps))``, which is least for
+    ``alpha - 1 = (eps - rho) / (2 rho)``. With the neighbours exchanged, ``P(L < -eps)`` is at most
+    exp(-eps) times this bound.
+
+    Parameters
+    ----------
+    rho
+        Positive.
+    eps
+        Positive.
+    """
+    if eps <= rho:
+        return 1.0
+    exponent = (eps - rho) ** 2 / (4.0 * rho)
+    bound = (1.0 + math.exp(-eps)) * math.exp(_ROUNDING * (1.0 + exponent) - exponent)
+    return min(bound + sys.float_info.min, 1.0)

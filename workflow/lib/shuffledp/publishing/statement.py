@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from shuffledp.publishing.contributions import Histogram
 from shuffledp.publishing.estimates import LEVEL, Intervals
-from shuffledp.publishing.noise import Guarantee, Noise
+from shuffledp.publishing.noise import Guarantee, Noise, zcdp_exception
 from shuffledp.version import find_version
 
 _NOISE_NAMES: Final = {"laplace": "discrete Laplace", "gaussian": "discrete Gaussian"}
@@ -147,13 +147,23 @@ def promise(statement: Mapping[str, Any]) -> tuple[str, str]:
     eps, delta = guarantee["eps"], guarantee["delta"]
     whom = "person" if unit == "user" else "record"
     factor = round_up(exp(eps), 3) if eps < _MAX_EXPONENT else f"e to the {round_up(eps)}"
-    rarely = f", except with a probability of about {round_up(delta)}" if delta else ""
-    return (
+    odds = (
         f"Whatever else somebody knows, this map changes the odds that a particular {whom} is in "
-        f"the data by a factor of at most {factor}{rarely}.",
-        f"It is differentially private with {_budget(eps, delta)} for one {unit}: no possible map "
-        f"is more than {factor} times as likely with a {whom} in the data as without, or the other "
-        f"way round{rarely}.",
+        f"the data by a factor of at most {factor}"
+    )
+    private = f"It is differentially private with {_budget(eps, delta)} for one {unit}: "
+    if not delta:
+        return (
+            f"{odds}.",
+            f"{private}no possible map is more than {factor} times as likely with a {whom} in the "
+            "data as without, or the other way round.",
+        )
+    exception = round_up(zcdp_exception(guarantee["rho"], eps), 2)
+    return (
+        f"{odds}, except with a probability of at most {exception}.",
+        f"{private}the probability that the map is one of any set of maps is with a {whom} in the "
+        f"data at most {factor} times that without, plus {round_up(delta)}, and the other way "
+        "round.",
     )
 
 
