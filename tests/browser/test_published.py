@@ -135,3 +135,10 @@ def test_the_keyboard_reaches_the_map_and_moves_over_it(maps, open_page):
 def test_the_page_names_the_map_as_it_was_named(maps, open_page):
     with open_page(maps["one"] / "map.html") as page:
         assert page.title() == page.locator("h1").inner_text() == "Taps & <more> of January"
+
+
+def test_the_colours_begin_below_the_smallest_count(maps, open_page):
+    table = pd.read_csv(maps["one"] / "map.csv")
+    smallest = table["estimate"][table["low"] > 0].min()
+    with open_page(maps["one"] / "map.html") as page:
+        assert 1 < int(text(page, ".legend .ticks span >> nth=0")) <= smallest

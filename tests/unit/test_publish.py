@@ -19,6 +19,7 @@ from real_data import GOWALLA, needs_gowalla
 from scipy import stats
 from shuffledp.cli import main
 from shuffledp.errors import InputError
+from shuffledp.figures.published_map import lower_end
 from shuffledp.publishing import contributions, ledger, publication
 from shuffledp.publishing import folder as folders
 from shuffledp.publishing.folder import folder_sha256
@@ -146,8 +147,24 @@ def test_the_statement_says_the_same_in_words(plain):
     assert "eps = 0.8" in text
     assert "no possible map is more than 2.23 times as likely with a person" in text
     assert "At most 2 records of each user count, each in a different cell" in text
+    assert "a cell may have far more records than its count and its intervals say" in text
     assert statement["mechanism"]["sensitivity_l2_squared"] == 2
     assert statement["software"]["shuffledp"] == shuffledp.__version__
+
+
+@pytest.mark.parametrize(("unit", "warned"), [("user", True), ("record", False)])
+def test_records_that_do_not_count_are_mentioned_if_there_may_be_any(folder, unit, warned):
+    published(*words(unit=unit))
+    for name in ("statement.md", "map.html"):
+        assert ("Other records are left out" in Path("map", name).read_text()) == warned
+
+
+@pytest.mark.parametrize(
+    ("counts", "top", "begins"),
+    [([34, 493], 493, 20), ([300, 400], 400, 20), ([1, 500], 500, 1), ([0.5], 10, 1), ([], 10, 1)],
+)
+def test_the_colours_begin_below_the_smallest_count(counts, top, begins):
+    assert lower_end(np.array(counts, dtype=float), top) == begins
 
 
 # --- Nothing true is released ---------------------------------------------------------------

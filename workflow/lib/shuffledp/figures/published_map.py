@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 from matplotlib.colors import LogNorm
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from shuffledp.figures.map_panels import (
     Fill,
@@ -58,7 +59,8 @@ def draw_published_map(
     words = "\n".join(textwrap.wrap(escape_math(f"{title}. {note}"), _LINE))
     place = MapContext(cells, words)
     top = max(float(estimates.max()), 10.0)
-    norm = LogNorm(1.0, top)
+    bottom = lower_end(estimates[~maybe_empty & (estimates > 0)], top)
+    norm = LogNorm(bottom, top)
     legend = fill_legend([(_MAYBE_EMPTY, "may be empty: the 95 % interval includes 0")])
     titles = [windows[number] for number in shown]
     figure, panels, bar = map_panels(place, titles, legend, 1, named=False)
@@ -69,4 +71,19 @@ def draw_published_map(
         )
         draw_hatch(axes, place.shapes, empty, _MAYBE_EMPTY)
     add_colour_bar(bar, collection, "records per cell (estimate)")
+    bar.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if top < 100 * bottom else (1,)))
+    bar.xaxis.set_minor_formatter(NullFormatter())
     figure.savefig(destination, dpi=_PIXELS_PER_INCH, format="png", metadata={"Software": None})
+
+
+def lower_end(drawn: Floats, top: float) -> float:
+    """Return where the colour scale begins: 1, 2 or 5 times a power of ten, at least 1.
+
+    No drawn count is below it, and it is at most a tenth of `top`. On a scale that begins at 1,
+    counts that are all large would have nearly the same colour.
+    """
+    smallest = min(float(drawn.min(initial=top)), top / 10)
+    if smallest < 1:
+        return 1.0
+    power = 10.0 ** np.floor(np.log10(smallest) + 1e-9)
+    return float(max(factor * power for factor in (1, 2, 5) if factor * power <= smallest))

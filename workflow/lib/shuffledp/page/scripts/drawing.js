@@ -200,8 +200,17 @@ function roundTop(value) {
   return [1, 2, 5, 10].map((f) => f * power).find((v) => v >= value);
 }
 
-/** Return the ticks of a colour bar of counts: powers of ten, and the upper end. */
-function decadeTicks(scale, top) {
-  const ticks = d3.range(0, Math.log10(top) + 1e-9).map((d) => [scale(10 ** d), number.format(10 ** d)]);
+/** Return the largest of 1, 2 or 5 times a power of ten that is at most `value`, and at least 1. */
+function roundBottom(value) {
+  if (value < 1) return 1;
+  const power = 10 ** Math.floor(Math.log10(value) + 1e-9);
+  return [5, 2, 1].map((f) => f * power).find((v) => v <= value);
+}
+
+/** Return the ticks of a colour bar of counts: both ends, and powers of ten between them. */
+function decadeTicks(scale, top, bottom = 1) {
+  const decades = d3.range(Math.ceil(Math.log10(bottom) - 1e-9), Math.log10(top) + 1e-9).map((d) => 10 ** d);
+  const values = decades[0] === bottom ? decades : [bottom, ...decades];
+  const ticks = values.map((value) => [scale(value), number.format(value)]);
   return /^10*$/.test(String(top)) ? ticks : [...ticks, [1, number.format(top)]];
 }

@@ -88,7 +88,9 @@ function mountMap(home) {
 
   function update() {
     const top = roundTop(Math.max(10, d3.max(data[view.value], (counts) => d3.max(counts))));
-    const scale = d3.scaleLog([1, top], [0, 1]).clamp(true);
+    const drawn = data[view.value].flatMap((counts, w) => counts.filter((value, i) => value > 0 && data.noisy[w][i] > data.one));
+    const bottom = roundBottom(Math.min(top / 10, d3.min(drawn) ?? 1));
+    const scale = d3.scaleLog([bottom, top], [0, 1]).clamp(true);
     const values = data[view.value][shown];
     [...panel.cells.children].forEach((cell, i) => {
       const sure = values[i] > 0 && data.noisy[shown][i] > data.one;
@@ -96,7 +98,7 @@ function mountMap(home) {
       cell.setAttribute("pointer-events", "all");
       cell.setAttribute("aria-label", wordsOf(i));
     });
-    legend.replaceChildren(element("div", { text: "records per cell, logarithmic scale" }), ...ramp(countColour, decadeTicks(scale, top)),
+    legend.replaceChildren(element("div", { text: "records per cell, logarithmic scale" }), ...ramp(countColour, decadeTicks(scale, top, bottom)),
       element("ul", { class: "keys" }, key(panel.hatch, "may be empty: the 95 % interval includes 0")));
     title.textContent = [VIEWS.find(([v]) => v === view.value)[1], several && data.windows[shown]].filter(Boolean).join(", ");
     choose(chosen);
