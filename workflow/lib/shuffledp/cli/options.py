@@ -169,8 +169,17 @@ PUBLISH: Final[dict[str, dict[str, Any]]] = {
     "--outline": {"metavar": "FILE", "help": "region of the cells as GeoJSON, public"},
     "--from": {"dest": "first_day", "metavar": "DAY", "help": "first day that counts, public"},
     "--to": {"dest": "last_day", "metavar": "DAY", "help": "last day that counts, public"},
-    "--every": {"choices": ["day", "week", "month"], "help": "make a map for each of these"},
-    "--time-zone": {"default": "UTC", "metavar": "NAME", "help": "such as Europe/Paris"},
+    "--every": {
+        "choices": ["day", "week", "month"],
+        "help": "make a map for each of these; a week is seven days from the first one",
+    },
+    "--time-zone": {
+        "default": "UTC",
+        "metavar": "NAME",
+        "help": "where days begin, such as "
+        "Europe/Paris (default UTC). A time without an offset is taken as UTC: leave "
+        "this out if such times are local ones",
+    },
     "--unit": {
         "choices": ["record", "user"],
         "required": True,

@@ -10,7 +10,7 @@ from shuffledp.page.maps import rings_of, surroundings
 from shuffledp.page.render import page_part, render_template
 from shuffledp.publishing.estimates import sum_widths
 from shuffledp.publishing.noise import Noise
-from shuffledp.publishing.statement import facts, promise
+from shuffledp.publishing.statement import facts, promise, uncounted
 
 if TYPE_CHECKING:  # it is slow to load
     import geopandas as gpd
@@ -68,6 +68,7 @@ def render_map(
         "promise": promise(statement),
         "unit": statement["unit"]["protected"],
         "bound": statement["unit"]["bound"],
+        "uncounted": uncounted(statement["unit"]["protected"]),
         "facts": facts(statement),
         "limits": statement["not_protected"],
         "k": k,

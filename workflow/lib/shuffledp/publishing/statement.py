@@ -135,6 +135,16 @@ def bound_in_words(histogram: Histogram) -> str:
     return f"At most {many} of each user {verb}{window}{once}; {drawn} drawn at random."
 
 
+def uncounted(unit: str) -> str:
+    """Return what the counts leave out, as a sentence; empty if every record counts."""
+    if unit == "record":
+        return ""
+    return (
+        "Other records are left out, so a cell may have far more records than its count and its "
+        "intervals say."
+    )
+
+
 def round_up(value: float, digits: int = 6) -> str:
     """Return a number with at most so many digits that is not smaller."""
     rounded = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(repr(value))
@@ -227,7 +237,8 @@ def _kind_in_words(kind: str) -> str:
 
 def in_words(statement: Mapping[str, Any]) -> str:
     """Return the statement as Markdown."""
-    intervals, warning = statement["intervals"], statement.get("warning")
+    intervals, unit = statement["intervals"], statement["unit"]
+    warning = statement.get("warning")
     lines = [
         f"# {statement['title']}: what is promised",
         "",
@@ -246,7 +257,8 @@ def in_words(statement: Mapping[str, Any]) -> str:
         f"(± {intervals['half_width_of_all_cells_together']}).",
         "- `estimate` uses what all noisy counts together say about typical counts. It is closer "
         "to the truth on average, but not right on average in each cell.",
-        f"- All numbers are about {intervals['about']}.",
+        f"- All numbers are about the records that count: {unit['bound']} "
+        f"{uncounted(unit['protected'])}".rstrip(),
         "",
         "## What is not promised",
         "",
