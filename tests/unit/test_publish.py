@@ -348,7 +348,7 @@ def test_the_function_returns_the_map(plain):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (words("--records-per-user", "2", unit="record"), "one record more could change"),
+        (words("--records-per-user", "2", unit="record"), "an additional record could change"),
         (words("--distinct", unit="record"), "are for --unit user"),
         (words("--time-format", "unix"), "--time-format needs --time"),
         (

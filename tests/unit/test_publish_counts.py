@@ -259,7 +259,7 @@ def test_counts_are_read_by_the_ids_of_cells(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("cell,count\n1-9,1\n", "the id of no cell"),
+        ("cell,count\n1-9,1\n", "not the id of a cell"),
         ("cell,count\n1-2,1\n1-2,3\n", "twice: add up"),
         ("cell,count\n1-2,-1\n", "whole number of records, at least 0"),
         ("cell,count\n1-2,1.5\n", "whole number"),

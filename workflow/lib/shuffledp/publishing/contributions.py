@@ -1,7 +1,7 @@
 """Count records per cell and window, with a bound on the records of each user that count.
 
-Nothing here writes, logs or prints a number of records. Which records of a user count is drawn at
-random, so that it depends neither on other users nor on the order of the file.
+Nothing here writes, logs or prints a number of records. The records of a user that count are drawn
+at random, independently of other users and of the order of the file.
 """
 
 import re
@@ -34,10 +34,10 @@ MAX_MALFORMED_SHARE: Final = 0.01
 """Share of malformed rows above which a file is refused."""
 
 _CANONICAL_INTEGER: Final = re.compile(r"0|-?[1-9][0-9]{0,17}", re.ASCII)
-_FIRST_NUMBER: Final = 2 * 10**18  # beyond all integers of 18 digits
+_FIRST_NUMBER: Final = 2 * 10**18  # of users in the table; larger than all canonical integers
 _MISSING: Final = -(2**63)
 _BUFFER_RECORDS: Final = 1 << 22
-_GROUPS: Final = 32  # of users whose records are bounded at a time
+_GROUPS: Final = 32  # into which users are divided, to save memory
 
 
 @dataclass(frozen=True)
@@ -70,10 +70,10 @@ def record_layout(
     source
         The file, or a folder of parquet files.
     columns
-        Columns latitude and longitude, except of a file of points, and optionally identifier and
-        time: all names, or all positions in a file without a header.
+        Columns of latitude and longitude (none for a file of points), and optionally of identifier
+        and time: all by name, or all by position in a file without a header.
     separator
-        Of a text file.
+        Column separator of a text file.
     time_format
         Format of the times, as in a `Layout`.
 
@@ -98,14 +98,15 @@ def record_layout(
 def count_records(source: Path, layout: Layout, histogram: Histogram) -> Integers:
     """Count the records of a file or folder.
 
-    Records outside the cells, the windows or, if users are protected, without a user do not count.
+    Records outside the cells or windows do not count, nor do records without a user if users are
+    protected.
 
     Parameters
     ----------
     source, layout
         Records, as for `shuffledp.geography.checkins.read_batches`.
     histogram
-        What is counted.
+        Definition of the counts.
 
     Returns
     -------
@@ -120,7 +121,7 @@ def count_records(source: Path, layout: Layout, histogram: Histogram) -> Integer
     contributions = histogram.contributions
     cells = len(histogram.cells)
     counted = (
-        _Everything(histogram.size)
+        _AllRecords(histogram.size)
         if contributions.unit == "record"
         else _Bounded(histogram.size, cells, contributions)
     )
@@ -161,7 +162,7 @@ def _rows(source: Path, layout: Layout) -> Iterator[Any]:
         )
 
 
-class _Everything:
+class _AllRecords:
     """Count every record."""
 
     def __init__(self, size: int) -> None:
@@ -212,9 +213,9 @@ class _Bounded:
 class _Users:
     """Keep at most m records of each of some users.
 
-    Of several records of a user in one cell, `distinct` keeps the one with the smallest priority.
-    Records that can no longer be among the m are dropped whenever the buffer is full, which changes
-    no result: m records with smaller priorities remain.
+    With `distinct`, only the record with the smallest priority is kept of several in one cell. When
+    the buffer is full, records that can no longer be among the m are dropped. This changes no
+    result, because m records with smaller priorities remain.
     """
 
     def __init__(self, window: int, contributions: Contributions) -> None:
@@ -254,10 +255,10 @@ class _Users:
 
 
 class UserNumbers:
-    """Number users by their identifiers as written, without ever taking two for one.
+    """Assign numbers to users by their identifiers as written, without collisions.
 
-    A fingerprint could collide, and two users who share m records are protected half as well.
-    White space around an identifier does not matter. Integers of up to 18 digits in their usual
+    Fingerprints could collide, and two users who share m records are protected half as well. White
+    space around an identifier does not matter. Integers of up to 18 digits in their usual
     form are their own numbers; all others are kept in a table, about 200 bytes each.
     """
 
@@ -285,7 +286,7 @@ class UserNumbers:
         return number, number != _MISSING
 
     def _number(self, identifier: bytes) -> int:
-        # As the lenient reader of text escapes bytes that are not UTF-8.
+        # The lenient reader of text files escapes bytes that are not UTF-8 in the same way.
         text = identifier.decode(errors="backslashreplace").strip()
         if text in MISSING:
             return _MISSING
@@ -315,7 +316,7 @@ def read_counts(source: Path, histogram: Histogram) -> Integers:
     source
         A csv or parquet file.
     histogram
-        What is counted, without windows.
+        Definition of the counts, without windows.
 
     Returns
     -------
@@ -335,8 +336,8 @@ def read_counts(source: Path, histogram: Histogram) -> Integers:
         cell = str(name).strip()
         if cell not in number:
             raise InputError(
-                f"{source}: the column cell has {cell!r}, which is the id of no cell: --cell-id "
-                "names the property of the polygons that has the ids"
+                f"{source}: the column cell has {cell!r}, which is not the id of a cell: "
+                "--cell-id names the property of the polygons that contains the ids"
             )
         if cell in named:
             raise InputError(f"{source}: the column cell has {cell!r} twice: add up their counts")
@@ -362,6 +363,6 @@ def _text_columns(source: Path) -> pd.DataFrame:
         raise InputError(f"{source} cannot be read: {error.strerror or error}") from None
     except (ValueError, pa.ArrowException):
         raise InputError(
-            f"{source} is no table with columns cell and count: for records, give --latitude and "
-            "--longitude"
+            f"{source} is not a table with columns cell and count: for records, give --latitude "
+            "and --longitude"
         ) from None

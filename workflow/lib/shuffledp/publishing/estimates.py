@@ -1,4 +1,4 @@
-"""Intervals and better estimates from noisy counts alone, which costs no privacy."""
+"""Derive intervals and better estimates from noisy counts alone, at no cost in privacy."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class Intervals:
 
 def interval_widths(noise: Noise, counts: int) -> Intervals:
     """Return the half-widths for a number of counts with independent noise."""
-    # All hold with probability (1 - miss)^counts.
+    # All intervals hold with probability (1 - miss)^counts.
     miss = -np.expm1(np.log(LEVEL) / counts)
     return Intervals(noise.half_width(1.0 - LEVEL), noise.half_width(float(miss)))
 
@@ -74,10 +74,10 @@ class Quality:
     mostly_noise
         Whether the median interval is wider than the median estimate.
     eps_factor
-        By how much eps must grow so that it would not be; None if no eps is enough, because at
-        least half of the estimates are 0.
+        Factor by which eps must grow for the map not to be mostly noise; None if no eps is enough,
+        because at least half of the estimates are 0.
     cells_factor
-        How many neighbouring cells (or windows) must be joined to one; None if none are enough.
+        Number of neighbouring cells (or windows) to merge for that; None if no number is enough.
     """
 
     mostly_noise: bool
@@ -119,12 +119,12 @@ def sum_widths(noise: Noise, largest: int) -> Sequence[tuple[int, int]]:
     noise
         Law of the noise on each cell.
     largest
-        Largest number of cells of a sum.
+        Largest number of cells in a sum.
 
     Returns
     -------
-    Numbers from 1 to at least `largest`, each at most a tenth larger than the one before from 10
-    on. The half-width of the next larger number is valid for one in between.
+    Numbers from 1 to at least `largest`; above 10, each is at most a tenth larger than the previous
+    one. For a number in between, the half-width of the next larger one is valid.
     """
     numbers = [1]
     while numbers[-1] < largest:

@@ -26,7 +26,7 @@ from typing import Any, Final, Literal
 from shuffledp.accounting.contributions import Unit
 from shuffledp.errors import InputError
 from shuffledp.pipeline.files import flush
-from shuffledp.publishing.noise import Guarantee, zcdp_eps, zcdp_rho
+from shuffledp.publishing.noise import Guarantee, zcdp_rho
 
 VERSION: Final = 1
 Measure = Literal["eps", "rho"]
@@ -51,7 +51,7 @@ class Total:
     measure
         ``eps`` of pure guarantees, or ``rho`` of zCDP.
     total
-        In that measure.
+        Largest sum of costs, in that measure.
     eps, delta
         The guarantee of all publications together.
     """
@@ -70,7 +70,7 @@ class Charge:
     Attributes
     ----------
     id
-        Random, to relate the line of completion.
+        Random identifier, which the line of completion repeats.
     time
         When it was charged (UTC, ISO 8601).
     request
@@ -80,7 +80,7 @@ class Charge:
     eps, delta, rho
         Guarantee; rho is None for pure guarantees.
     cost
-        In the measure of the ledger.
+        Cost in the measure of the ledger.
     sha256
         Checksum of the folder; None if the publication was not completed.
     """
@@ -153,28 +153,28 @@ class State:
 
 
 def first_total(unit: Unit, guarantee: Guarantee, eps: Decimal, total: Decimal | None) -> Total:
-    """Return the total of a new ledger whose first publication has a guarantee.
+    """Return the total of a new ledger.
 
     Parameters
     ----------
     unit, guarantee
-        Of the first publication.
+        Unit and guarantee of the first publication.
     eps
-        Its eps, as given.
+        Eps of the first publication, as requested.
     total
-        Eps of all publications together; None for that of the first, which leaves nothing.
+        Eps of all publications together; by default that of the first, so that nothing is left.
 
     Raises
     ------
     InputError
-        If the total is no positive number.
+        If the total is not a positive number.
     """
     limit = eps if total is None else total
     if not (limit.is_finite() and limit > 0):
         raise InputError(f"total must be a positive and finite eps (got {limit})")
     if guarantee.rho is None:
         return Total(unit, "eps", limit, limit, 0.0)
-    # Without a total, the cost of the first is all: rho may differ by rounding from that of eps.
+    # Without a total, the first publication must fit exactly: rho from eps may differ by rounding.
     rho = guarantee.rho if total is None else zcdp_rho(float(limit), guarantee.delta)
     return Total(unit, "rho", Decimal(rho), limit, guarantee.delta)
 
@@ -185,7 +185,7 @@ def cost_of(eps: Decimal, rho: float | None, measure: Measure) -> Decimal:
     Raises
     ------
     InputError
-        If the guarantee has no eps of pure DP but the ledger counts it.
+        If the ledger counts eps of pure guarantees, and the guarantee is not pure.
     """
     if measure == "rho":
         pure = _ROUND_UP.divide(_ROUND_UP.multiply(eps, eps), Decimal(2))
@@ -204,7 +204,7 @@ def read_ledger(path: Path) -> State:
     Raises
     ------
     InputError
-        If the file cannot be read or is no ledger.
+        If the file cannot be read or is not a ledger.
     """
     try:
         return _parsed(path, path.read_bytes())
@@ -233,18 +233,18 @@ class OpenLedger:
         OSError
             If the lines cannot be written; then nothing is charged.
         """
-        known = self.state.total or total
-        if known.unit != total.unit:
+        limit = self.state.total or total
+        if limit.unit != total.unit:
             raise InputError(
-                f"{self._path} counts publications that protect one {known.unit}, not one "
-                f"{total.unit}: give --unit {known.unit}, or another ledger for other people"
+                f"{self._path} counts publications that protect one {limit.unit}, not one "
+                f"{total.unit}: give --unit {limit.unit}, or another ledger for other people"
             )
-        self.check(known, charge.cost)
-        of_total = {"kind": "total", "version": VERSION, **asdict(total)}
-        of_charge = {"kind": "charge", **asdict(charge)}
-        del of_charge["sha256"]
-        self._append(*([] if self.state.total else [of_total]), of_charge)
-        self.state = State(known, (*self.state.charges, charge))
+        self.check(limit, charge.cost)
+        total_line = {"kind": "total", "version": VERSION, **asdict(total)}
+        charge_line = {"kind": "charge", **asdict(charge)}
+        del charge_line["sha256"]
+        self._append(*([] if self.state.total else [total_line]), charge_line)
+        self.state = State(limit, (*self.state.charges, charge))
 
     def check(self, total: Total, cost: Decimal) -> None:
         """Refuse a cost that exceeds what is left of a total."""
@@ -265,7 +265,7 @@ class OpenLedger:
         text = "".join(json.dumps(line, default=str) + "\n" for line in lines)
         start = self._complete_bytes
         try:
-            # An incomplete last line is from a crash before its noise was drawn.
+            # Remove an incomplete last line, from a crash before its noise was drawn.
             os.ftruncate(self._descriptor, start)
             rest = text.encode()
             position = start
@@ -287,7 +287,7 @@ def opened(path: Path) -> Iterator[OpenLedger]:
     Raises
     ------
     InputError
-        If the file cannot be opened, or is no ledger.
+        If the file cannot be opened, or is not a ledger.
     """
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -321,15 +321,8 @@ def make_charge(
     )
 
 
-def eps_of(total: Total, amount: Decimal) -> float:
-    """Return the eps of an amount in the measure of a ledger, at the delta of its total."""
-    if total.measure == "eps" or amount <= 0:
-        return float(max(amount, Decimal(0)))
-    return zcdp_eps(float(amount), total.delta)
-
-
 def digits_down(amount: Decimal) -> str:
-    """Return an amount with six digits that is not larger, for what is left."""
+    """Return an amount rounded down to six significant digits."""
     return _digits(amount, ROUND_FLOOR)
 
 
@@ -362,11 +355,11 @@ def _parsed(path: Path, content: bytes) -> State:
                 charges[charge.id] = Charge(**{**vars(charge), "sha256": str(line["sha256"])})
         except (ValueError, TypeError, KeyError, InvalidOperation):
             raise InputError(
-                f"{path}: line {number} is no line of a ledger: restore the file from a copy; "
-                "without it nobody knows what was spent"
+                f"{path}: line {number} is not a line of a ledger: restore the file from a backup; "
+                "without it, nobody knows what was spent"
             ) from None
     if last and not charges and total is None and not last.startswith(b"{"):
-        raise InputError(f"{path} is no ledger: name another file, which need not exist")
+        raise InputError(f"{path} is not a ledger: give another file, which need not exist")
     return State(total, tuple(charges.values()))
 
 

@@ -31,9 +31,9 @@ UNITS: Final = ("record", "user")
 MECHANISMS: Final = ("laplace", "gaussian")
 
 MAX_SCALE: Final = 1e6
-"""Largest scale of the noise, in records: beyond, a map shows nothing but noise."""
+"""Largest scale of the noise, in records; a larger one leaves nothing but noise."""
 
-_AGREEMENT: Final = 1e-6  # relative difference of two accountants that stops a publication
+_ACCOUNTANT_REL_TOL: Final = 1e-6  # a larger difference of accountants stops a publication
 _ROUNDING: Final = 1e-12  # relative; covers the rounding of a few operations
 _GAUSSIAN_REACH: Final = 12.0  # standard deviations; less than 1e-31 lies beyond
 _LATTICE_SCALE: Final = 40.0  # laws of sums are computed for at most this scale
@@ -116,15 +116,15 @@ class Noise:
     def sum_half_width(self, cells: int, miss: float) -> int:
         """Return a half-width for the sum of the noise of several cells.
 
-        It is the smallest one up to a scale of 40. Larger laws are computed at that scale, and
-        their half-width is rounded up.
+        Up to a scale of 40 it is the smallest one. For a larger scale it is computed at 40, scaled
+        up and rounded up.
 
         Parameters
         ----------
         cells
             Number of cells, at least 1.
         miss
-            Largest probability with which the sum may be beyond.
+            Largest probability that the sum exceeds it in absolute value.
         """
         scale = min(self.scale, _LATTICE_SCALE)
         law = Noise(self.mechanism, scale)
@@ -135,8 +135,8 @@ class Noise:
         wrapped = np.concatenate([half, [0.0], half[:0:-1]])
         # The law is symmetric, so that its transform is real; rounding may leave it just below 0.
         transform = np.clip(np.fft.rfft(wrapped / wrapped.sum()).real, 0.0, 1.0)
-        of_sum = np.fft.irfft(transform**cells, size)[: size // 2]
-        tails = 2.0 * np.cumsum(of_sum[::-1])[::-1]
+        sum_law = np.fft.irfft(transform**cells, size)[: size // 2]
+        tails = 2.0 * np.cumsum(sum_law[::-1])[::-1]
         width = int(np.argmax(tails[1:] <= miss))
         return width if scale == self.scale else math.ceil((width + 1) * self.scale / scale)
 
@@ -199,7 +199,7 @@ def guarantees(
     noise, contributions
         Law of the noise, and how far one unit moves the histogram.
     eps, delta
-        The guarantee that was asked for.
+        Requested guarantee.
 
     Raises
     ------
@@ -208,19 +208,19 @@ def guarantees(
     ArithmeticError
         If OpenDP and our accountant disagree, or the noise does not give (eps, delta).
     """
-    added = _mapped(noise, contributions.l1, contributions.l2_squared, delta)
-    replaced = _mapped(
+    added = _opendp_guarantee(noise, contributions.l1, contributions.l2_squared, delta)
+    replaced = _opendp_guarantee(
         noise, contributions.replacement_l1, contributions.replacement_l2_squared, delta
     )
     if added.eps > eps:
         raise ArithmeticError(f"the noise gives eps={added.eps}, not {eps}: {DEFECT}")
     if noise.mechanism == "laplace":
         replaced = Guarantee(2.0 * eps)
-    # What is promised is the number that was asked for, which the noise keeps.
+    # Promise the requested eps, which the noise keeps.
     return Guarantee(eps, delta, added.rho), replaced
 
 
-def _mapped(noise: Noise, l1: int, l2_squared: int, delta: float) -> Guarantee:
+def _opendp_guarantee(noise: Noise, l1: int, l2_squared: int, delta: float) -> Guarantee:
     measurement = _measurement(noise)
     if noise.mechanism == "laplace":
         guarantee = Guarantee(float(measurement.map(l1)))
@@ -236,15 +236,15 @@ def _mapped(noise: Noise, l1: int, l2_squared: int, delta: float) -> Guarantee:
 
 
 def _compare_laplace(noise: Noise, l1: int, eps: float) -> None:
-    """Compare OpenDP's eps with where the exact delta of our accountant reaches 0.
+    """Check that the exact delta of our accountant reaches 0 at OpenDP's eps.
 
-    Our curve is for replacing one record, which is twice the loss that one record adds in a cell.
-    L1 records add l1 times that loss at most, and exactly if they are in one cell.
+    Our curve is for the replacement of one record, whose loss is twice that of adding one. Adding
+    l1 records has at most l1 times the loss of one, and exactly that if all are in one cell.
     """
     budget = 2.0 / noise.scale
-    of_record = 2.0 * eps / l1
-    safe = geometric_noise(of_record * (1.0 + _AGREEMENT), budget).high == -math.inf
-    tight = geometric_noise(of_record * (1.0 - _AGREEMENT), budget).low > -math.inf
+    replacement_eps = 2.0 * eps / l1
+    safe = geometric_noise(replacement_eps * (1.0 + _ACCOUNTANT_REL_TOL), budget).high == -math.inf
+    tight = geometric_noise(replacement_eps * (1.0 - _ACCOUNTANT_REL_TOL), budget).low > -math.inf
     if not (safe and tight):
         raise ArithmeticError(
             f"OpenDP gives eps={eps} for scale {noise.scale}, our accountant {l1 / noise.scale}: "
@@ -260,8 +260,10 @@ def _compare_gaussian(noise: Noise, l2_squared: int, guarantee: Guarantee) -> No
     distance = math.sqrt(l2_squared) / noise.scale
     ours = gdp_upper_log_delta(guarantee.eps, distance)
     if not (
-        math.isclose(guarantee.rho, rho, rel_tol=_AGREEMENT)
-        and math.isclose(guarantee.eps, eps, rel_tol=_AGREEMENT, abs_tol=_AGREEMENT)
+        math.isclose(guarantee.rho, rho, rel_tol=_ACCOUNTANT_REL_TOL)
+        and math.isclose(
+            guarantee.eps, eps, rel_tol=_ACCOUNTANT_REL_TOL, abs_tol=_ACCOUNTANT_REL_TOL
+        )
         and ours <= math.log(guarantee.delta)
     ):
         raise ArithmeticError(
@@ -326,15 +328,15 @@ def zcdp_eps(rho: float, delta: float) -> float:
     """
     from scipy.optimize import minimize_scalar
 
-    def at(log_order: float) -> float:
+    def eps_at(log_order: float) -> float:
         above = math.exp(log_order)  # alpha - 1
         alpha = 1.0 + above
         log_rest = -math.log(delta) - log_order - alpha * math.log1p(1.0 / above)
         return alpha * rho + log_rest / above
 
-    best = 0.5 * math.log(-math.log(delta) / rho)  # of the simpler conversion
-    found = minimize_scalar(at, bounds=(best - 10.0, best + 10.0), options={"xatol": 1e-12})
-    eps = float(found.fun)
+    start = 0.5 * math.log(-math.log(delta) / rho)  # best order of the simpler conversion
+    search = minimize_scalar(eps_at, bounds=(start - 10.0, start + 10.0), options={"xatol": 1e-12})
+    eps = float(search.fun)
     return max(eps + _ROUNDING * (1.0 + abs(eps)), 0.0)
 
 

@@ -26,7 +26,10 @@ _EVERY: Final = {"day": "Day", "week": "Week from", "month": "Month"}
 _HEADS: Final = ("Cell", "Estimate", "From", "To", "All: from", "All: to", "Noisy count")
 _COLUMNS: Final = ("estimate", "low", "high", "joint_low", "joint_high", "noisy_count")
 _SCRIPTS: Final = (
-    *("vendor/d3.min.js", "scripts/common.js", "scripts/drawing.js", "scripts/published.js"),
+    "vendor/d3.min.js",
+    "scripts/common.js",
+    "scripts/drawing.js",
+    "scripts/published.js",
 )
 
 
@@ -61,7 +64,7 @@ def render_map(
     rows = first.iloc[largest]
     intervals = statement["intervals"]
     # A difference of two windows has the noise of twice as many counts.
-    most = k * (2 if len(windows) > 1 else 1)
+    largest_sum = k * (2 if len(windows) > 1 else 1)
     data = {
         "title": statement["title"],
         "warning": statement.get("warning"),
@@ -78,7 +81,7 @@ def render_map(
         "estimate": table["estimate"].to_numpy().reshape(shape).tolist(),
         "one": intervals["half_width_of_one_cell"],
         "joint": intervals["half_width_of_all_cells_together"],
-        "sums": sum_widths(noise, most),
+        "sums": sum_widths(noise, largest_sum),
         "heads": _HEADS,
         "rows": [
             [name, *(f"{value:,}" for value in values)]

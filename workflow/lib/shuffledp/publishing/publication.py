@@ -1,5 +1,6 @@
 """Publish a map: check, count, charge the ledger, draw the noise, and write the folder."""
 
+import json
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -76,7 +77,7 @@ class Publication:
         Whether it was published now; otherwise the folder existed, the records were not read, and
         nothing was charged.
     warning
-        That the map is mostly noise, and what would help; None if it is not.
+        Warning that the map is mostly noise, with what would help; None if it is not.
     left
         What is left in the ledger, in words.
     """
@@ -88,7 +89,7 @@ class Publication:
     left: str
 
     def in_words(self) -> str:
-        """Return what was done and promised, in a few sentences; nothing true about the records."""
+        """Return what was done and promised as text, which reveals nothing about the records."""
         guarantee, unit = self.statement["guarantee"], self.statement["unit"]
         delta = f", delta = {round_up(guarantee['delta'])}" if guarantee["delta"] else ""
         done = "is published" if self.new else f"was published before. {_UNREAD}"
@@ -107,8 +108,8 @@ class Publication:
 
 
 @dataclass(frozen=True)
-class _Question:
-    """A publication whose arguments are checked, without the records."""
+class _CheckedArguments:
+    """Checked arguments of `publish`, and what follows from them without the records."""
 
     source: Path
     columns: Mapping[str, str | int]
@@ -195,7 +196,7 @@ def publish(
     output
         Folder that will hold the map. It appears whole or not at all and is never overwritten.
     ledger
-        File of what was published about these people; the first publication creates it.
+        File that records all publications about these people; the first one creates it.
     cells
         ``h3:RESOLUTION``, ``metres:SIZE``, ``shape:ROWSxCOLUMNS``, ``step:DEGREESxDEGREES``, or the
         path of a file of polygons.
@@ -208,7 +209,7 @@ def publish(
     latitude, longitude, user, time
         Columns of the records: names, or positions from 0 if the file has no header.
     separator
-        Of columns in text.
+        Column separator of a text file.
     time_format
         How times are written if not in ISO 8601: ``unix`` for seconds since 1970, or a format of
         `datetime.strptime` such as ``%d/%m/%Y %H:%M``.
@@ -268,24 +269,24 @@ def publish(
     if noise.mechanism == "laplace":
         exact_delta = 0.0
     promised, replaced = guarantees(noise, contributions, float(exact_eps), exact_delta)
-    made, places = _cells(str(cells), box, outline, cell_name, cell_id)
+    grid, places = _cells(str(cells), box, outline, cell_name, cell_id)
     files = {
         "path": str(Path(cells).absolute()) if Path(cells).exists() else None,
         "name": cell_name,
         "id": cell_id,
         "outline": None if outline is None else str(Path(outline).absolute()),
     }
-    histogram = Histogram(made, windows, contributions)
+    histogram = Histogram(grid, windows, contributions)
     if histogram.size > MAX_COUNTS:
         raise InputError(
-            f"{len(made):,} cells in {histogram.size // len(made):,} windows are more than "
+            f"{len(grid):,} cells in {histogram.size // len(grid):,} windows are more than "
             f"{MAX_COUNTS:,} counts: choose larger cells or longer windows"
         )
     if columns and not source.exists():
         raise InputError(f"{source} does not exist")
     if not columns and not points and windows is not None:
         raise InputError("a period needs records with a time: a file of counts has none")
-    question = _Question(
+    arguments = _CheckedArguments(
         source, columns, separator, time_format, points, histogram, noise, exact_eps, promised,
         replaced, places, files, period_words, title,
     )  # fmt: skip
@@ -294,20 +295,20 @@ def publish(
             f"the ledger {ledger} would be in the published folder: it stays with the data holder"
         )
     with opened(ledger) as book:
-        known = _known(book, question, output, again)
-        if known is not None:
-            return known
-        return _published(
-            book, question, output, None if total is None else _number("total", total)
+        earlier = _earlier_publication(book, arguments, output, again)
+        if earlier is not None:
+            return earlier
+        return _publish_new(
+            book, arguments, output, None if total is None else _number("total", total)
         )
 
 
-def _published(
-    book: OpenLedger, question: _Question, output: Path, total: Decimal | None
+def _publish_new(
+    book: OpenLedger, arguments: _CheckedArguments, output: Path, total: Decimal | None
 ) -> Publication:
-    histogram, noise = question.histogram, question.noise
+    histogram, noise = arguments.histogram, arguments.noise
     limit = book.state.total or first_total(
-        histogram.contributions.unit, question.promised, question.eps, total
+        histogram.contributions.unit, arguments.promised, arguments.eps, total
     )
     if total is not None and total != limit.eps:
         raise InputError(
@@ -316,10 +317,10 @@ def _published(
         )
     identifier = secrets.token_hex(8)
     charge = make_charge(
-        question.request, output, question.eps, question.promised, limit.measure, identifier
+        arguments.request, output, arguments.eps, arguments.promised, limit.measure, identifier
     )
     book.check(limit, charge.cost)
-    counts = _counts(question)
+    counts = _counts(arguments)
     book.charge(limit, charge)
     noisy = add_noise(counts, noise)
     del counts
@@ -329,18 +330,18 @@ def _published(
     shape = (len(names), len(histogram.cells))
     order = np.argsort(histogram.cells.table.geometry.hilbert_distance().to_numpy())
     warning = _warning(
-        quality(values["estimate"].to_numpy().reshape(shape), noise, order), question
+        quality(values["estimate"].to_numpy().reshape(shape), noise, order), arguments
     )
     state = book.state
     statement = make_statement(
         histogram,
         noise,
-        question.promised,
-        question.replaced,
+        arguments.promised,
+        arguments.replaced,
         interval_widths(noise, noisy.size),
-        title=question.title,
-        places=question.places,
-        period=question.period,
+        title=arguments.title,
+        places=arguments.places,
+        period=arguments.period,
         budget={
             "measure": limit.measure,
             "total": str(limit.total),
@@ -360,24 +361,26 @@ def _published(
     return Publication(output, statement, True, warning, _left(book))
 
 
-def _counts(question: _Question) -> Any:
-    if not question.columns and not question.points:
-        return read_counts(question.source, question.histogram)
+def _counts(arguments: _CheckedArguments) -> Any:
+    if not arguments.columns and not arguments.points:
+        return read_counts(arguments.source, arguments.histogram)
     layout = record_layout(
-        question.source, question.columns, question.separator, question.time_format
+        arguments.source, arguments.columns, arguments.separator, arguments.time_format
     )
-    return count_records(question.source, layout, question.histogram)
+    return count_records(arguments.source, layout, arguments.histogram)
 
 
-def _known(book: OpenLedger, question: _Question, output: Path, again: bool) -> Publication | None:
+def _earlier_publication(
+    book: OpenLedger, arguments: _CheckedArguments, output: Path, again: bool
+) -> Publication | None:
     """Return the publication if it was made before; None if it has to be made.
 
     Raises
     ------
     InputError
-        If it was paid for but is not there as it was, or the folder is something else.
+        If it was paid for but its folder is missing or altered, or the output is another folder.
     """
-    earlier = book.state.of_request(question.request)
+    earlier = book.state.of_request(arguments.request)
     if not earlier or again:
         if output.exists():
             raise InputError(
@@ -389,8 +392,6 @@ def _known(book: OpenLedger, question: _Question, output: Path, again: bool) -> 
     folder = Path(last.output)
     state = _folder_state(last, folder)
     if state == "complete" and folder == output:
-        import json
-
         statement = json.loads((folder / "statement.json").read_text(encoding="utf-8"))
         return Publication(folder, statement, False, statement.get("warning"), _left(book))
     raise InputError(
@@ -420,18 +421,18 @@ def _left(book: OpenLedger) -> str:
     return f"{total.measure}={left} of {limit} is left"
 
 
-def _warning(found: Quality, question: _Question) -> str | None:
-    if not found.mostly_noise:
+def _warning(judged: Quality, arguments: _CheckedArguments) -> str | None:
+    if not judged.mostly_noise:
         return None
     remedies = []
-    if found.eps_factor is not None:
-        remedies.append(f"with eps={float(question.eps) * found.eps_factor:.2g}")
-    if found.cells_factor is not None:
-        longer = " or windows" if question.histogram.windows is not None else ", or a period,"
-        remedies.append(f"with cells{longer} {found.cells_factor} times as large")
-    help_ = f" It would not be {' or '.join(remedies)}." if remedies else ""
+    if judged.eps_factor is not None:
+        remedies.append(f"with eps={float(arguments.eps) * judged.eps_factor:.2g}")
+    if judged.cells_factor is not None:
+        longer = " or windows" if arguments.histogram.windows is not None else ", or a period,"
+        remedies.append(f"with cells{longer} {judged.cells_factor} times as large")
+    advice = f" It would not be {' or '.join(remedies)}." if remedies else ""
     return (
-        "This map is mostly noise: the interval of a typical cell is wider than its count." + help_
+        "This map is mostly noise: the interval of a typical cell is wider than its count." + advice
     )
 
 
@@ -475,13 +476,13 @@ def _columns(
     if unit == "user" and user is None:
         raise InputError("--unit user needs --user, the column that identifies users")
     if unit == "record" and user is not None:
-        raise InputError("--user is for --unit user; records are protected one by one without it")
+        raise InputError("--user needs --unit user: --unit record protects each record on its own")
     if (time is None) != (period is None):
         raise InputError(
             "a period needs both its days (--from and --to) and --time, the column of times"
         )
-    given = {"identifier": user, "time": time, "latitude": latitude, "longitude": longitude}
-    return {name: column for name, column in given.items() if column is not None}
+    columns = {"identifier": user, "time": time, "latitude": latitude, "longitude": longitude}
+    return {name: column for name, column in columns.items() if column is not None}
 
 
 def _windows(
@@ -509,7 +510,7 @@ def _contributions(
         if records_per_user is not None or distinct or per_window:
             raise InputError(
                 "--records-per-user, --distinct and --per-window are for --unit user: with --unit "
-                "record, one record more could change which others are kept"
+                "record, an additional record could change which others are kept"
             )
         return Contributions(unit)
     m = 1 if records_per_user is None else records_per_user

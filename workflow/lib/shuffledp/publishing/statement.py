@@ -109,8 +109,8 @@ def _limits(unit: str) -> list[str]:
     return [
         "Cells, period, eps and all other settings are public. They were chosen without looking "
         "at the records.",
-        f"What can be learned without the records of one {whom} is not hidden: what is true of "
-        "many people together is the purpose of the map.",
+        f"What can be learned without the records of one {whom} is not hidden: the map is meant to "
+        "show what is true of many people together.",
         "The promise is about this map and the publications of the same ledger. It does not cover "
         "other data about the same people, or computers that hold the records.",
         "Whether the map was published at all, and how long that took, may depend on the records.",
@@ -146,13 +146,13 @@ def uncounted(unit: str) -> str:
 
 
 def round_up(value: float, digits: int = 6) -> str:
-    """Return a number with at most so many digits that is not smaller."""
+    """Return a number rounded up to significant digits."""
     rounded = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(repr(value))
     return f"{float(rounded):.{digits}g}"
 
 
 def promise(statement: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the guarantee in a sentence for everybody, and in one that defines it."""
+    """Return a sentence that explains the guarantee, and one that defines it."""
     guarantee, unit = statement["guarantee"], statement["unit"]["protected"]
     eps, delta = guarantee["eps"], guarantee["delta"]
     whom = "person" if unit == "user" else "record"
@@ -190,7 +190,7 @@ def facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
     rho = f" (rho = {round_up(guarantee['rho'])} of zCDP)" if guarantee["rho"] else ""
     replaced = _budget(guarantee["eps_for_replacement"], guarantee["delta_for_replacement"])
     total = "" if budget["measure"] == "eps" else f" (rho = {round_up(float(budget['total']))})"
-    all_of_them = (
+    joint_guarantee = (
         f"at most {_budget(float(budget['eps']), budget['delta'])}{total}, of which "
         f"{budget['measure']} = {round_up(float(budget['spent']))} was spent when this map was made"
     )
@@ -217,7 +217,7 @@ def facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("Trusted", statement["trust"]["trusted"]),
         ("Protected from", statement["trust"]["protected_from"]),
         ("Post-processing", statement["post_processing"]),
-        ("All publications about the same people", all_of_them),
+        ("All publications about the same people", joint_guarantee),
         ("Software", f"shuffledp {software['shuffledp']}, OpenDP {software['opendp']}"),
         ("Published", statement["published"]),
     ]
