@@ -152,11 +152,12 @@ def test_unix_seconds_and_formats_of_time_are_read(tmp_path, suffix):
     assert table["time"].to_pylist()[0] == end.replace(second=59)
     chosen = layout({"time": "text"}, time_format="%d.%m.%Y %H:%M")
     assert read(path, chosen)[0]["time"].to_pylist() == [end] * 3
-    wrong = refusal_of(path, layout({"time": "text"}, time_format="%d.%m.%Y"))
+    wrong = refusal_after_success(path, layout({"time": "text"}, time_format="%d.%m.%Y"))
     assert "feature 1: time is not in the time_format '%d.%m.%Y'" in wrong
 
 
-def refusal_of(path, chosen):
+def refusal_after_success(path, chosen):
+    """Return the refusal of a file that was read before."""
     (path.parent / "out.parquet").unlink()
     return refusal(path, chosen)
 
@@ -183,7 +184,7 @@ def test_malformed_features_are_counted_and_named(tmp_path):
     table, tally = read(path, share=0.8)
     assert table["latitude"].to_pylist() == [48.0]
     assert (tally.read, tally.malformed, tally.kept) == (5, 4, 1)
-    assert "the first is feature 2: it has no point" in refusal_of(path, None)
+    assert "the first is feature 2: it has no point" in refusal_after_success(path, None)
 
 
 # --- Hostile and useless files ----------------------------------------------------------------

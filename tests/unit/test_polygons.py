@@ -904,8 +904,9 @@ def test_a_million_vertices_are_read(tmp_path, suffix):
     assert same_shapes(read.geometry.values, [coast])
 
 
-@pytest.mark.parametrize("suffix", ["geojson", "shp"])
-def test_a_file_is_read_again_only_if_its_content_changed(tmp_path, monkeypatch, suffix):
+@pytest.fixture
+def reads(monkeypatch):
+    """Return a list to which the arguments of each reading of a file are appended."""
     reads = []
 
     def counting(*arguments):
@@ -913,6 +914,11 @@ def test_a_file_is_read_again_only_if_its_content_changed(tmp_path, monkeypatch,
         return layer_files.read_polygon_layer(*arguments)
 
     monkeypatch.setattr("shuffledp.geography.polygons.read_polygon_layer", counting)
+    return reads
+
+
+@pytest.mark.parametrize("suffix", ["geojson", "shp"])
+def test_a_file_is_read_again_only_if_its_content_changed(tmp_path, reads, suffix):
     path = written(tmp_path, table(SQUARE, name=["a"]), suffix)
     first = read_polygons(path)
     first.loc[0, "name"] = "changed by the caller"
@@ -924,14 +930,7 @@ def test_a_file_is_read_again_only_if_its_content_changed(tmp_path, monkeypatch,
     assert read_polygons(path, identifier="name").id.tolist() == ["b"]
 
 
-def test_planning_reads_a_file_of_polygons_once(tmp_path, monkeypatch):
-    reads = []
-
-    def counting(*arguments):
-        reads.append(arguments)
-        return layer_files.read_polygon_layer(*arguments)
-
-    monkeypatch.setattr("shuffledp.geography.polygons.read_polygon_layer", counting)
+def test_planning_reads_a_file_of_polygons_once(tmp_path, reads):
     cells = table(SQUARE, shapely.box(3, 48, 4, 49), code=["a", "b"])
     path = str(written(tmp_path, cells, "geojson"))
     spec = {"grids": {"areas": {"cells": {"path": path, "id": "code"}}}}

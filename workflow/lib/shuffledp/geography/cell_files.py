@@ -71,7 +71,7 @@ def write_geoparquet(
     metadata
         Key-value metadata in addition to the keys of GeoParquet.
     columns
-        Columns that are not in `pipeline.columns.COLUMNS`.
+        Descriptions of columns that are not in `pipeline.columns.COLUMNS`.
     """
     with replacing(destination) as temporary:
         # geopandas writes the key `geo` but accepts no others, so the file is written twice. It is
@@ -96,7 +96,7 @@ def write_geojson(
     destination
         Path of the file.
     members
-        Further members of the collection of features, which GeoJSON calls foreign.
+        Additional members of the feature collection (foreign members in GeoJSON).
     """
     # geopandas makes the document itself, so that no driver is needed.
     document = table.to_geo_dict(drop_id=True)

@@ -28,9 +28,6 @@ _MAX_RESOLUTION: Final = 15
 _MAX_HEXAGON_WIDTH: Final = 90.0  # degrees of longitude
 _MEAN_RADIUS_KM: Final = 6371.0
 _KM_PER_DEGREE: Final = math.radians(_MEAN_RADIUS_KM)
-_RADII: Final = (
-    2.0  # around a box, a hexagon with its centre inside is this many radii wide at most
-)
 
 
 @dataclass(frozen=True)
@@ -271,11 +268,11 @@ def _hexagon_cells(region: Region, value: object) -> Cells:
 
     def locate(latitude: Floats, longitude: Floats) -> Integers:
         points = zip(latitude.tolist(), longitude.tolist(), strict=True)
-        found = np.array(
+        hexagon = np.array(
             [h3.latlng_to_cell(lat, lng, resolution) for lat, lng in points], np.uint64
         )
-        place = np.minimum(np.searchsorted(index, found), len(index) - 1)
-        return np.where(index[place] == found, place, -1)
+        place = np.minimum(np.searchsorted(index, hexagon), len(index) - 1)
+        return np.where(index[place] == hexagon, place, -1)
 
     return Cells(table, locate)
 

@@ -64,7 +64,7 @@ def one_per_user(checkins: Path, destination: Path, *, seed: int, region: str) -
 
 
 def shuffle_checkins(checkins: Path, destination: Path, *, seed: int, region: str) -> None:
-    """Write the check-ins of all users in random order, so that any first m of a user are random.
+    """Write the check-ins of all users in random order, so that the first m of a user are random.
 
     Parameters
     ----------
@@ -109,9 +109,9 @@ def bounded_records(
     records_per_user
         The bound m.
     distinct
-        Whether only the record with the smallest priority of several in one cell may count.
+        Whether a user counts at most once in each cell, with the smallest priority there.
     group
-        Number of the histogram of each record, if a user may count m times in each of several.
+        Number of the histogram of each record, if the bound m holds in each of several.
 
     Returns
     -------

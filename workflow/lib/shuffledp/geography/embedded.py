@@ -38,8 +38,8 @@ def lay_checkins(counts: Path, destination: Path, *, seed: int) -> int:
         CSV with columns south, west, north, east (degrees) and count.
     destination : Path
         Tab-separated text, compressed with gzip. Positions are uniform and strictly inside the
-        rectangles, in random order. Every check-in has another user, all have the same time, and
-        the location is the rectangle's row counted from 0. The same seed gives the same bytes.
+        rectangles, in random order. Every check-in has a user of its own, all have the same time,
+        and the location is the rectangle's row counted from 0. The same seed gives the same bytes.
     seed : int
 
     Returns

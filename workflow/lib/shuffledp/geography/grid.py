@@ -30,14 +30,14 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class GridTally:
-    """Numbers of check-ins that count, of those outside the cells, and of a user's further ones.
+    """Numbers of check-ins that were counted and that were not.
 
     Attributes
     ----------
     kept, dropped
         Numbers of check-ins that count, and that lie outside the cells.
     beyond
-        Number in the cells that do not count, because enough others of the same user do.
+        Number in the cells that exceed the bound on the check-ins of their user.
     """
 
     kept: int
@@ -65,8 +65,8 @@ def count_checkins(
     for each window and place, window by window, and a column window with the window's name.
 
     At most `records_per_user` check-ins of each user count, and if `distinct` at most one in each
-    cell (and window). They are the first ones in a cell, so that the file must be in random order,
-    as `shuffle_checkins` writes it. By default all check-ins count.
+    cell (and window). They are the first ones in the file that lie in a cell, so the file must be
+    in random order, as `shuffle_checkins` writes it. By default all check-ins count.
 
     Raises
     ------

@@ -8,17 +8,17 @@ address, SQL or definition of a reference system inside it is followed.
   tables: no function, view, virtual table or trigger of the file runs. GDAL would run its views,
   with functions that read other files.
 - GDAL reads shapefiles only, because nothing else finds holes, encodings and reference systems as
-  reliably, and the format refers to no other file. GDAL runs in a process of its own, from which
-  all other drivers are removed before it loads, and which checks that they are
-  (`shapefile_process`). It sees copies of five files under fixed names in an empty folder, so that
-  no name of the input, also of a member of a zip, reaches GDAL or the file system, and its virtual
-  file systems, which are prefixes of names, cannot be addressed.
+  reliably, and the format refers to no other file. GDAL runs in a process of its own
+  (`shapefile_process`). All other drivers are removed before it loads, which the process checks.
+  It sees copies of five files under fixed names in an empty folder. So no name of the input, nor of
+  a member of a zip, reaches GDAL or the file system, and GDAL's virtual file systems, which are
+  prefixes of names, cannot be addressed.
 - Nested WKB would exhaust the stack of GEOS; only points, polygons and multipolygons of polygons
   are passed to it.
 - Reference systems are looked up by EPSG code, because a definition can name grids and other files,
-  which PROJ opens even to compare it. A shapefile has no code, but a definition in its .prj. GDAL,
-  in its own process, matches that with the codes if it has no other words than those that describe
-  ellipsoid and projection: no `EXTENSION`, no `=` and no path.
+  which PROJ opens even to compare it. A shapefile has a definition in its .prj instead of a code.
+  GDAL, in its own process, finds the code of a definition that contains only words for ellipsoid
+  and projection: no `EXTENSION`, no `=` and no path.
 """
 
 import json
@@ -109,13 +109,13 @@ class Layer:
 
 @dataclass(frozen=True)
 class _Kind:
-    """A kind of geometries, and its names in the formats."""
+    """A kind of geometry, with its names in the formats and the limit on its number."""
 
     plural: str
     types: tuple[str, ...]
-    shapefile: tuple[int, ...]  # the second and third with z or m
+    shapefile: tuple[int, ...]  # codes without z and m, with z, and with m
     max_features: int
-    too_many: str  # the remedy
+    remedy: str  # if there are too many
 
     @property
     def geopackage(self) -> tuple[str, ...]:
@@ -161,14 +161,14 @@ def read_points(path: Path, select: Selection) -> tuple[Layer, str | None]:
     Returns
     -------
     layer
-        Points, of which some may be empty, have coordinates that are not finite, or be None.
+        Points; some may be None, empty, or have coordinates that are not finite.
     crs
         EPSG code of their reference system such as ``EPSG:2154``, None for WGS 84.
 
     Raises
     ------
     InputError
-        As for `read_polygon_layer`; every feature must be a Point, and there may be `MAX_POINTS`.
+        As for `read_polygon_layer`, but all features must be points, at most `MAX_POINTS` of them.
     """
     layer, declared = _read(path, _POINTS, select)
     code = _epsg_code(path, declared)
@@ -237,7 +237,7 @@ def _check_count(path: Path, kind: _Kind, count: int) -> None:
     if count > kind.max_features:
         raise InputError(
             f"{path} has {count:,} {kind.plural} or more, more than the {kind.max_features:,} "
-            f"that are read: {kind.too_many}"
+            f"that are read: {kind.remedy}"
         )
 
 
@@ -446,7 +446,7 @@ def _wkb_of_geopackage(path: Path, number: int, blob: object) -> bytes | None:
         envelope = blob[3] >> 1 & 7
         if envelope < len(_GEOPACKAGE_ENVELOPES):
             return blob[8 + _GEOPACKAGE_ENVELOPES[envelope] :]
-    raise InputError(f"{path}: the geometry of feature {number} is damaged: export the file again")
+    raise _damaged(path, number)
 
 
 def _read_shapefile(path: Path, kind: _Kind, select: Selection) -> tuple[Layer, str]:
@@ -511,8 +511,8 @@ def _read_members(
     """Read a shapefile from copies of its files."""
     for suffix in (".shx", ".dbf", ".prj"):
         if suffix not in members:
-            lost = ", which declares its reference system" if suffix == ".prj" else ""
-            raise InputError(f"{path} has no {suffix}{lost}: put it beside the .shp")
+            use = ", which declares its reference system" if suffix == ".prj" else ""
+            raise InputError(f"{path} has no {suffix}{use}: put it beside the .shp")
     with TemporaryDirectory() as name:
         folder = Path(name)
         for suffix, opened in members.items():
@@ -551,7 +551,7 @@ def _check_shapefile(path: Path, kind: _Kind, shapes: Path, index: Path) -> None
 
 
 def _check_text(path: Path, member: Path, accepted: re.Pattern[str], meaning: str) -> None:
-    """Check a text before libraries interpret it, some of which open files that it names."""
+    """Check a text before a library interprets it, which may open files that the text names."""
     content = member.read_bytes()[: _MAX_TEXT_BYTES + 1]
     text = content.decode("utf-8-sig", errors="replace")
     if len(content) > _MAX_TEXT_BYTES or not accepted.fullmatch(text):
@@ -564,7 +564,7 @@ def _check_text(path: Path, member: Path, accepted: re.Pattern[str], meaning: st
 def _table_of_shapefile(path: Path, source: Path, destination: Path) -> Any:
     import pyogrio
 
-    others = ",".join(name for name in pyogrio.list_drivers() if name != "ESRI Shapefile")
+    other_drivers = ",".join(name for name in pyogrio.list_drivers() if name != "ESRI Shapefile")
     script = Path(__file__).with_name("shapefile_process.py")
     try:
         process = subprocess.run(
@@ -572,7 +572,7 @@ def _table_of_shapefile(path: Path, source: Path, destination: Path) -> Any:
             cwd=source.parent,
             env={
                 **os.environ,
-                "GDAL_SKIP": others,
+                "GDAL_SKIP": other_drivers,
                 "GDAL_DRIVER_PATH": "disable",
                 "PROJ_NETWORK": "OFF",
             },
@@ -603,7 +603,7 @@ def _layer_of_rows(
 
 
 def _decoded(path: Path, kind: _Kind, blobs: Sequence[object]) -> NDArray[np.object_]:
-    """Return the geometries of WKB, None where there is none."""
+    """Return the geometries of WKB; a missing one is None."""
     for number, blob in enumerate(blobs, start=1):
         if blob is None:
             continue

@@ -33,8 +33,8 @@ def point_batches(source: Path, layout: Layout) -> Iterator[Batch]:
     Raises
     ------
     CheckinError
-        If the file cannot be read (see `layer_files.read_points`), a feature is not a point, there
-        is no property that the layout maps, or its values are neither texts nor numbers.
+        If the file cannot be read (see `layer_files.read_points`), a feature is not a point, or a
+        property that the layout maps is missing or has values that are neither texts nor numbers.
     """
     mapped: dict[str, str] = {}  # properties of the file by canonical names
 
@@ -58,7 +58,7 @@ def point_batches(source: Path, layout: Layout) -> Iterator[Batch]:
     columns = {
         "latitude": pa.array(coordinates[:, 1]),
         "longitude": pa.array(coordinates[:, 0]),
-        **{name: _texts(source, name, layer.properties[own]) for name, own in mapped.items()},
+        **{name: _texts(source, name, layer.properties[column]) for name, column in mapped.items()},
     }
     table, number = pa.table(columns), np.arange(1, len(points) + 1)
     for start in range(0, len(points), _BATCH_ROWS):

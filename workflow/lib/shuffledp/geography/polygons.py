@@ -25,14 +25,14 @@ if TYPE_CHECKING:  # it is slow to load, and few of the processes of a run need 
 
 MAX_OVERLAP_SHARE: Final = 1e-3  # of the area of the smaller polygon
 _NAME_PROPERTIES: Final = ("name", "NAME", "Name")
-_DEGREES_SLACK: Final = 1e-6  # by which rounding may exceed 180 or 90 degrees
+_DEGREES_SLACK: Final = 1e-6  # tolerance for rounding beyond 180 or 90 degrees
 _MAX_LISTED_PROPERTIES: Final = 20
 
 
 def read_polygons(
     path: Path, *, name: str | None = None, identifier: str | None = None
 ) -> "gpd.GeoDataFrame":
-    """Read polygons with unique ids and with names, once for each content of a file.
+    """Read polygons with unique ids and names; an unchanged file is read only once.
 
     Parameters
     ----------
@@ -58,16 +58,16 @@ def read_polygons(
     Raises
     ------
     InputError
-        If the file cannot be read (see `layer_files.read_polygon_layer`), has no polygon or no such
-        property, or if a polygon is empty, invalid, out of range, without id, or has an id or name
-        with control characters or that is not a text or number; if two polygons have the same id,
-        or overlap. The message is one line and begins with the path.
+        If the file cannot be read (see `layer_files.read_polygon_layer`), has no polygon, or lacks
+        the property `name` or `identifier`; if a polygon is empty, invalid, out of range or without
+        an id, or an id or name has control characters or is not a text or number; if two polygons
+        have the same id or overlap. The message is one line and begins with the path.
     """
     return _read(path, _checksum(path), name, identifier).copy()
 
 
 def _checksum(path: Path) -> str:
-    """Return a checksum of a file, empty if it is one that is refused unread."""
+    """Return the checksum of a file, or an empty text if it will be refused unread."""
     try:
         if path.is_file() and path.stat().st_size <= MAX_BYTES:
             return file_sha256(path)

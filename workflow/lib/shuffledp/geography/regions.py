@@ -141,9 +141,9 @@ def region_from_config(name: str, spec: Mapping[str, Any]) -> Region:
     Raises
     ------
     InputError
-        If there are both, or neither and no polygons; a key is missing or unknown; the box is
-        invalid; or the file is missing, is not GeoJSON, or has no valid polygon or one that spans
-        more than 180 degrees of longitude. The message names region and key.
+        If both are given, or neither and no grid has `cells`; a key is missing or unknown; the box
+        is invalid; or the file is missing, is not GeoJSON, has no valid polygon, or spans more than
+        180 degrees of longitude. The message names region and key.
     """
     polygons = [key for key, grid in spec.get("grids", {}).items() if "cells" in grid]
     if ("box" in spec) == ("outline" in spec) and ("box" in spec or not polygons):

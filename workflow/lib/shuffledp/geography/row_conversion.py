@@ -44,7 +44,7 @@ _TIME = (
 )
 # Printable ASCII with a digit: pandas would read `now` and `today` as times.
 _TEXT_WITH_DIGIT: Final = r"^[\t -~]*[0-9][\t -~]*$"
-# Seconds of the years 1 to 9999. Milliseconds of times since 1980 are beyond.
+# Range of the seconds of the years 1 to 9999. Milliseconds of times since 1980 are out of range.
 _FIRST_SECOND: Final = -62_135_596_800.0
 _END_OF_SECONDS: Final = 253_402_300_800.0
 
@@ -174,7 +174,7 @@ def _to_time_of_format(column: Any, time_format: str) -> Converted:
 
 
 def _parsed_times(column: Any, pattern: str, time_format: str) -> Converted:
-    """Convert texts that match a pattern by pandas."""
+    """Convert texts with pandas; those that do not match a pattern are invalid."""
     import pandas as pd
 
     present, text, bad = _matching(column, pattern)
@@ -275,7 +275,7 @@ _DECIMAL_COMMA: Final = re.compile(r"\s*[+-]?\d+,\d+\s*")
 
 @dataclass(frozen=True)
 class MalformedRow:
-    """The line or, in parquet, the row of a malformed row, counted from 1, and what is wrong."""
+    """Number of a malformed line, row or feature, counted from 1, and what is wrong with it."""
 
     line: int
     reason: str

@@ -19,7 +19,7 @@ UNIX_SECONDS: Final = "unix"
 """The `time_format` of times that are numbers of seconds since 1970 (UTC)."""
 
 _REFERENCE_TIME: Final = datetime(2031, 12, 30, 23, 58, 59, 123456, UTC)
-"""All its parts differ, so that a format that loses or confuses any is noticed."""
+"""All its parts differ, so that a format that loses or confuses one of them is noticed."""
 
 COLUMNS: Final = ("user", IDENTIFIER, "time", *COORDINATES, "location", BUDGET)
 FORMATS: Final = ("csv", "parquet", "geo")
@@ -33,7 +33,7 @@ MAX_BUDGET: Final = 20.0
 
 @dataclass(frozen=True)
 class SourceKind:
-    """The configuration keys of a kind of source, and which of its data are real.
+    """The configuration keys of a kind of source, and whether its rows and users are real.
 
     Attributes
     ----------
@@ -152,8 +152,8 @@ class Layout:
                 raise InputError(f"columns.{key} is not a known column: use {', '.join(COLUMNS)}")
             if geo and (key in COORDINATES or not isinstance(value, str)):
                 raise InputError(
-                    f"{key_of(key)} must be the name of a property, other than the coordinates, "
-                    f"which format geo has in its points (got {value!r})"
+                    f"{key_of(key)} must be the name of a property (got {value!r}): with format "
+                    "geo, latitude and longitude are those of the points"
                 )
             is_position = isinstance(value, int) and not isinstance(value, bool) and value >= 0
             if not is_position and not (isinstance(value, str) and value):
@@ -177,7 +177,7 @@ class Layout:
 
 
 def _check_time_format(time_format: object) -> None:
-    """Check that a format determines the day, and each unit of time down to the last it has."""
+    """Check that a format determines the day, and every unit of time down to its smallest."""
     reason = "it has no directive such as %Y"
     if time_format == UNIX_SECONDS:
         return
@@ -208,8 +208,8 @@ def _check_time_format(time_format: object) -> None:
 def degrees_from(crs: str) -> Any:
     """Return the `pyproj.Transformer` from a reference system to degrees, easting first.
 
-    Conversions of unknown error are not used. Without PROJ's grids of corrections, which are not
-    downloaded, others may be off by some metres.
+    Conversions of unknown accuracy are not used. Others may be off by some metres, because PROJ's
+    correction grids are not downloaded.
 
     Raises
     ------

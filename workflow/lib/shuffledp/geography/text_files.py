@@ -492,12 +492,12 @@ def _with_degrees(table: Any, crs: str) -> Any:
 
 
 def _with_points(table: Any, layout: Layout) -> Any:
-    """Write numbers with a point instead of a comma, and spoil those that have a point."""
+    """Replace decimal commas by points, and make numbers with a point invalid."""
     numbers = [*REQUIRED, *(["time"] if layout.time_format == UNIX_SECONDS else [])]
     for index, name in enumerate(table.column_names):
         if name in numbers:
-            spoilt = pc.replace_substring(table[name], ".", "?")
-            table = table.set_column(index, name, pc.replace_substring(spoilt, ",", "."))
+            invalid = pc.replace_substring(table[name], ".", "?")
+            table = table.set_column(index, name, pc.replace_substring(invalid, ",", "."))
     return table
 
 

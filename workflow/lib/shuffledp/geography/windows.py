@@ -12,7 +12,6 @@ from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import Integers
 
 MAX_WINDOWS: Final = 10_000
-LENGTHS: Final = ("day", "week", "month")
 _KEYS: Final = ("period", "every", "time_zone")
 _ONE_DAY: Final = timedelta(days=1)
 

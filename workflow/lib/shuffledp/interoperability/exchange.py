@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from shuffledp.interoperability.privacy_loss import ReplaceOnePLD
 
 # An export ends where delta is at most exp(-DEPTH) or constant; dp_accounting uses the same number
-# to truncate noise. The rest of the probability is that of an infinite loss.
+# to truncate noise. The remaining probability counts as infinite loss.
 DEPTH: Final = 50.0
 # Certified points per standard deviation of the loss. Connecting 8 of them increases the variance
 # of the loss by 0.3 %, and 32 by 0.02 %; far from 0 the points are less dense.
@@ -90,8 +90,8 @@ def to_dp_accounting(
         The collection, a ledger, or the ``curve`` of a result, which must have an upper end.
     value_discretization_interval
         Largest distance between the losses of the grid, positive. If the curve needs a finer grid,
-        it is halved until the grid is fine enough; the ``value_discretization_interval`` of the
-        result is what distributions must have that compose with it.
+        it is halved until the grid is fine enough. Distributions that compose with the result must
+        have its ``value_discretization_interval``.
 
     Returns
     -------
@@ -146,8 +146,8 @@ def from_dp_accounting(pld: Any, neighboring_relation: Any) -> ReplaceOnePLD:
     Parameters
     ----------
     pld
-        A pessimistic `PrivacyLossDistribution`. What its probabilities lack to 1 counts as infinite
-        loss.
+        A pessimistic `PrivacyLossDistribution`. Probability missing to a total of 1 counts as
+        infinite loss.
     neighboring_relation
         Relation for which it was made; dp_accounting does not record it. Only
         ``NeighborRel.REPLACE_ONE`` is accepted.

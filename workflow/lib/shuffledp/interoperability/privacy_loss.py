@@ -23,8 +23,8 @@ from shuffledp.numerics.arrays import UNIT, Floats
 class ReplaceOnePmf(DensePLDPmf):  # type: ignore[misc]  # dp_accounting has no types
     """Probabilities of privacy losses on a grid, for the replacement of one record.
 
-    dp_accounting composes only probabilities of the same type. So its own distributions, which do
-    not state a relation, refuse to compose with these.
+    dp_accounting composes only probabilities of the same type, so that its own distributions, which
+    state no relation, refuse to compose with these.
     """
 
     def __init__(self, pmf: PLDPmf) -> None:
@@ -50,9 +50,9 @@ class ReplaceOnePmf(DensePLDPmf):  # type: ignore[misc]  # dp_accounting has no 
 
     @cached_property
     def infinite(self) -> float:
-        """Probability of an infinite loss; it includes what the probabilities lack to 1."""
-        lacking = 1.0 - fsum([*self._probs.tolist(), self._infinity_mass])
-        return float(self._infinity_mass + max(lacking, 0.0))
+        """Probability of an infinite loss, including what is missing to a total of 1."""
+        missing = 1.0 - fsum([*self._probs.tolist(), self._infinity_mass])
+        return float(self._infinity_mass + max(missing, 0.0))
 
     def upper_log_delta(self, eps: float) -> float:
         """Return the natural log of delta at eps, rounded up."""
@@ -69,8 +69,8 @@ class ReplaceOnePmf(DensePLDPmf):  # type: ignore[misc]  # dp_accounting has no 
 class ReplaceOnePLD(PrivacyLossDistribution):  # type: ignore[misc]
     """Privacy loss distribution for the replacement of one record.
 
-    It composes only with distributions that state the same relation, which `from_dp_accounting`
-    makes of others. As the mechanism of a `Setting` it is a round of a ledger; the numbers of users
+    It composes only with distributions that state the same relation; `from_dp_accounting` adds it
+    to others. As the mechanism of a `Setting` it is a round of a ledger; the numbers of users
     and cells of that setting do not change its privacy.
 
     Composition by dp_accounting is pessimistic up to the rounding errors of its floating-point
@@ -118,19 +118,19 @@ class ReplaceOnePLD(PrivacyLossDistribution):  # type: ignore[misc]
         Raises
         ------
         InputError
-            If the other one states no relation, or has another interval of the grid.
+            If the other one states no relation, or has another grid interval.
         """
         self.validate_composable(privacy_loss_distribution)
-        return _stated(super().compose(privacy_loss_distribution, tail_mass_truncation))
+        return _replace_one(super().compose(privacy_loss_distribution, tail_mass_truncation))
 
     def self_compose(self, num_times: int, tail_mass_truncation: float = 1e-15) -> ReplaceOnePLD:
         """Return the distribution of this many rounds."""
-        return _stated(super().self_compose(num_times, tail_mass_truncation))
+        return _replace_one(super().self_compose(num_times, tail_mass_truncation))
 
     def compute_mixture(self, other: PrivacyLossDistribution, self_weight: float) -> ReplaceOnePLD:
         """Return ``self_weight * self + (1 - self_weight) * other``; see `compose` for errors."""
         self.validate_composable(other)
-        return _stated(super().compute_mixture(other, self_weight))
+        return _replace_one(super().compute_mixture(other, self_weight))
 
     def curve(self, setting: Setting) -> UpperCurve:
         """Return delta as a function of eps, for one round of a ledger."""
@@ -146,7 +146,7 @@ class ReplaceOnePLD(PrivacyLossDistribution):  # type: ignore[misc]
         return UpperCurve(budget if finite else np.inf, upper=upper, horizon=budget)
 
 
-def _stated(pld: PrivacyLossDistribution) -> ReplaceOnePLD:
+def _replace_one(pld: PrivacyLossDistribution) -> ReplaceOnePLD:
     return ReplaceOnePLD(pld._pmf_remove, None if pld._symmetric else pld._pmf_add)
 
 
@@ -172,7 +172,7 @@ def with_relation(pld: object, neighboring_relation: Any) -> ReplaceOnePLD:
             "pld must be a pessimistic estimate, got an optimistic one, which is no guarantee: "
             "make it with pessimistic_estimate=True"
         )
-    return _stated(pld)
+    return _replace_one(pld)
 
 
 def from_masses(interval: float, start: int, masses: Floats, infinite: float) -> ReplaceOnePLD:
