@@ -31,7 +31,7 @@ from shuffledp.errors import InputError, did_you_mean, shortened
 from shuffledp.numerics.arrays import Floats
 
 # Tolerance of log delta at points of the k = 2 curve before composition. It increases eps by about
-# 3e-4 of itself, less than the spacing of the points does.
+# 0.03 %, which is less than the effect of the spacing of the points.
 COMPOSED_LOG_TOLERANCE = 2e-4
 # For k = 2, the recursion `rounds.two_cells` also bounds this many rounds or more. It takes seconds
 # for each eps0, and would hardly improve the upper end for fewer rounds.

@@ -29,7 +29,7 @@ TERMS_PER_COEFFICIENT = 20  # computing time of a coefficient of the power, in t
 
 @dataclass(frozen=True)
 class Grid:
-    """Losses of one round: their unit, ``(index, probability)`` in order, and mass at infinity."""
+    """Losses of one round: grid step, ``(index, probability)`` by index, and mass at infinity."""
 
     step: float
     masses: list[tuple[int, float]]

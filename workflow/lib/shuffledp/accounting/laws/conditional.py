@@ -1,4 +1,4 @@
-"""Mean positive part of a weighted sum of four multinomial counts, given the first two's sum."""
+"""Mean positive part of a weighted sum of four multinomial counts, given the sum n1 + n2."""
 
 from dataclasses import dataclass
 
@@ -66,7 +66,7 @@ class WeightedSum:
 
 @dataclass(frozen=True)
 class Grain:
-    """How the sums over n2 and n3 are truncated to windows and grouped.
+    """Windows to which the sums over n2 and n3 are truncated, and grouping of n2.
 
     Attributes
     ----------

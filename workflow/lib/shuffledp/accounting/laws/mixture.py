@@ -32,8 +32,8 @@ from shuffledp.numerics.roots import brentq
 WINDOW_DEVIATIONS, WINDOW_MARGIN = 9.3, 20.0
 # Relative error of tilted probabilities, in units of rounding.
 TILTED_INPUT_UNITS = 8.0
-# Allowance for rounding in the log of the part left out. A generous one does no harm, because that
-# part is negligible.
+# Allowance for rounding in the log of the part left out; it may be generous, because that part is
+# negligible.
 LEFT_OUT_LOG_ERROR = 1e-3
 # If the tilted probability of the third cell is below this, all reports are taken to be in the
 # first two.

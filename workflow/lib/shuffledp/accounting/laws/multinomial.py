@@ -231,7 +231,7 @@ def _sum_rounding(weighted: WeightedSum, log_value: float) -> float:
 
     Three nested pairwise sums of fewer than 2^30 terms have an error below 64 units each. Partial
     sums of logarithms are at most as large as the result plus the logs of the largest factors.
-    Small terms are an exception, but their weight is smaller by more.
+    Those of small terms may be larger, but the weight of these terms is smaller by even more.
     """
     factors = abs(np.log(weighted.alpha)) + abs(np.log(weighted.c - weighted.d or 1.0))
     factors += np.log(weighted.n)
@@ -241,8 +241,8 @@ def _sum_rounding(weighted: WeightedSum, log_value: float) -> float:
 def _inflation(weighted: WeightedSum, share: float, rest: float, lam: float, spread: int) -> float:
     """Return the log of the largest ratio of a bucket's ``E[exp(lam A)]`` to that of a member.
 
-    In the bucket up to ``spread`` reports in cells 1 and 2, with their mean raised, replace reports
-    in cells 3 and 4. Each replacement multiplies the moment by the ratio of their moments.
+    In the bucket, up to ``spread`` reports in cells 3 and 4 are replaced by reports in cells 1 and
+    2, whose mean is raised. Each replacement multiplies the moment by the ratio of their moments.
     """
     if spread == 0 or rest == 0.0:
         return 0.0

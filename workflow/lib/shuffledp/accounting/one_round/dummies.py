@@ -27,10 +27,11 @@ from shuffledp.accounting.setting import LARGEST_EPS0, LARGEST_N, Setting
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import UNIT
 
-# Width of a range of numbers of uniform reports: the larger of this share of the number, which
-# changes eps by a quarter of the share, and this share of its standard deviation.
+# Numbers of uniform reports are grouped into ranges. A range is as wide as the larger of this share
+# of its number, which changes eps by a quarter of the share, and this many standard deviations.
 RELATIVE_RANGE_WIDTH, RANGE_WIDTH_IN_DEVIATIONS = 1e-3, 0.125
-# Log of the largest share of delta due to rare numbers left out; it changes eps by about 1e-6.
+# Log of the largest share of delta that rare numbers may have, which are left out; it changes eps
+# by about 1e-6.
 LOG_LEFT_OUT_SHARE = -11.0
 
 
@@ -101,8 +102,8 @@ def loss_among_dummies(setting: Setting, loss_of_curve: Callable[[], Loss]) -> L
     setting
         Setting of one round with dummies, in which all users are honest and report.
     loss_of_curve
-        Function that returns the loss derived from the curve of one round. It is used for deltas
-        below the probability of the numbers that are left out.
+        Function that returns the loss derived from the curve of one round, for deltas below the
+        probability of the numbers that are left out.
     """
     chances = ceil(setting.dummies)
     mixed = pairs.among_dummies(setting, setting.n * chances, setting.dummies / chances)

@@ -203,7 +203,6 @@ def loss_of_pair(pair: Pair) -> Loss:
         return [rounded_up(pair, step or default_step(pair), depth)]
 
     largest = min(pair.largest_loss, LARGEST_EPS0)
-
     deviation = min(form.deviation, largest)
     return Loss(deviation, largest, up)
 
@@ -305,8 +304,8 @@ def pooled_down(
 ) -> LossDistribution:
     """Return a loss distribution on a grid that a given one dominates, by pooling its atoms.
 
-    The atoms below a grid point are pooled with as many atoms above it as give the pool the loss of
-    that grid point; the last of these may be divided. If atoms more than one step above would be
+    The atoms below a grid point are pooled with the next atoms above it until the pool has the loss
+    of that grid point; the last atom may be divided. If atoms more than one step above would be
     needed, those below are rounded down to the previous grid point instead.
 
     Parameters

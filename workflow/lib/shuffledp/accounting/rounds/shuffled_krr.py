@@ -60,7 +60,7 @@ def _two_cell_loss(pair: Pair, n: int, step: float) -> LossDistribution:
 def single_round(
     setting: Setting, side: Side, discretisation: float | None = None, depth: float = DEFAULT_DEPTH
 ) -> tuple[LossDistribution, ...]:
-    """Return loss distributions of one round: the dominating one, or those of explicit data sets.
+    """Return the loss distributions of one round: a dominating one, or those of explicit data sets.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ def _chernoff(eps: float, once: Setting) -> float:
 
 
 def ceiling(eps: float, setting: Setting) -> float:
-    """Return Chernoff's bound on log delta of all rounds, without the mass outside the windows."""
+    """Return Chernoff's bound on log delta of all rounds, ignoring the mass outside the windows."""
     if eps >= setting.budget:
         return -np.inf
     (loss,) = single_round(replace(setting, rounds=1), "upper")

@@ -30,7 +30,7 @@ MAX_ROUNDS = 200
 # Width of a block of counts: at n - 1 as a share of n, and its growth with the distance from n - 1.
 # Blocks increase eps by about 0.3 % near n - 1, and by more where eps is smaller anyway.
 BLOCK_WIDTH, BLOCK_WIDTH_GROWTH = 0.006, 0.02
-# Smaller log deltas than minus this are not computed, since each round leaves out about exp(-46).
+# Log deltas below minus this number are not computed, since each round leaves out about exp(-46).
 MAX_NEGATIVE_LOG_DELTA = 36.0
 # Grid points per standard deviation of a round's loss; rounding of the step may double the number.
 POINTS_PER_DEVIATION = 12.0
