@@ -34,12 +34,12 @@ class Contributions:
 
     Notes
     -----
-    Let h and h' be the histograms with and without the records of one unit, where the choice among
-    the records of all others is the same. It may be: which records of a user count depends on that
-    user's records and on independent random numbers only. Then ``h - h'`` has entries >= 0 whose
-    sum is at most ``m * windows``, which bounds the L1 norm. In each window they sum to at most m,
-    so the L2 norm of a window is at most m, and sqrt(m) if every entry is 0 or 1; squares of
-    different windows add up.
+    Let h and h' be the histograms with and without the records of one unit, where the same records
+    of all others count. This is possible because the choice among a user's records depends only on
+    these and on independent random numbers. Then ``h - h'`` has entries >= 0 whose sum is at most
+    ``m * windows``, which bounds the L1 norm. In each window they sum to at most m, so the L2 norm
+    of a window is at most m, and sqrt(m) if every entry is 0 or 1; squares of different windows add
+    up.
 
     Replacement of a unit is the removal of its records a and the addition of others, b, which moves
     the histogram by ``b - a``. The L1 norms of both add up. So do the squares of the L2 norms at
@@ -59,8 +59,8 @@ class Contributions:
     @property
     def l2_squared(self) -> int:
         """Square of the L2 sensitivity for adding or removing one unit."""
-        of_window = self.records_per_user if self.distinct else self.records_per_user**2
-        return of_window * self.windows
+        per_window = self.records_per_user if self.distinct else self.records_per_user**2
+        return per_window * self.windows
 
     @property
     def replacement_l1(self) -> int:
@@ -107,12 +107,12 @@ def group_curve(curve: UpperCurve, records: int) -> UpperCurve:
 
 
 def group_log_delta(log_delta: LogDelta, records: int) -> LogDelta:
-    """Return the function of eps of `group_curve`, for that of one record.
+    """Return log delta of all records of one user as a function of eps, as in `group_curve`.
 
     Parameters
     ----------
     log_delta
-        Natural log of delta as a function of eps.
+        Natural log of delta of one record as a function of eps.
     records
         See `group_curve`.
     """
@@ -131,7 +131,7 @@ def group_log_delta(log_delta: LogDelta, records: int) -> LogDelta:
 def one_record_target(eps: float, log_delta: float, records: int) -> tuple[float, float]:
     """Return the target (eps, log delta) of one record that implies a target of one user.
 
-    A curve that keeps the result keeps ``eps`` and ``log_delta`` after `group_curve`.
+    If a curve keeps the returned target, `group_curve` of it keeps ``eps`` and ``log_delta``.
 
     Parameters
     ----------

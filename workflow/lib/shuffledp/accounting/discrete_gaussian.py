@@ -13,7 +13,7 @@ data set, and exchanging the cells gives the loss of Q against P. All finite los
 multiples of ``1 / (2 sigma^2)``, so rounds compose without rounding of losses.
 
 Source of the law and its sampler: Canonne, Kamath and Steinke, "The discrete Gaussian for
-differential privacy" (2020). Truncation at ``-nu`` and the sum of two noises: here.
+differential privacy" (2020). Truncation at ``-nu`` and the sum of two noises are new here.
 """
 
 from dataclasses import dataclass
@@ -53,7 +53,7 @@ def check_sigma(sigma: float) -> None:
 
 @dataclass(frozen=True)
 class CellLaw:
-    """Law of a cell's integer noise on consecutive values, with everything its loss needs.
+    """Law of a cell's integer noise on consecutive values, with what its loss depends on.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class CellLaw:
         ``log f(z) / f(z + 1)`` for all values but the last.
     below, above
         Upper bounds on the probabilities of smaller and of larger values.
-    starts
+    bounded
         Whether ``first`` is the smallest possible value, so that the loss at it is infinite.
     mass_error, loss_error
         Bounds on the relative error of masses and the absolute error of losses.
@@ -78,7 +78,7 @@ class CellLaw:
     losses: Floats
     below: float
     above: float
-    starts: bool
+    bounded: bool
     mass_error: float
     loss_error: float
     step: float | None
@@ -91,7 +91,7 @@ class CellLaw:
         )
         outside = self.below + self.above
         # The loss at the last value, and for the second cell at the first, is not listed.
-        infinite_low = float(self.mass[0]) * (1.0 - self.mass_error) if self.starts else 0.0
+        infinite_low = float(self.mass[0]) * (1.0 - self.mass_error) if self.bounded else 0.0
         return loss_of_cells(
             [
                 Outcomes(self.losses, self.mass[:-1], outside + edge_high, 0.0, *errors),
@@ -148,17 +148,12 @@ class GaussianNoise:
     def __post_init__(self) -> None:
         check_sigma(self.sigma)
 
-    @property
-    def _reach(self) -> int:
-        """Largest value whose log mass, relative to that of 0, is at least the smallest."""
-        return int(self.sigma * np.sqrt(-2.0 * LOG_SMALLEST_MASS))
-
     @cached_property
     def law(self) -> CellLaw:
         """Law of the noise without values of negligible probability."""
-        reach = self._reach
-        starts = self.nu <= reach
-        first, last = (-int(self.nu) if starts else -reach), reach
+        reach = int(self.sigma * np.sqrt(-2.0 * LOG_SMALLEST_MASS))
+        bounded = self.nu <= reach
+        first, last = (-int(self.nu) if bounded else -reach), reach
         z = np.arange(first, last + 1, dtype=np.float64)
         rate = 0.5 / self.sigma**2
         weights = np.exp(-rate * z**2)
@@ -175,9 +170,9 @@ class GaussianNoise:
             first,
             weights / total,
             losses,
-            below=0.0 if starts else beyond,
+            below=0.0 if bounded else beyond,
             above=beyond,
-            starts=starts,
+            bounded=bounded,
             mass_error=error,
             loss_error=8.0 * UNIT * float(np.abs(losses).max()),
             step=rate if self.sigma <= MAX_LATTICE_SIGMA else None,
@@ -214,7 +209,7 @@ class GaussianNoise:
         losses = (2.0 * z[:-1] + 1.0) / (4.0 * squares) - np.diff(np.log(sums))
 
         def beyond(edge: float, log_ratio: float) -> float:
-            """Bound the tail after a mass, where masses fall at least by this ratio."""
+            """Bound the tail beyond a mass, if each mass falls by at least this ratio."""
             return float(edge * np.exp(-log_ratio) / -np.expm1(-log_ratio)) * 1.01 + UNDERFLOW
 
         return CellLaw(
@@ -223,7 +218,7 @@ class GaussianNoise:
             losses,
             below=beyond(mass[0], -losses[0]),
             above=beyond(mass[-1], losses[-1]),
-            starts=False,
+            bounded=False,
             mass_error=error,
             loss_error=error,
             step=None,

@@ -13,7 +13,7 @@ from shuffledp.errors import InputError
 # Names of the estimators that every mechanism has: unbiased, and projected onto the simplex.
 UNBIASED: Final = "raw"
 DISTRIBUTION: Final = "projected"
-# Name of the posterior median, which mechanisms have whose noise has a known law.
+# Name of the posterior median, which exists for mechanisms whose noise has a known law.
 POSTERIOR: Final = "posterior"
 # Views, that is, parties against whom a guarantee may hold. The analyst decrypts the reports but
 # does not know their senders. The shuffler knows the senders, but cannot decrypt the reports. Both

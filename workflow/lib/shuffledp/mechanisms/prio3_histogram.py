@@ -26,8 +26,8 @@ from shuffledp.numerics.posterior import NoiseLaw
 
 # Sizes that the draft fixes for Prio3Histogram: an element of Field128, and a seed.
 FIELD_BYTES, SEED_BYTES = 16, 32
-# Truncated noise stands for noise without truncation, and the probability of what is cut off is
-# added to delta. The log of that probability, for one cell and round, is below this.
+# The public view is computed with truncated noise, and the probability that is cut off is added to
+# delta. This is an upper bound on its log for one cell and round.
 LOG_CUT = -740.0
 
 
@@ -153,6 +153,6 @@ class Prio3Histogram(DiscreteLaplace):
         return ratio * super().expected_distance(shares, n, parameters)
 
     def per_user(self, n: int, k: int, parameters: DiscreteLaplaceParameters) -> PerUser:
-        """Return messages and influence of a user, whose proof limits it to one cell."""
+        """Return messages and influence of a user, whom the proof limits to one cell."""
         del n, parameters
         return PerUser(bytes_sent=float(upload_bytes(k)))

@@ -325,7 +325,7 @@ class SupportRandomiser(Randomiser):
 
     @property
     def report_bytes(self) -> int:
-        """Length of an encoded report, by default of the number of a cell."""
+        """Length of an encoded report; by default that of the number of a cell."""
         return 4
 
     @property

@@ -75,8 +75,7 @@ class ShufflerDummiesParameters:
         return noise_moments(self.eps, self.nu)
 
 
-def unbiased(reports: Floats, n: int, parameters: ShufflerDummiesParameters) -> Floats:
-    """Return the unbiased estimate of the shares from histograms of reports and dummies."""
+def _unbiased(reports: Floats, n: int, parameters: ShufflerDummiesParameters) -> Floats:
     return np.asarray((reports - parameters.moments.mean) / n)
 
 
@@ -107,7 +106,7 @@ class ShufflerDummies(Mechanism[ShufflerDummiesParameters]):
 
     name = "shuffler-dummies"
     form = ShufflerDummiesParameters
-    estimators = additive_noise_estimators(unbiased, _noise_law)
+    estimators = additive_noise_estimators(_unbiased, _noise_law)
 
     def curve(self, parameters: ShufflerDummiesParameters, setting: Setting) -> UpperCurve:
         """Return the exact privacy curve of all rounds, rounded outwards."""

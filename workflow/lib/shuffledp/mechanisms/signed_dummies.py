@@ -49,7 +49,7 @@ __all__ = ["SignedDummies", "SignedDummiesParameters"]
 OVERFLOW_SHARE = 0.2
 # Approximate largest number of blocks in the sum for the expected distance.
 MAX_BLOCKS = 2**16
-# Probabilities of the noise that the Fourier transform of its law gives are at least this large.
+# Smaller probabilities, which the Fourier transform loses to rounding, are replaced by this one.
 SMALLEST_WEIGHT = 1e-16
 
 

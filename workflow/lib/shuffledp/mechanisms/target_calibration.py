@@ -92,7 +92,7 @@ class TargetCalibration(Generic[P]):
     views
         Eps of each of `catalogue.VIEWS` at the target's delta, rounded up; inf for no guarantee.
     per_user
-        Local budget, messages and influence of a user who responds.
+        Local budget, messages, influence and upload of a user who responds.
     cell_sd, largest_cell_sd
         Standard deviation of a cell's estimated count, in people: root mean square and maximum over
         the cells. With dropouts it refers to the counts of all users.
@@ -300,7 +300,7 @@ def read_parameters(mechanism: Mechanism[P], text: str) -> P:
         (form, {field.name: field for field in fields(form) if field.type in (int, float)})  # type: ignore[arg-type]
         for form in (mechanism.form, *mechanism.other_forms)
     ]
-    # An error about names refers to the class with the largest number of the given names.
+    # The class that has the most of these names; an error about names refers to it.
     form, numbers = max(forms, key=lambda each: sum(name in each[1] for name, _ in items))
     values = dict[str, float]()
     for name, value in items:

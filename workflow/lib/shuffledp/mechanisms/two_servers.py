@@ -84,7 +84,7 @@ ServersParameters = ShufflerDummiesParameters | GaussianServersParameters
 
 
 class _Servers(ABC):
-    """Noise of both servers, of one shape.
+    """Noise of both servers, which has the same shape.
 
     Attributes
     ----------
@@ -189,7 +189,7 @@ class _GaussianServers(_Servers):
             return np.where(listed, np.log(law.mass[np.where(listed, index, 0)]), -np.inf)
 
 
-# A law of the largest sigma has some 50 MB.
+# A law with the largest sigma takes some 50 MB.
 @lru_cache(maxsize=4)
 def _gaussian(sigma: float, nu: float) -> GaussianNoise:
     """Return discrete Gaussian noise, whose laws are then computed once."""
@@ -210,7 +210,7 @@ def _servers(parameters: ServersParameters) -> _Servers:
 def draw_gaussian(k: int, noise: GaussianNoise, rng: np.random.Generator) -> Integers:
     """Draw discrete Gaussian noise for k cells, shape ``(k,)``.
 
-    Two-sided geometric noise is accepted with the probability that leaves a Gaussian.
+    Two-sided geometric noise is drawn and accepted with a probability that makes it Gaussian.
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ from shuffledp.numerics.arrays import Floats, Integers
 
 _REACH: Final = 10.0  # standard deviations of the noise that the likelihood includes
 _STEPS_PER_DEVIATION: Final = 4.0  # of the grid of possible counts
-_MIN_ROUNDED_SD: Final = 1e-3  # with a smaller one, noise hides no integer
+_MIN_ROUNDED_SD: Final = 1e-3  # smaller noise hides no integer
 _MAX_ITERATIONS: Final = 1_000
 # Mean increase of the log likelihood of a cell at which EM stops. Further iterations concentrate
 # the prior on few counts, which made the estimates of docs/choosing.md 1 to 3 % worse (1e-7).
@@ -88,13 +88,13 @@ def _likelihoods(values: Floats, law: NoiseLaw) -> tuple[Any, Integers]:
     step = max(int(law.sd / _STEPS_PER_DEVIATION), 1)
     reach = max(int(_REACH * law.sd / step), 2)
     offsets = np.arange(-reach, reach + 1)
-    # Counts that are below 0 by far may be near no possible count except 0.
+    # For a value far below 0, the only possible count nearby is 0.
     nearest = np.floor(np.maximum(values, 0) / step).astype(np.int64)
     near = np.maximum(nearest[:, None] + offsets, 0)
     support = np.unique(near)
     row = np.repeat(np.arange(values.size), offsets.size)
     column = np.searchsorted(support, near.ravel())
-    # The clipped offsets name 0 several times; one is kept.
+    # Clipping may repeat 0; it is kept once.
     row, column = np.divmod(np.unique(row * support.size + column), support.size)
     log_weight = law.log_weight(values[row] - support[column] * step + law.centre)
     largest = np.full(values.size, -np.inf)
