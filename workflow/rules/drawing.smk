@@ -80,8 +80,8 @@ def calls(*figures):
     """Return a params function: the functions that draw a job's figures, with their arguments.
 
     Each of `figures` is the dotted name of a function below shuffledp, and its arguments beside
-    the input files: values, or functions of the wildcards. Captions show what neighbours differ in,
-    `replaced`, which is as for one record where a figure belongs to no region.
+    the input files: values, or functions of the wildcards. Captions state what neighbours differ in
+    (`replaced`); for a figure of no region it is one report.
     """
 
     def evaluated(wildcards):

@@ -150,7 +150,7 @@ def source_file(wildcards):
 
 
 def source_parts(wildcards):
-    """Return the files of a folder or shapefile, whose own time does not show their changes."""
+    """Return the files of a folder or shapefile, whose own time does not change with theirs."""
     if source_spec(wildcards)["kind"] != "file":
         return []
     path = Path(source_file(wildcards))
@@ -198,7 +198,7 @@ def explain_missing(key, reader, path, product):
 
 
 def reading_memory(wildcards):
-    """Megabytes of crop_checkins, which holds a whole file of points, but others in batches."""
+    """Megabytes of crop_checkins, which reads files of points whole and others in batches."""
     if "region" not in dict(wildcards.items()):
         return 1500
     layout = source_spec(wildcards).get("layout", "snap")

@@ -235,8 +235,8 @@ def make_campaign(
     if people < at_least:
         raise InputError(f"people must be at least at_least={at_least}, got {people}")
     check_collected(mechanism)
-    # The servers' tables are of discrete Laplace noise; `two-servers` may choose Gaussian noise.
-    # Dummies by the shuffler have the same promise for the analyst, and only this shape.
+    # The servers' tables are for discrete Laplace noise, but `two-servers` may choose a Gaussian.
+    # `shuffler-dummies` has the same promise against the analyst, and always the former shape.
     calibrated_as = "shuffler-dummies" if mechanism == "two-servers" else mechanism
     chosen = with_options(get_mechanisms([calibrated_as])[0], slots=slots, share=1.0)
     setting = Setting(at_least, cells, rounds=len(keys), colluding=colluding)

@@ -140,26 +140,30 @@ PUBLISH: Final[dict[str, dict[str, Any]]] = {
         "points in GeoJSON, a GeoPackage or a shapefile; or counts: csv with columns 'cell' (the "
         "cell's id) and 'count'",
     },
-    "--latitude": {"type": column, "metavar": "COLUMN", "help": "its name, or position from 0"},
-    "--longitude": {"type": column, "metavar": "COLUMN", "help": "of the records"},
-    "--user": {"type": column, "metavar": "COLUMN", "help": "identifier (--unit user)"},
-    "--time": {"type": column, "metavar": "COLUMN", "help": "time (with --from and --to)"},
+    "--latitude": {
+        "type": column,
+        "metavar": "COLUMN",
+        "help": "name of the column, or its position from 0",
+    },
+    "--longitude": {"type": column, "metavar": "COLUMN", "help": "likewise"},
+    "--user": {"type": column, "metavar": "COLUMN", "help": "user identifiers (--unit user)"},
+    "--time": {"type": column, "metavar": "COLUMN", "help": "times (with --from and --to)"},
     "--time-format": {
         "metavar": "FORMAT",
-        "help": "of the times: unix (seconds since 1970), or such as '%%d/%%m/%%Y %%H:%%M' "
-        "(default ISO 8601)",
+        "help": "format of the times: unix (seconds since 1970), or for example "
+        "'%%d/%%m/%%Y %%H:%%M' (default ISO 8601)",
     },
     "--separator": {
         "type": separator,
         "default": ",",
-        "help": r"of columns in text (default a comma; \t for a tab)",
+        "help": r"column separator of text files (default a comma; \t for a tab)",
     },
     "--cells": {
         "required": True,
         "help": "h3:8, metres:250, shape:20x30, step:0.01x0.02 (degrees), or a file of polygons",
     },
-    "--cell-name": {"metavar": "PROPERTY", "help": "of the polygons: their names"},
-    "--cell-id": {"metavar": "PROPERTY", "help": "of the polygons: their ids"},
+    "--cell-name": {"metavar": "PROPERTY", "help": "property of the polygons with their names"},
+    "--cell-id": {"metavar": "PROPERTY", "help": "property of the polygons with their ids"},
     "--box": {
         "type": real,
         "nargs": 4,
@@ -206,14 +210,14 @@ PUBLISH: Final[dict[str, dict[str, Any]]] = {
     "--ledger": {
         "required": True,
         "metavar": "FILE",
-        "help": "what was published about these people; the first publication creates it",
+        "help": "record of all publications about these people; the first one creates it",
     },
     "--total": {
         "type": decimal,
         "metavar": "EPS",
         "help": "eps of all publications of a new ledger (default: that of this one)",
     },
-    "--output": {"required": True, "metavar": "FOLDER", "help": "folder to make"},
+    "--output": {"required": True, "metavar": "FOLDER", "help": "folder to create"},
     "--title": {"default": "A private map", "help": "title of the map"},
     "--again": {
         "action": "store_true",

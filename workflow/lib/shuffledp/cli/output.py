@@ -176,7 +176,7 @@ def print_compared(rows: Iterable[Row], names: Iterable[str]) -> None:
     def print_line(line: Sequence[str]) -> None:
         printed, end = line[0].ljust(name_width), name_width
         for cell, width in zip(line[1:-1], _WIDTHS, strict=True):
-            # A cell that is too wide shifts the next ones as far as their gaps do not absorb it.
+            # A cell that is too wide shifts the next ones, unless their gaps absorb the excess.
             end += width
             printed += f" {cell}".rjust(end - len(printed))
         print(f"{printed.ljust(end + 1)} {line[-1]}".rstrip(), flush=True)

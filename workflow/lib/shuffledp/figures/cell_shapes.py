@@ -96,7 +96,7 @@ class CellShapes:
         return extent
 
     def part(self, cells: Integers) -> "CellShapes":
-        """Return the outlines of some cells in the order of their numbers `cells`."""
+        """Return the outlines of the cells with these numbers, in this order."""
         rings = [np.flatnonzero(self.cell_of_ring == cell) for cell in cells]
         joined = np.concatenate(rings)
         points = [self.points[self.starts[ring] : self.starts[ring + 1]] for ring in joined]

@@ -45,7 +45,7 @@ _ESTIMATES: Final = {"raw": "unbiased estimates", "projected": "distributions"}
 _SERIES_OFFSET: Final = 0.012  # share of eps or n that separates neighbouring mechanisms
 _GLYPH_WIDTH: Final = 0.024  # width of a character of a tick label, as a share of the axis
 _MARGIN: Final = 1.25  # factor by which an axis of eps or n extends beyond the data
-_LEGEND_COLUMNS: Final = 24  # characters in a line of the legend
+_LEGEND_LINE_CHARACTERS: Final = 24  # characters in a line of the legend
 # Headings of the legend by `trust_kind`.
 _TRUST: Final = {
     "curator": "Curator, trusted\nwith every record",
@@ -190,7 +190,7 @@ def _mechanism_legend(rows: pd.DataFrame) -> list[list[Line2D]]:
     for row in unbiased.to_dict("records"):
         mechanism = CATALOGUE[row["mechanism"]]
         cost = f"{row['messages']:.3g}" if pd.isna(row["reason"]) else "cannot meet this target"
-        label = textwrap.fill(f"{mechanism.label} ({cost})", _LEGEND_COLUMNS)
+        label = textwrap.fill(f"{mechanism.label} ({cost})", _LEGEND_LINE_CHARACTERS)
         if np.isfinite(row["local_eps0"]):
             label += rf", $\epsilon_0={row['local_eps0']:.3g}$"
         look = marker_style(mechanism.estimators[0].look)

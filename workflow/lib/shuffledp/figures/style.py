@@ -143,7 +143,7 @@ def number_label(unit: str) -> str:
 
 
 def after_title(unit: str) -> str:
-    """Return what separates a title with a unit from what follows: a new line after a long one."""
+    """Return the separator after a unit in a title: a new line after a long unit, else a space."""
     return "\n" if has_bound(unit) else " "
 
 

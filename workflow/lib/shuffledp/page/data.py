@@ -111,7 +111,7 @@ def region_data(
     -------
     Data for JSON. ``promises`` are the guarantees to choose from, ``start`` is the initial choice,
     ``plans`` state errors and trust of each mechanism by n and promise, ``tables`` compare them.
-    With several records per user, ``replaced`` says what neighbours differ in.
+    With several records per user, ``replaced`` states what neighbours differ in.
     """
     samples = read_samples(files["samples"])
     releases = _first_releases(files, target_delta)
@@ -309,7 +309,7 @@ def _row(row: "pd.Series[Any]") -> list[str]:
 
 
 def _title(entry: Entry) -> str:
-    """Return the label of a mechanism with who must add dummies or noise."""
+    """Return the label of a mechanism, and who is relied on to add dummies or noise."""
     asked = entry.extra_trust.replace(",", "")
     return f"{entry.label} (relies on {asked})" if asked else entry.label
 

@@ -104,7 +104,7 @@ def protection(unit: str) -> str:
         return (
             f"The promise is made per user, {unit.removeprefix('one user, ')}, drawn at random. "
             "The map hides where every single person was, with all their check-ins that count, "
-            "even from somebody who knows those of all others. It does not hide how many they are."
+            "even from somebody who knows those of all others. It does not hide their number."
         )
     if unit == "one user":
         return (
@@ -126,9 +126,9 @@ def strength(eps: float, delta: float, unit: str = "one check-in") -> str:
     if has_bound(unit):
         return (
             f"The promise is made per user, {unit.removeprefix('one user, ')}. Suppose that "
-            "somebody knows the records of all people but one, and that those of this one are "
-            "either of two lists of equal length, with equal probability. The map lets them guess "
-            f"the list correctly with a probability of at most {chance} %; tossing a coin achieves "
+            "somebody knows the records of all people but one, and that this person's records are "
+            "one of two equally long lists, with equal probability. The map lets them guess the "
+            f"list correctly with a probability of at most {chance} %; tossing a coin achieves "
             f"50 %. The guarantee has two parameters, eps = {eps:g} and delta = {plain(delta)}. "
             "All records of one person change the probability of any set of maps by at most a "
             f"factor of {rounded_up(np.exp(eps))}, plus delta. This is proven for all data sets."

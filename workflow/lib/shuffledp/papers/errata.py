@@ -219,8 +219,8 @@ def _d7() -> Iterator[str]:
 
 def _l1() -> Iterator[str]:
     for delta in 1e-12, 1e-20, 1e-40:
-        found = gaussian.diffprivlib_sigma(1, delta, 1.0)
-        yield f"{delta:g} {found:.4f} {gaussian.gaussian_sigma(1, float(log(delta)), 1.0):.4f}"
+        theirs = gaussian.diffprivlib_sigma(1, delta, 1.0)
+        yield f"{delta:g} {theirs:.4f} {gaussian.gaussian_sigma(1, float(log(delta)), 1.0):.4f}"
 
 
 CHECKS: Final[Mapping[str, Callable[[], Iterator[str]]]] = MappingProxyType(
@@ -236,6 +236,6 @@ CHECKS: Final[Mapping[str, Callable[[], Iterator[str]]]] = MappingProxyType(
 if __name__ == "__main__":
     names = sys.argv[1:]
     if not names or set(names) - set(CHECKS):
-        sys.exit(f"names of entries are {', '.join(CHECKS)}; got {' '.join(names) or 'none'}")
+        sys.exit(f"give entries of {', '.join(CHECKS)} (got {' '.join(names) or 'none'})")
     for name in names:
         print(*CHECKS[name](), sep="\n")

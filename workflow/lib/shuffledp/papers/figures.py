@@ -47,7 +47,7 @@ from shuffledp.pipeline.tables import read_metadata, read_tables
 _MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X")
 _PLAIN_NUMBERS: Final = 1e-4, 1e4  # range of an axis with plain numbers instead of powers of ten
 _PANEL_HEIGHT_INCHES, _MAX_COLUMNS, _MARKS_PER_CURVE = 2.6, 3, 6
-_SIDE_COLUMNS: Final = 30  # characters in a line of a legend in the place of a panel
+_SIDE_LINE_CHARACTERS: Final = 30  # characters in a line of a legend in the place of a panel
 _GUIDE_NOTE: Final = (
     "Computed at the marks; the lines of guarantees between them only guide the eye."
 )
@@ -105,8 +105,10 @@ def curve_panels(table: pd.DataFrame, text: FigureText) -> Figure:
     lines = [handles[name] for name in names]
     style: dict[str, Any] = {"handlelength": 3.5, "title_fontsize": 7.5, "alignment": "left"}
     if empty:
-        labels = [textwrap.fill(name, _SIDE_COLUMNS) for name in names]
-        title = "\n".join(textwrap.fill(line, _SIDE_COLUMNS + 8) for line in note.splitlines())
+        labels = [textwrap.fill(name, _SIDE_LINE_CHARACTERS) for name in names]
+        title = "\n".join(
+            textwrap.fill(line, _SIDE_LINE_CHARACTERS + 8) for line in note.splitlines()
+        )
         panel_axes[-1].legend(lines, labels, loc="upper left", title=title or None, **style)
     else:
         where: dict[str, Any] = {"loc": "outside lower center", "ncols": 2}

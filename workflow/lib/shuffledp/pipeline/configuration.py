@@ -353,8 +353,8 @@ def _check_contributions(region: str, spec: Mapping[str, Any]) -> None:
     """Refuse a bound on each user's records where users are not protected or send one record."""
     m, distinct = spec["records_per_user"], spec["distinct"]
     if spec["unit"] == "checkin":
-        for key, value, neutral in (("records_per_user", m, 1), ("distinct", distinct, False)):
-            if value != neutral:
+        for key, value, default in (("records_per_user", m, 1), ("distinct", distinct, False)):
+            if value != default:
                 text = str(value).lower()
                 raise ConfigurationError(
                     f"regions.{region}: {key} bounds the check-ins of each user, which needs unit: "

@@ -20,7 +20,7 @@ _ABANDONED_SECONDS: Final = 86_400.0
 TEXT_NAME: Final = re.compile(r".+\.(csv|tsv|txt)(\.(gz|bz2|xz|zst))?")
 """Matches the names of text files that are read in a folder."""
 SHAPEFILE_SUFFIXES: Final = (".shp", ".shx", ".dbf", ".prj", ".cpg")
-"""Names of the files of a shapefile end so, in any case."""
+"""Suffixes of the files of a shapefile, in lower case; the files may have upper case."""
 
 # Errors of file systems that cannot flush a folder.
 _CANNOT_FLUSH: Final = (errno.EINVAL, errno.ENOTSUP)
@@ -147,8 +147,8 @@ def parts(path: Path) -> list[Path]:
 def file_sha256(path: Path) -> str:
     """Return the SHA-256 of a file's bytes, or of the files in a folder, as hexadecimal.
 
-    The digest of a folder is that of what ``sha256sum`` prints there for its `parts`, in order; so
-    is that of a shapefile, in its folder.
+    The digest of a folder or shapefile is that of what ``sha256sum`` prints, in the folder, for its
+    `parts` in order.
 
     Raises
     ------

@@ -42,11 +42,6 @@ def counted(unit: str) -> str:
 def replaced(unit: str) -> str:
     """Return what neighbouring data sets differ in: ``one report``, or all records of a user."""
     if not has_bound(unit):
-        return replaced_briefly(unit)
+        return "one report"
     bound = unit.partition(", ")[2]
-    return f"{replaced_briefly(unit)} ({bound}) by as many others"
-
-
-def replaced_briefly(unit: str) -> str:
-    """Return what neighbouring data sets differ in, below a title that states the bound."""
-    return "all records of one user" if has_bound(unit) else "one report"
+    return f"all records of one user ({bound}) by as many others"

@@ -55,7 +55,7 @@ def run_summary(
         if has_bound(unit) and path_if_made(f"utility/{place}.csv"):
             lines.append(
                 f"\n{title}: what follows protects {unit}, replaced by as many others.\n"
-                "How many they are is not protected."
+                "The number of their check-ins is not protected."
             )
     comparison = path_if_made("utility/comparison.csv")
     if comparison and (table := findings(pd.read_csv(comparison))):

@@ -37,13 +37,12 @@ def units_table(
 
     Returns
     -------
-    Columns of `pipeline.tables.UNITS`, two rows for 1, 2, 3, 4, 5, 6, 8, 10, ... check-ins of a
-    person, ten in each decade from 10. With
-    ``unit`` checkin all n check-ins are collected, and eps protects all check-ins of the person
-    (group privacy). With ``unit`` user each user reports one check-in, and the column ``n`` is the
-    number of users; if that is unknown, all users are assumed to have as many check-ins as the
-    person. The table ends at the first eps above 20, at the largest number of check-ins of a user
-    or, if that is unknown, at 1,000.
+    Columns of `pipeline.tables.UNITS`, two rows for each of 1, 2, 3, 4, 5, 6, 8, 10, ... check-ins
+    of a person, ten numbers in each decade from 10. With ``unit`` checkin all n check-ins are
+    collected, and eps protects all check-ins of the person (group privacy). With ``unit`` user each
+    user reports one check-in, and the column ``n`` is the number of users; if that is unknown, all
+    users are assumed to have as many check-ins as the person. The table ends at the first eps above
+    20, at the largest number of check-ins of a user or, if that is unknown, at 1,000.
     """
     target = float(np.log(delta))
     largest = int(per_user.max()) if per_user.size else min(n, _MAX_UNKNOWN_CHECKINS)

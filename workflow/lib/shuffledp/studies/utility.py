@@ -13,7 +13,7 @@ from shuffledp.mechanisms.registry import get_mechanisms
 from shuffledp.mechanisms.target_calibration import calibrate_to_target
 from shuffledp.pipeline.units import counted, has_bound
 
-# The promise of `rounds_findings`, of all rounds together (docs/choosing.md).
+# Setting and promise of `rounds_findings`, for all rounds together (docs/choosing.md).
 _REPEATED: Final = Setting(20_000, 200)
 _REPEATED_EPS: Final = 1.0
 _REPEATED_DELTA: Final = 1e-8
@@ -123,7 +123,7 @@ def target_findings(summary: pd.DataFrame, *, brief: bool = False) -> str:
 
 
 def rounds_findings(rounds: Sequence[int] = (1, 12, 52)) -> str:
-    """Return a table of errors of maps that repeat as text, at one promise of all rounds together.
+    """Return, as text, the errors of repeated maps at one promise for all rounds together.
 
     Each entry is the standard deviation of a cell's count in users and, in brackets, the largest
     amount by which ten dishonest users move it in a round. If calibration chose the shape of the

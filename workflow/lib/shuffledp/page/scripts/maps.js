@@ -126,7 +126,7 @@ function mountMaps(home) {
     return [nameOf(i), `${number.format(shown.estimate[i])} ± ${number.format(2 * shown.error[i])}`, `truth ${number.format(shown.truth[i])}`];
   }
 
-  /** Choose a cell, and show its tooltip on one map. While somebody types, keep what they have typed. */
+  /** Choose a cell, and show its tooltip on one map. While somebody is typing, do not change the field. */
   function choose(i, at = null, typing = false) {
     for (const one of panels) {
       mark(one, chosen, i);

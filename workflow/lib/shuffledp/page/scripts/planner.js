@@ -16,7 +16,7 @@ const { planFor, mountPlanner } = (() => {
   const LAW_WIDTHS = 8; // distance of periodic copies of the law, in widths of the law
   const ROUNDING = 1e-6; // allowance in log delta, larger than the effect of rounding
   const GRID_ROUNDING = 1e-3; // allowance in log delta for the accountant's grid of losses
-  const TRUNCATION_SHARE = 0.1; // share of delta that truncation of dummies at 0 may use over rounds
+  const TRUNCATION_SHARE = 0.1; // share of the delta of several rounds that truncation of dummies at 0 may use
   // Range of sigma of discrete Gaussian noise, and the largest one for which delta is summed.
   const [SMALLEST_SIGMA, LARGEST_SIGMA, LARGEST_SUMMED_SIGMA] = [2, 1e4, 256];
 
@@ -438,7 +438,7 @@ const { planFor, mountPlanner } = (() => {
     ["Local budget of a message, eps0", "number", (plan) => (plan.localEps0 === null ? "none: it reveals the record" : hundredths(plan.localEps0))],
   ];
 
-  /** Return a table of the plans with a part for each kind of trust in `groups`, which maps kinds to texts. */
+  /** Return a table of the plans, in parts by kind of trust; `groups` maps each kind to its heading. */
   function table(plans, groups, caption) {
     const heads = [["Mechanism", ""], ...COLUMNS];
     const row = (plan) => element("tr", {},
@@ -452,7 +452,7 @@ const { planFor, mountPlanner } = (() => {
         element("tr", { class: "group" }, element("th", { scope: "rowgroup", colspan: heads.length, text })), ...rows.map(row))));
   }
 
-  /** Return the number that a text means, with or without separators of thousands; NaN if there is none. */
+  /** Return the number in a text, which may have commas between thousands; NaN if it is not a number. */
   function numberIn(text) {
     const plain = /^\s*[0-9]{1,3}(,[0-9]{3})+\s*$/.test(text) ? text.replaceAll(",", "") : text;
     return NUMBER.test(plain) ? Number(plain) : NaN;
@@ -529,7 +529,7 @@ const { planFor, mountPlanner } = (() => {
           element("li", {
             text: alone
               ? `If even both together may see only noisy reports: ${withError(alone)}. A single report is noisy: ${percent(noisy())} of the reports are the truth.`
-              : "If users add the noise, or if even both together may see only noisy reports: the command below computes it. Over many rounds such mechanisms may have a smaller error, and dishonest users move their maps further.",
+              : "If users add the noise, or if even both together may see only noisy reports: use the command below. Over many rounds such mechanisms may have a smaller error, but dishonest users move their maps further.",
           })));
       noise.hidden = plans[0].cellError <= n / k;
       noise.textContent = noise.hidden ? "" : `This map would be only noise. The best mechanism is ${withError(plans[0])}, and a cell has ${significant(n / k)} on average. Use fewer cells or more users.`;
