@@ -4,9 +4,9 @@ Each row has a peer's number and ours for the same quantity, users, cells, eps, 
 neighbours. A smaller number is better in every row, so a ratio above 1 says that ours is worse;
 these rows come first. docs/peers.md explains them.
 
-A peer's number is *published*; or it is the value of a *formula* of a paper, evaluated here; or its
-program has *run* in this process; or, for programs that pip does not have, it was *recorded* from
-a run of their published code, named by its commit.
+A peer's number is *published*, the value of a *formula* of a paper, the result of a *run* of its
+program in this process, or, for programs that pip does not have, *recorded* from a run of their
+published code at the commit that is named.
 """
 
 import csv

@@ -79,7 +79,7 @@ def run(tmp_path_factory, browser):
 
 @pytest.fixture(scope="session")
 def open_page(browser):
-    """Return a context manager that opens a file; complaints and network requests fail."""
+    """Return a context manager that opens a file and fails at complaints and network requests."""
 
     @contextmanager
     def opened(path, fragment="", **options):

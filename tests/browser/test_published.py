@@ -6,6 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import shuffledp
+from shuffledp.publishing.noise import Noise
 
 pytestmark = [pytest.mark.workflow, pytest.mark.slow]
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"
@@ -30,7 +31,7 @@ def publish(folder, **options):
 
 @pytest.fixture(scope="session")
 def maps(tmp_path_factory, browser):
-    """Publish a map, and another with two weeks. `browser` comes first: without one is no map."""
+    """Publish two maps, one of two weeks. `browser` comes first: it skips where there is none."""
     folders = {name: tmp_path_factory.mktemp(name) for name in ("one", "weeks")}
     weeks = {"time": "when", "period": ("2024-01-01", "2024-01-14"), "every": "week"}
     publish(folders["one"])
@@ -112,8 +113,6 @@ def test_sums_and_differences_have_the_intervals_of_their_noise(maps, open_page)
 
 def noise_of(folder):
     """Return the law of the noise that the statement of a map names."""
-    from shuffledp.publishing.noise import Noise
-
     return Noise(
         "laplace", json.loads((folder / "statement.json").read_text())["mechanism"]["scale"]
     )

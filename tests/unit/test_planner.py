@@ -228,7 +228,7 @@ def test_every_control_changes_the_table_and_the_command(form):
     assert seen[-1][0] == "shuffledp compare --n 5000 --k 64 --eps 0.25 --delta 1e-8 --rounds 12"
     assert "For each of 12 maps, with a guarantee for all 12 records" in form.inner_text("main")
     assert "(discrete Gaussian)" in form.inner_text("table")
-    assert "the command below computes it" in form.inner_text("#planner-best")
+    assert "use the command below" in form.inner_text("#planner-best")
     for before, after in itertools.pairwise(seen):
         assert before[0] != after[0]
         assert before[1] != after[1]
