@@ -1,4 +1,4 @@
-"""How many people are needed: a certified table, and its figure."""
+"""The table of certified eps over the number of people, and its figure."""
 
 from pathlib import Path
 

@@ -7,12 +7,12 @@ from shuffledp.studies.samples import read_contributions, read_samples
 from shuffledp.studies.sweeps import BudgetSweep, TargetSweep
 
 with job(snakemake.log[0]):
-    source, asked = Path(snakemake.input.samples), dict(snakemake.params.sweep)
-    mechanisms = asked.pop("mechanisms")
-    asked["contributions"] = read_contributions(source)
+    source, sweep = Path(snakemake.input.samples), dict(snakemake.params.sweep)
+    mechanisms = sweep.pop("mechanisms")
+    sweep["contributions"] = read_contributions(source)
     parts = release_sweep(
         read_samples(source),
-        BudgetSweep(**asked) if "eps0" in asked else TargetSweep(**asked),
+        BudgetSweep(**sweep) if "eps0" in sweep else TargetSweep(**sweep),
         snakemake.params.repetitions,
         mechanisms,
         seed=snakemake.params.seed,

@@ -272,7 +272,7 @@ def slots_errors(table: pd.DataFrame, summary: pd.DataFrame) -> Figure:
     label = CATALOGUE[_SIGNED_DUMMIES].label
     legend = [Line2D([], [], linestyle="none", **marker_style(look), label=label)]
     for kind, line in _REFERENCE_LINES.items():
-        for name in (name for name, known in references.items() if known == kind):
+        for name in (name for name, trust in references.items() if trust == kind):
             colour, label = CATALOGUE[name].estimators[0].look.colour, CATALOGUE[name].label
             text = f"{label}, {_BEST[kind]}"
             legend.append(Line2D([], [], linewidth=1.0, color=colour, linestyle=line, label=text))

@@ -87,8 +87,8 @@ def to_integer(column: Any) -> Converted:
         pc.less(length, len(_MAX_INT64)),
         pc.and_kleene(pc.equal(length, len(_MAX_INT64)), pc.less_equal(digits, _MAX_INT64)),
     )
-    beyond = ~pc.fill_null(fits, True).to_numpy(zero_copy_only=False)
-    return pc.cast(pc.if_else(fits, text, None), pa.int64()), bad | beyond
+    too_large = ~pc.fill_null(fits, True).to_numpy(zero_copy_only=False)
+    return pc.cast(pc.if_else(fits, text, None), pa.int64()), bad | too_large
 
 
 def to_identifier(column: Any) -> Converted:
@@ -110,8 +110,8 @@ def to_identifier(column: Any) -> Converted:
     values = np.array(pc.fill_null(integers, 0))
     values[other] = _fingerprints(encoded.dictionary.to_pylist())[np.array(encoded.indices)]
     blank = pc.fill_null(pc.match_substring_regex(raw, r"^\s*$"), True)
-    known = pc.and_not(present, blank).to_numpy(zero_copy_only=False)
-    return pa.array(values, mask=~known), np.zeros(len(other), dtype=bool)
+    identified = pc.and_not(present, blank).to_numpy(zero_copy_only=False)
+    return pa.array(values, mask=~identified), np.zeros(len(other), dtype=bool)
 
 
 def to_text(column: Any) -> Converted:

@@ -261,10 +261,10 @@ def layout_from_config(spec: Mapping[str, Any]) -> Layout:
     InputError
         If a key is unknown or missing, or `Layout` rejects a value.
     """
-    known = {"format", "separator", "header", "columns", "decimal", "crs", "time_format"}
+    keys = {"format", "separator", "header", "columns", "decimal", "crs", "time_format"}
     for key in spec:
-        if key not in known:
-            raise InputError(f"{key} is not a key of a layout: use {', '.join(sorted(known))}")
+        if key not in keys:
+            raise InputError(f"{key} is not a key of a layout: use {', '.join(sorted(keys))}")
     if spec.get("format") == "geo":
         for key in sorted({"separator", "header", "decimal", "crs"} & set(spec)):
             raise InputError(f"{key} has no meaning for format geo: remove it (got {spec[key]!r})")

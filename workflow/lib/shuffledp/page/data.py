@@ -310,8 +310,8 @@ def _row(row: "pd.Series[Any]") -> list[str]:
 
 def _title(entry: Entry) -> str:
     """Return the label of a mechanism, and who is relied on to add dummies or noise."""
-    asked = entry.extra_trust.replace(",", "")
-    return f"{entry.label} (relies on {asked})" if asked else entry.label
+    trusted = entry.extra_trust.replace(",", "")
+    return f"{entry.label} (relies on {trusted})" if trusted else entry.label
 
 
 def _privacy(

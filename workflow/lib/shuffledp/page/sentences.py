@@ -88,9 +88,10 @@ def describe_data(people: int | None, recorded: str, n: int, unit: str, title: s
     title
         Name of the region.
     """
-    of_people = "" if people is None else f" of {people:,} people"
-    owners = of_people if unit == "one check-in" else ", one of each person"
-    if has_bound(unit):
+    owners = ", one of each person"
+    if unit == "one check-in":
+        owners = "" if people is None else f" of {people:,} people"
+    elif has_bound(unit):
         owners = unit.removeprefix("one user").replace(" check-ins", "") + " of each person"
     return (
         f"The data are {count_units(n, 'one check-in')}{owners} in {title}. "
@@ -159,8 +160,8 @@ def trust(entry: Entry) -> str:
             "People send a secret share of their record to each of two aggregators, with a proof "
             f"that it is one record. The two must not collude: {together} Each adds noise."
         )
-    asked = re.sub("shuffler|analyst", r"the \g<0>", entry.extra_trust.replace(", ", " "))
-    duty = f" The mechanism also asks {asked}." if asked else ""
+    helpers = re.sub("shuffler|analyst", r"the \g<0>", entry.extra_trust.replace(", ", " "))
+    duty = f" The mechanism also asks {helpers}." if helpers else ""
     return (
         "People send encrypted reports to two servers. The shuffler mixes the reports, so that "
         "nobody can link them to people. The analyst decrypts them. The two must not collude: "

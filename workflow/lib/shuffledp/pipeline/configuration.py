@@ -394,11 +394,11 @@ def _check_source(name: str, spec: Mapping[str, Any]) -> None:
 
 
 def _check_images(files: Mapping[str, Any]) -> None:
-    given = {"test_images", "test_labels"} & set(files)
-    if len(given) == 1:
+    named = {"test_images", "test_labels"} & set(files)
+    if len(named) == 1:
         raise ConfigurationError(
             f"personalised.mnist: give both test_images and test_labels, or neither (got "
-            f"{given.pop()} alone)"
+            f"{named.pop()} alone)"
         )
     for name, spec in files.items():
         if "url" in spec:
@@ -457,8 +457,8 @@ def _check_times(region: str, source: Mapping[str, Any]) -> None:
 
 def _check_source_name(config: Mapping[str, Any], key: str, name: str) -> None:
     if name not in config["sources"]:
-        known = ", ".join(sorted(config["sources"]))
-        raise ConfigurationError(f"{key}: there is no source {name!r} (sources: {known})")
+        names = ", ".join(sorted(config["sources"]))
+        raise ConfigurationError(f"{key}: there is no source {name!r} (sources: {names})")
 
 
 def _check_region(name: str, spec: Mapping[str, Any]) -> None:

@@ -137,11 +137,11 @@ def parts(path: Path) -> list[Path]:
         return sorted(beside, key=os.fsencode)
     if not path.is_dir():
         return [path]
-    found = {file.relative_to(path): file for file in path.rglob("*") if not file.is_dir()}
-    visible = [each for each in found if not any(name.startswith(".") for name in each.parts)]
+    files = {file.relative_to(path): file for file in path.rglob("*") if not file.is_dir()}
+    visible = [each for each in files if not any(name.startswith(".") for name in each.parts)]
     chosen = [each for each in visible if each.suffix == ".parquet"]
     chosen = chosen or [each for each in visible if TEXT_NAME.fullmatch(each.name)]
-    return [found[each] for each in sorted(chosen, key=os.fsencode)]
+    return [files[each] for each in sorted(chosen, key=os.fsencode)]
 
 
 def file_sha256(path: Path) -> str:

@@ -200,8 +200,8 @@ def delta_hat_budgets(
     """
     log_deltas = BOUNDS["single-bin"].log_deltas_over_counts
     others = other_counts(counts)
-    of_user = group_log_delta(lambda eps: float(log_deltas(eps, setting, others).max()), records)
-    return [Budget(b.eps, of_user(b.eps), b.label, DELTA_HAT) for b in matched]
+    log_delta = group_log_delta(lambda eps: float(log_deltas(eps, setting, others).max()), records)
+    return [Budget(b.eps, log_delta(b.eps), b.label, DELTA_HAT) for b in matched]
 
 
 def promises_table(

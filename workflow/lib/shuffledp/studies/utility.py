@@ -141,11 +141,11 @@ def rounds_findings(rounds: Sequence[int] = (1, 12, 52)) -> str:
         entries = {}
         for number in rounds:
             setting = replace(_REPEATED, rounds=number)
-            made = calibrate_to_target(mechanism, _REPEATED_EPS, log_delta, setting, shares)
-            moved = np.ceil(10.0 * made.per_user.moved_by_one - 1e-9)
-            shape = f" {made.shape}" if made.shape else ""
+            calibrated = calibrate_to_target(mechanism, _REPEATED_EPS, log_delta, setting, shares)
+            moved = np.ceil(10.0 * calibrated.per_user.moved_by_one - 1e-9)
+            shape = f" {calibrated.shape}" if calibrated.shape else ""
             heading = "1 round" if number == 1 else f"{number} rounds"
-            error = f"{made.cell_sd:#.3g}".removesuffix(".")
+            error = f"{calibrated.cell_sd:#.3g}".removesuffix(".")
             entries[heading] = f"{error} ({moved:.0f}){shape}"
         table[mechanism.entry.label] = entries
     frame = pd.DataFrame.from_dict(table, orient="index")
