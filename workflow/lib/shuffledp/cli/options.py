@@ -143,11 +143,11 @@ PUBLISH: Final[dict[str, dict[str, Any]]] = {
     "--latitude": {
         "type": column,
         "metavar": "COLUMN",
-        "help": "name of the column, or its position from 0",
+        "help": "column of latitudes: its name, or its position from 0",
     },
-    "--longitude": {"type": column, "metavar": "COLUMN", "help": "likewise"},
-    "--user": {"type": column, "metavar": "COLUMN", "help": "user identifiers (--unit user)"},
-    "--time": {"type": column, "metavar": "COLUMN", "help": "times (with --from and --to)"},
+    "--longitude": {"type": column, "metavar": "COLUMN", "help": "column of longitudes"},
+    "--user": {"type": column, "metavar": "COLUMN", "help": "column of users (--unit user)"},
+    "--time": {"type": column, "metavar": "COLUMN", "help": "column of times (--from)"},
     "--time-format": {
         "metavar": "FORMAT",
         "help": "format of the times: unix (seconds since 1970), or for example "
@@ -200,11 +200,11 @@ PUBLISH: Final[dict[str, dict[str, Any]]] = {
         "help": "let M records of a user count in each window instead of the whole period, at the "
         "price of more noise",
     },
-    "--eps": {"type": decimal, "required": True, "help": "guarantee for adding or removing a unit"},
+    "--eps": {"type": decimal, "required": True, "help": "eps for adding or removing a unit"},
     "--delta": {
         "type": decimal,
         "default": Decimal(0),
-        "help": "allows Gaussian noise, which is used if it is less (default 0)",
+        "help": "above 0, Gaussian noise is used if it is less than Laplace noise (default 0)",
     },
     "--mechanism": {"choices": ["laplace", "gaussian"], "help": "noise (default: see --delta)"},
     "--ledger": {
