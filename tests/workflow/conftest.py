@@ -107,6 +107,11 @@ def make_clone(path):
 
 
 # Results of a finished run, one of each kind of table.
+def nothing_to_do(result):
+    """Return whether Snakemake found no job to run."""
+    return "Nothing to be done" in result.stdout + result.stderr
+
+
 TABLES = [
     "results/utility/town.shape.parquet",
     "results/privacy/town.shape.parquet",

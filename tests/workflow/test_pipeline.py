@@ -1,7 +1,6 @@
 """The pipeline is complete and reproducible, and repeats only what a change requires."""
 
 import re
-from pathlib import Path
 
 import pandas as pd
 import pyarrow.parquet as pq
@@ -9,10 +8,9 @@ import pytest
 import yaml
 from shuffledp.pipeline.tables import read_metadata
 
-from workflow.conftest import copy
+from workflow.conftest import ROOT, copy, nothing_to_do
 
 pytestmark = pytest.mark.workflow
-ROOT = Path(__file__).parents[2]
 TABLES = ["checkins", "grids", "samples", "privacy", "releases", "utility"]
 
 
@@ -20,10 +18,6 @@ def _planned(result):
     """Return the number of jobs of each rule in a dry run."""
     table = result.stdout.partition("Job stats:")[2].partition("total")[0]
     return {name: int(count) for name, count in re.findall(r"^(\w+)\s+(\d+)$", table, re.M)}
-
-
-def _nothing_to_do(result):
-    return "Nothing to be done" in result.stdout + result.stderr
 
 
 def _backwards(config):
@@ -68,7 +62,7 @@ def test_same_bytes_for_any_number_of_cores_and_idle_the_second_time(whole, tmp_
     drawn = {f"results/figures/{stem}.{kind}" for stem in STEMS for kind in ("png", "pdf", "svg")}
     assert drawn <= names
     assert not [name for name in names if "/." in name], "no partial file is left"
-    assert _nothing_to_do(clone.run())
+    assert nothing_to_do(clone.run())
     again = {name for name in names if not name.startswith("results/figures/")} | drawn
     for name in again:
         (clone.path / name).unlink()
@@ -80,9 +74,9 @@ def test_same_bytes_for_any_number_of_cores_and_idle_the_second_time(whole, tmp_
     # A run without targets makes every missing table, because a killed run may have lost any.
     for lost in ["samples/town.shape.parquet", "releases/town.shape.eps0-1.parquet"]:
         (clone.path / "results" / lost).unlink()
-        assert not _nothing_to_do(clone.run("--dry-run"))
+        assert not nothing_to_do(clone.run("--dry-run"))
         clone.run(f"results/{lost}")
-    assert _nothing_to_do(clone.run("--dry-run"))
+    assert nothing_to_do(clone.run("--dry-run"))
 
     privacy = pd.read_parquet(clone.path / "results/privacy/town.shape.parquet")
     assert list(privacy.columns) == ["n", "k", "eps0", "eps", "bound", "delta", "log10_delta"]
@@ -119,7 +113,7 @@ def test_only_what_depends_on_a_changed_value_is_run_again(finished, tmp_path):
         "summarise_utility": 1,
     }
     clone.config["eps0"] = [1, 2]
-    assert _nothing_to_do(clone.run("--dry-run", *targets))
+    assert nothing_to_do(clone.run("--dry-run", *targets))
 
 
 @pytest.mark.slow

@@ -8,13 +8,9 @@ from shuffledp.pipeline.selection import at_targets
 from shuffledp.studies.comparison import findings
 from shuffledp.studies.utility import target_findings
 
-from workflow.conftest import TABLES, copy
+from workflow.conftest import TABLES, copy, nothing_to_do
 
 pytestmark = pytest.mark.workflow
-
-
-def nothing_to_do(result):
-    return "Nothing to be done" in result.stdout + result.stderr
 
 
 @pytest.mark.slow
