@@ -175,7 +175,7 @@ PUBLISH: Final[dict[str, dict[str, Any]]] = {
     "--to": {"dest": "last_day", "metavar": "DAY", "help": "last day that counts, public"},
     "--every": {
         "choices": ["day", "week", "month"],
-        "help": "make a map for each of these; a week is seven days from the first one",
+        "help": "make a map for each of these; weeks are counted from the day of --from",
     },
     "--time-zone": {
         "default": "UTC",
