@@ -529,6 +529,8 @@ def test_overflow_over_rounds_counts_at_the_total_eps():
 def test_envelopes_that_are_too_short_are_refused():
     with pytest.raises(InputError, match="more slots"):
         SignedDummies(20).calibrate(1.0, TARGET, Setting(123_094, 408))
+    with pytest.raises(InputError, match=r"more slots.* in each round\)"):
+        SignedDummies(20).calibrate(1.0, TARGET, Setting(123_094, 408, rounds=3))
 
 
 @pytest.mark.parametrize(

@@ -165,10 +165,12 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
             max(int(np.floor(self.share * setting.n)), 1),
         )
         if (best := best_noise(target, self.slots)) is None:
+            # Over several rounds, each is calibrated to a smaller target than the caller's.
+            each_round = "" if self.overflow_eps is None else " in each round"
             raise InputError(
                 f"no signed dummies keep this target: more slots or users are needed (got "
                 f"slots={self.slots or ENVELOPE_LENGTHS[-1]}, n={setting.n}, k={setting.k}, "
-                f"eps={eps}, log delta={log_delta})"
+                f"eps={eps:.4g} and log delta={log_delta:.4g}{each_round})"
             )
         return best
 
