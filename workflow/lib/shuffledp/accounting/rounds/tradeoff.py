@@ -7,6 +7,8 @@ trade-off function of N(0, 1) and N(mu, 1) (paper D, section 2.3, where Fact 1 p
 imply a weaker, still valid bound.
 """
 
+from functools import cache
+
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import erfcx, log_ndtr, ndtr
@@ -17,7 +19,6 @@ from shuffledp.accounting.rounds.privacy_loss import Loss, LossDistribution, Out
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import UNIT, Floats
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(100)
 # exp(-x) is negligible compared with 1e-16 for x above this.
 NEGLIGIBLE_EXPONENT = 40.0
 # Absolute error of log delta from special functions and quadrature.
@@ -32,6 +33,13 @@ MAX_STANDARD_DEVIATIONS = 1e150
 STEPS_PER_DEVIATION, LOWER_DEVIATIONS = 128.0, 9.0
 
 
+@cache
+def _gauss_legendre() -> tuple[Floats, Floats]:
+    """Return 100 nodes and weights on [-1, 1]; computing them takes longer than most imports."""
+    nodes, weights = np.polynomial.legendre.leggauss(100)
+    return nodes, weights
+
+
 def _log_mills_difference(x: Floats, mu: Floats) -> Floats:
     """Return ``log(R(x) - R(x + mu))`` for ``x >= -1``, where ``R = (1 - Phi)/phi`` (Mills ratio).
 
@@ -40,9 +48,10 @@ def _log_mills_difference(x: Floats, mu: Floats) -> Floats:
     """
     # exp(-x t - t^2/2) < exp(-40) from here on; this form does not cancel for large x.
     end = 2.0 * NEGLIGIBLE_EXPONENT / (x + np.sqrt(x * x + 2.0 * NEGLIGIBLE_EXPONENT))
-    t = 0.5 * end[:, None] * (1.0 + _NODES)
+    nodes, weights = _gauss_legendre()
+    t = 0.5 * end[:, None] * (1.0 + nodes)
     integrand = np.exp(-t * (x[:, None] + 0.5 * t)) * -np.expm1(-mu[:, None] * t)
-    integral = 0.5 * end * (integrand @ _WEIGHTS)
+    integral = 0.5 * end * (integrand @ weights)
     # Here the integrand varies too fast for quadrature, but the difference does not cancel.
     far = mu * end > NEGLIGIBLE_EXPONENT
     root = np.sqrt(0.5)
