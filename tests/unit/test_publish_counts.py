@@ -78,15 +78,15 @@ class Priorities:
     def __init__(self, numbers):
         self.numbers = list(numbers)
 
-    def integers(self, _, *, size, dtype):
+    def __call__(self, size):
         taken, self.numbers = self.numbers[:size], self.numbers[size:]
-        return np.array(taken, dtype=dtype)
+        return np.array(taken, dtype=np.uint64)
 
 
 def kept(rows, priorities, contributions, buffer):
     """Count records with given priorities, in batches of a few."""
     bounded = module._Bounded(8, 4, contributions)
-    bounded._draw = Priorities(priorities)
+    bounded._priorities = Priorities(priorities)
     for start in range(0, len(rows), buffer):
         part = rows[start : start + buffer]
         place = np.array([window * 4 + cell for _, cell, window in part])

@@ -4,6 +4,7 @@ Nothing here writes, logs or prints a number of records. The records of a user t
 at random, independently of other users and of the order of the file.
 """
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from shuffledp.accounting.contributions import Contributions
 from shuffledp.errors import InputError
@@ -189,11 +191,11 @@ class _Bounded:
         window = cells if contributions.windows > 1 else size  # counts that share a bound
         self._groups = [_Users(window, contributions) for _ in range(_GROUPS)]
         self._users = UserNumbers()
-        self._draw = np.random.Generator(np.random.PCG64DXSM())  # seeded by the operating system
+        self._priorities = _random_integers
 
     def add(self, place: Integers, rows: Any) -> None:
         user, known = self._users.number(rows[IDENTIFIER])
-        priority = self._draw.integers(2**64, size=int(known.sum()), dtype=np.uint64)
+        priority = self._priorities(int(known.sum()))
         number = user[known] % _GROUPS
         order = np.argsort(number, kind="stable")
         ends = np.searchsorted(number[order], np.arange(1, _GROUPS))
@@ -208,6 +210,11 @@ class _Bounded:
         for group in self._groups:
             counts += np.bincount(group.places(), minlength=self._size)
         return counts
+
+
+def _random_integers(size: int) -> NDArray[np.uint64]:
+    """Return independent integers of 64 bits from the operating system."""
+    return np.frombuffer(os.urandom(8 * size), np.uint64)
 
 
 class _Users:
