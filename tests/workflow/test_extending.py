@@ -84,7 +84,7 @@ use rule draw_comparison as draw_stairs with:
     benchmark:
         benchmark_of("draw_stairs.{region}.{grid}")
     params:
-        figures=calls(("figures.stairs.draw_stairs", {"title": title_with_unit})),
+        figures=calls(("figures.stairs.draw_stairs", {"title": title_of})),
         caption="Users of each cell, in the order of the grid.",
 """
 STUDY = '''
