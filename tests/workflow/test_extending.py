@@ -303,7 +303,7 @@ def test_every_recipe_is_enough(extended):
     assert "twin of shuffle+INV" in svg(clone, "comparison")
     individual = clone.path / "results" / "tables" / "individual.town.shape.eps0-2.html"
     assert "twin of shuffle+INV" in individual.read_text()
-    assert "twin: 1 message per user" in svg(clone, "mechanisms.town.shape")
+    assert "twin (1)" in svg(clone, "mechanisms.town.shape")
     assert "doubled: " in svg(clone, "privacy.town.shape")
     assert "town" in svg(clone, "stairs.town.shape")
     totals = pd.read_csv(clone.path / "results" / "utility" / "town.shape.totals.csv")
