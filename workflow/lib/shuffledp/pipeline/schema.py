@@ -280,6 +280,8 @@ def _mapping(schema: Mapping[str, Any]) -> str:
         return "a mapping with one or more names"
     if schema.get("maxProperties") == 1:
         return f"a mapping with one of the keys {', '.join(schema['properties'])}"
+    if "required" not in schema:
+        return f"a mapping with keys such as {', '.join(list(schema['properties'])[:3])}"
     keys = schema["required"]
     return f"a mapping with the key{'s' * (len(keys) > 1)} {', '.join(keys)}"
 
