@@ -98,7 +98,7 @@ def test_same_bytes_for_any_number_of_cores_and_idle_the_second_time(whole, tmp_
     # The figure over n includes the sample of all check-ins.
     labels = (clone.path / "results/figures/distances.town.shape.matched.svg").read_text()
     checkins = len(pd.read_parquet(clone.path / "results/checkins/town.parquet"))
-    assert "<!-- 400 -->" in labels and f"<!-- {checkins:,} -->" in labels
+    assert "n = 400" in labels and f"n = {checkins:,}" in labels
 
 
 @pytest.mark.slow
@@ -136,7 +136,8 @@ def test_a_user_as_the_unit_counts_users(clone):
     assert f"{missing:,} without a user dropped" in log
     first = next((clone.path / "results/privacy").glob("town.shape.eps0-*.parquet"))
     assert read_metadata(first)["unit"] == '"user"'
-    assert "unit: one user" in (clone.path / "results/figures/privacy.town.shape.svg").read_text()
+    figure = (clone.path / "results/figures/privacy.town.shape.svg").read_text()
+    assert f"n = {users:,} users" in figure
 
     clone.config["source"] = "embedded"
     clone.config["sources"]["embedded"] = {"kind": "embedded"}

@@ -86,7 +86,7 @@ def test_regions_have_values_of_their_own_and_a_target_and_can_be_left_out(clone
     assert users["user"].is_unique
     assert pd.read_parquet(results / "grids" / "village.shape.parquet")["count"].sum() == len(users)
     figure = results / "figures" / "distances.village.shape.matched.svg"
-    assert "unit: one user" in figure.read_text()
+    assert "number of users n" in figure.read_text()
     assert nothing_to_do(clone.run(*overlay, *targets))
 
 

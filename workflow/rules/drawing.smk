@@ -102,7 +102,7 @@ def calls(*figures):
     return evaluated
 
 
-NAMED = {"title": title_of, "unit": unit_of}
+NAMED = {"title": figure_title, "unit": unit_of}
 AT_TARGET = {**NAMED, "target_delta": config["target_delta"]}
 
 

@@ -84,7 +84,7 @@ use rule draw_comparison as draw_units with:
     benchmark:
         benchmark_of("draw_units.{region}.{grid}")
     params:
-        figures=calls(("figures.privacy.draw_units", {"title": title_of})),
+        figures=calls(("figures.privacy.draw_units", {"title": figure_title})),
 
 
 use rule draw_comparison as draw_errors with:

@@ -74,6 +74,12 @@ def contribution_bound(wildcards):
     return {key: spec[key] for key in ("records_per_user", "distinct")}
 
 
+def figure_title(wildcards):
+    """Return the title of a region's figures, with the unit if a user may have several check-ins."""
+    unit = f" (unit: {unit_of(wildcards)})" if contribution_bound(wildcards) else ""
+    return title_of(wildcards) + unit
+
+
 def individual_memory(wildcards):
     """Megabytes of summarise_individual, which holds its cells of every series of one eps0."""
     fixed = memory(1000, per_sample=0.1)(wildcards)
@@ -87,6 +93,8 @@ def individual_memory(wildcards):
 
 def cell_sizes_memory(wildcards):
     """Megabytes of the job that releases the histograms of all grids of a region."""
+    if "region" not in dict(wildcards.items()):
+        return 1500
     spec = REGIONS[wildcards.region]
     cells = max(cells_of(wildcards.region, grid) for grid in spec["grids"])
     return 1500 + cells * (1 + 0.05 * spec["repetitions"]) / 1000
