@@ -29,7 +29,9 @@ from shuffledp.pipeline.tables import CHECKED
 
 logger = logging.getLogger(__name__)
 
-_BATCH_ROWS: Final = 1 << 17
+# Larger batches are faster, but every column of a run is read if one of its rows is selected.
+_MIN_RUN_ROWS: Final = 1 << 17
+_MAX_BATCH_ROWS: Final = 1 << 19
 
 
 def source_parts(source: Path, layout: Layout) -> list[Path]:
@@ -72,7 +74,7 @@ def source_parts(source: Path, layout: Layout) -> list[Path]:
 
 
 def parquet_batches(source: Path, layout: Layout, progress: bool = True) -> Iterator[Batch]:
-    """Yield the rows of a parquet file in order, in batches of tens of thousands.
+    """Yield the rows of a parquet file in order, in batches of hundreds of thousands.
 
     Only columns that decide whether a row is malformed are read for every row. The others are read
     for row groups in which a row is selected, and converted for the selected rows. Row groups are
@@ -109,13 +111,13 @@ def parquet_batches(source: Path, layout: Layout, progress: bool = True) -> Iter
 
 
 def _runs(metadata: Any) -> Iterator[list[int]]:
-    """Yield consecutive row groups together that have at least `_BATCH_ROWS` rows."""
+    """Yield consecutive row groups together that have at least `_MIN_RUN_ROWS` rows."""
     run: list[int] = []
     rows = 0
     for group in range(metadata.num_row_groups):
         run.append(group)
         rows += metadata.row_group(group).num_rows
-        if rows >= _BATCH_ROWS:
+        if rows >= _MIN_RUN_ROWS:
             yield run
             run, rows = [], 0
     if run:
@@ -126,7 +128,7 @@ def _read(file: Any, groups: list[int], columns: Mapping[str, str]) -> Iterator[
     """Yield tables of some row groups; `columns` are names in the file by canonical name."""
     # Threads for so few rows take longer to start than they save.
     parts = file.iter_batches(
-        _BATCH_ROWS, row_groups=groups, columns=[*columns.values()], use_threads=False
+        _MAX_BATCH_ROWS, row_groups=groups, columns=[*columns.values()], use_threads=False
     )
     for part in parts:
         fields = (part[column] for column in columns.values())

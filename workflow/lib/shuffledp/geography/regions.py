@@ -56,8 +56,10 @@ class Box:
 
     def contains(self, latitude: Floats, longitude: Floats) -> NDArray[np.bool_]:
         """Return for each point whether it is in the box or on its border."""
-        inside: NDArray[np.bool_] = (latitude >= self.south) & (latitude <= self.north)
-        inside &= (longitude >= self.west) & (longitude <= self.east)
+        inside: NDArray[np.bool_] = latitude >= self.south
+        inside &= latitude <= self.north
+        inside &= longitude >= self.west
+        inside &= longitude <= self.east
         return inside
 
 

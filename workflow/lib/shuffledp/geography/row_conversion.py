@@ -338,6 +338,14 @@ def in_range(values: Floats, name: str) -> NDArray[np.bool_]:
     return valid
 
 
+def all_in_range(values: Floats, name: str) -> bool:
+    """Return whether `in_range` is true of every value; much faster for coordinates."""
+    if name == BUDGET or not len(values):
+        return bool(in_range(values, name).all())
+    limit = _LIMITS[name]
+    return bool(-limit <= values.min() and values.max() <= limit)  # both NaN if a value is
+
+
 def never_malformed(name: str, kind: Any, layout: Layout) -> bool:
     """Return whether every value of an Arrow type is valid in a canonical column."""
     if name == "time":
@@ -413,10 +421,10 @@ def convert_rows(
     for name in sorted(columns, key=lambda name: name not in COORDINATES):
         bad = faulty[name]
         if name in REQUIRED:  # a faulty number is null, which is in no range
-            valid = in_range(columns[name].to_numpy(zero_copy_only=False), name)
-            if valid.all():
+            values = columns[name].to_numpy(zero_copy_only=False)
+            if all_in_range(values, name):
                 continue
-            bad = ~valid
+            bad = ~in_range(values, name)
         for row in np.flatnonzero(bad & good)[:MAX_DESCRIBED_ROWS]:
             reasons[int(lines[row])] = _describe_fault(fields[name][row], name, layout)
         good &= ~bad

@@ -30,9 +30,9 @@ from shuffledp.geography.row_conversion import (
     REQUIRED,
     TYPES,
     Batch,
+    all_in_range,
     convert_rows,
     in_degrees,
-    in_range,
     to_time,
 )
 from shuffledp.geography.sources import COLUMNS, COORDINATES, UNIX_SECONDS, Layout, key_of
@@ -412,7 +412,7 @@ class _BlockReader:
             if name not in table.column_names:
                 continue
             column = table[name]
-            if column.null_count or not in_range(column.to_numpy(), name).all():
+            if column.null_count or not all_in_range(column.to_numpy(), name):
                 return None
         # An unclosed quotation mark joins lines to one row; a carriage return splits a line.
         if table.num_rows != block.count(b"\n"):

@@ -32,7 +32,7 @@ _MAX_BEND: Final = 0.015 * float(np.log(10.0))
 _MAX_FALL: Final = 1.0
 _MIN_SPACING: Final = 1.0 / 512.0  # smallest distance between points, as a share of the axis
 
-SIZES: Final = tuple(round(10.0 ** (step / 10)) for step in range(10, 61))  # 10 to a million
+SIZES: Final = tuple(round(10.0 ** (step / 8)) for step in range(8, 49))  # 10 to a million
 TARGET_EPS: Final = (0.1, 0.5, 1.0, 2.0)
 
 _Row = tuple[Setting, float, Bound, float]  # setting, eps, bound, natural log of delta
