@@ -222,13 +222,7 @@ _ROWS: Final[dict[str, Callable[[Namespace], Iterable[Row]]]] = {
 
 
 def answer(arguments: Namespace) -> Iterator[Row]:
-    """Yield the rows of a parsed command, at least one, as they are computed.
-
-    Raises
-    ------
-    InputError
-        If an argument cannot be used, or no bound or mechanism applies.
-    """
+    """Yield the rows of a parsed command, at least one, as they are computed."""
     yield from _ROWS[arguments.command](arguments)
 
 

@@ -72,10 +72,7 @@ _DIRECTIONS: Final[Mapping[str, str]] = {
 def _rounding(name: str, row: Row) -> str:
     """Return the direction in which a column is rounded, which is down for a lower bound.
 
-    Raises
-    ------
-    KeyError
-        If `_DIRECTIONS` lacks the column.
+    A column that `_DIRECTIONS` lacks is a KeyError.
     """
     # `plan` prefixes columns with the name of a mechanism.
     direction = _DIRECTIONS.get(name) or _DIRECTIONS[name.partition("_")[2]]
@@ -116,15 +113,10 @@ def _json_value(value: object) -> object:
 
 
 def print_rows(rows: Sequence[Row], style: str) -> None:
-    """Print rows with the same columns.
+    """Print rows, at least one, with the same columns; a missing value is None.
 
-    Parameters
-    ----------
-    rows
-        At least one row; a missing value is None.
-    style
-        ``table`` (seven digits, fitted to the terminal or 80 characters), ``csv`` or ``json`` (all
-        digits).
+    `style` is ``table`` (seven digits, fitted to the terminal or 80 characters), ``csv`` or
+    ``json`` (all digits).
     """
     for row in rows:
         for name, value in row.items():

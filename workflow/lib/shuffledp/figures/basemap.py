@@ -37,11 +37,6 @@ def backdrop(basemap: FilePath | None = None, outline: FilePath | None = None) -
 
     The columns are ``kind`` (a kind listed in `read_basemap`, or ``outline``), ``name``,
     ``attribution`` and ``geometry`` (WGS 84 degrees).
-
-    Raises
-    ------
-    InputError
-        If a file cannot be used, as in `read_basemap`.
     """
     shapes = read_basemap(basemap) if basemap is not None else []
     if outline is not None:
@@ -111,8 +106,8 @@ def _draw_lines(
 class PlaceName(NamedTuple):
     """A name on a map and the ends of the line along which it can be written.
 
-    ``kind`` is listed in `read_basemap`; ``ends`` are in degrees, from west to east, shape
-    ``(2, 2)``.
+    ``kind`` is listed in `read_basemap`; ``ends`` are in degrees, from west to east, shape ``(2,
+    2)``.
     """
 
     kind: str

@@ -76,22 +76,14 @@ def bound_colour(name: str) -> str | None:
 def guarantee_steps(eps: ArrayLike, log10_delta: ArrayLike) -> tuple[Floats, Floats]:
     """Return an upper bound on delta between the points of a guarantee, as steps to the right.
 
-    Delta is convex in ``exp(eps)``, so the chord of two upper bounds in ``(exp(eps), delta)`` is
-    an upper bound, whereas a straight line on a logarithmic axis may lie below delta. Delta does
-    not increase with eps, so each value holds up to the next one.
+    Delta is convex in ``exp(eps)``, so the chord of two upper bounds in ``(exp(eps), delta)`` is an
+    upper bound, whereas a straight line on a logarithmic axis may lie below delta. Delta does not
+    increase with eps, so each value holds up to the next one.
 
-    Parameters
-    ----------
-    eps
-        Increasing eps of the points, shape ``(points,)``.
-    log10_delta
-        Decimal logarithms of upper bounds on delta, ``(points,)``; minus infinity if delta is 0.
-
-    Returns
-    -------
-    eps, log10_delta
-        Left ends of the steps, both of one shape. They include the points; a point with a smaller
-        bound than the next one has the bound of the next one.
+    The points have increasing `eps` and decimal logarithms of upper bounds on delta, minus infinity
+    if delta is 0, shape ``(points,)`` each. The result has eps and log10 of delta at the left ends
+    of the steps. They include the points; a point with a smaller bound than the next one has the
+    bound of the next one.
     """
     x = np.asarray(eps, np.float64)
     y = np.asarray(log10_delta, np.float64)
@@ -109,16 +101,8 @@ def guarantee_steps(eps: ArrayLike, log10_delta: ArrayLike) -> tuple[Floats, Flo
 def coincidence_note(table: pd.DataFrame, x_scale: str, y_scale: str) -> str:
     """Return a note on the curves that differ by less than the width of a line everywhere.
 
-    Parameters
-    ----------
-    table
-        Columns ``panel, curve, x, y``.
-    x_scale, y_scale
-        ``linear`` or ``log``.
-
-    Returns
-    -------
-    Lines of text; empty if any two curves can be distinguished in some panel.
+    `table` has columns ``panel, curve, x, y``; the scales are ``linear`` or ``log``. The note is
+    empty if any two curves can be distinguished in some panel.
     """
     scaled = table.assign(x=_scale(table["x"], x_scale), y=_scale(table["y"], y_scale))
     scaled = scaled[np.isfinite(scaled["x"]) & np.isfinite(scaled["y"])]

@@ -61,17 +61,7 @@ _SPREAD: Final = 0.6  # share of a row's height over which the mechanisms are sp
 
 
 class _ReleaseArguments(MapFiles):
-    """Keyword arguments of `read_release`: files of the grid, and values that the title states.
-
-    Attributes
-    ----------
-    title
-        Name of the region.
-    unit
-        Unit of the guarantee: ``one check-in`` or ``one user``.
-    target_delta
-        Delta in (0, 1) to which the releases are calibrated.
-    """
+    """Keyword arguments of `read_release`: files of the grid, and values that the title states."""
 
     title: str
     unit: str
@@ -103,8 +93,9 @@ def read_release(
 ) -> tuple[MapContext, pd.DataFrame]:
     """Read the grid, and the rows of some estimators at the largest n.
 
-    `certainty` is a Parquet file with the columns of `pipeline.tables.CERTAINTY`. The other
-    arguments are those of `_ReleaseArguments`.
+    `certainty` is a Parquet file with the columns of `pipeline.tables.CERTAINTY`, `title` the name
+    of the region, `unit` the unit of the guarantee, and `target_delta` the delta to which the
+    releases are calibrated.
     """
     n = int(read_tables([certainty], columns=["n"])["n"].max())
     tables = [read_tables([certainty], n=n, estimator=each) for each in estimators]
@@ -128,12 +119,8 @@ def _panels(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
 def error_maps(place: MapContext, rows: pd.DataFrame) -> Figure:
     """Draw the errors of the `best_estimates` on a common scale that is symmetric about 0.
 
-    Parameters
-    ----------
-    place
-        The grid and its surroundings, with a title of `shuffledp.figures.maps.release_title`.
-    rows
-        Columns of `pipeline.tables.CERTAINTY`: one release of each mechanism.
+    `place` has a title of `shuffledp.figures.maps.release_title`; `rows` have the columns of
+    `pipeline.tables.CERTAINTY` for one release of each mechanism.
     """
     panels = _panels(best_estimates(rows))
     errors = [panel["error"].to_numpy() for panel in panels.values()]
@@ -210,18 +197,9 @@ def _known_title(panel: pd.DataFrame) -> str:
 def ranked_cells(place: MapContext, rows: pd.DataFrame) -> Figure:
     """Draw true counts and unbiased estimates of the busiest cells, with two standard errors.
 
-    Parameters
-    ----------
-    place
-        The grid, the layers whose districts are named, and a title of
-        `shuffledp.figures.maps.release_title`.
-    rows
-        Columns of `pipeline.tables.CERTAINTY`: one release of each mechanism.
-
-    Returns
-    -------
-    Counts on the left, and errors on a finer scale on the right, from the largest true count to
-    the smallest; ties are in the order of the grid. A map of these cells below shows the ranks.
+    Counts are on the left, and errors on a finer scale on the right, from the largest true count to
+    the smallest; ties are in the order of the grid. A map of these cells below shows the ranks. The
+    parameters are those of `error_maps`; the districts in the layers of `place` are named.
     """
     unbiased = rows[rows["estimator"] == UNBIASED]
     series = list_series(unbiased)

@@ -40,19 +40,9 @@ def draw_cell_sizes(sizes: Path, *, title: str, unit: str) -> Figure:
 def cell_sizes_figure(table: pd.DataFrame, title: str, unit: str) -> Figure:
     """Draw the distance of each estimate to the true histogram against the number of cells.
 
-    Parameters
-    ----------
-    table
-        Result of `shuffledp.studies.cell_sizes.cell_sizes_table`.
-    title
-        Name of the region.
-    unit
-        Unit of the guarantee: ``one check-in`` or ``one user``.
-
-    Returns
-    -------
-    Mean distances on the left, with two standard errors on either side (most are smaller than the
-    markers), and the ratios of the means to that of the projected estimate on the right.
+    Mean distances are on the left, with two standard errors on either side (most are smaller than
+    the markers). The ratios of the means to that of the projected estimate are on the right.
+    `table` is the result of `shuffledp.studies.cell_sizes.cell_sizes_table`.
     """
     figure = new_figure(3.3, FULL_WIDTH)
     left, right = figure.subplots(1, 2)

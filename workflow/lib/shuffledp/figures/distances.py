@@ -119,27 +119,10 @@ def distances_over_n(
 ) -> Figure:
     """Draw the distance to the true histogram against n, one panel per eps0.
 
-    The figure corresponds to figures 6 and 7 of paper A.
-
-    Parameters
-    ----------
-    utility
-        Columns of `pipeline.tables.UTILITY`.
-    region_title
-        Name of the region.
-    unit
-        Unit of the guarantee and of n: ``one check-in`` or ``one user``.
-    calibration, target_delta
-        Selection of releases, as in `shuffledp.pipeline.selection.calibrated`.
-
-    Returns
-    -------
-    Medians, with thick bars between quartiles and thin ones to the extremes of the repetitions.
-
-    Raises
-    ------
-    InputError
-        If the table has no release with that calibration.
+    The figure corresponds to figures 6 and 7 of paper A. It shows medians, with thick bars between
+    quartiles and thin ones to the extremes of the repetitions. `utility` has the columns of
+    `pipeline.tables.UTILITY`; the last two parameters are those of
+    `shuffledp.pipeline.selection.calibrated`.
     """
     rows = calibrated(utility, calibration, target_delta)
     series = list_series(rows)
@@ -183,23 +166,10 @@ def distance_over_eps(utility: pd.DataFrame, region_title: str, unit: str) -> Fi
     """Draw the distance at the largest n against eps, one panel per eps0.
 
     At each eps, the ``matched`` mechanisms are calibrated to the delta that is certified for the
-    shuffle model, which falls with eps. Estimates from shuffled reports depend on eps0 alone and
-    are drawn as bands.
-
-    Parameters
-    ----------
-    utility
-        Columns of `pipeline.tables.UTILITY`.
-    region_title
-        Name of the region.
-    unit
-        Unit of the guarantee and of n: ``one check-in`` or ``one user``.
-
-    Returns
-    -------
-    Medians and bars as in `distances_over_n` for matched mechanisms. For others, bands from the
-    10 % to the 90 % quantile with a line at the mean. Above a panel is the logarithm of delta at
-    each eps; it is left out where it would touch the next one.
+    shuffle model, which falls with eps. They have medians and bars as in `distances_over_n`.
+    Estimates from shuffled reports depend on eps0 alone and are drawn as bands from the 10 % to the
+    90 % quantile, with a line at the mean. Above a panel is the logarithm of delta at each eps; it
+    is left out where it would touch the next one.
     """
     n = utility["n"].max()
     rows = utility[(utility["n"] == n) & utility["calibration"].isin(["none", "matched"])]
@@ -268,18 +238,10 @@ def _draw_band(axes: Axes, values: pd.Series, series: Series, line: _Line) -> No
 def matched_comparison(summary: pd.DataFrame, target_delta: float) -> Figure:
     """Draw the accuracy of all mechanisms at equal privacy, one column per region.
 
-    Parameters
-    ----------
-    summary
-        Columns of `shuffledp.studies.comparison.comparison_summary`.
-    target_delta
-        Delta of all mechanisms; eps follows from n and eps0.
-
-    Returns
-    -------
-    Mean distance to the true histogram against n with 10 % to 90 % ranges: raw estimates in the
-    first row, distributions in the second. The third row has the ratio of each mean to that of the
-    reference mechanism, with two standard errors on either side.
+    `summary` is the result of `shuffledp.studies.comparison.comparison_summary`; eps follows from n
+    and eps0. The first row shows the mean distance of raw estimates to the true histogram against n
+    with 10 % to 90 % ranges, the second row that of distributions. The third row has the ratio of
+    each mean to that of the reference mechanism, with two standard errors on either side.
     """
     regions = list(summary["region"].unique())
     # Two columns fill the page's width; more columns make the figure wider.

@@ -47,21 +47,10 @@ td.range { padding-left: 0; text-align: left; font-size: 0.85em; white-space: no
 def individual_page(summary: pd.DataFrame, title: str, unit: str) -> str:
     """Return Table VI of paper A as an HTML page: the error of each cell, one column per series.
 
-    The page needs no other files. Its metadata mark it as true data.
-
-    Parameters
-    ----------
-    summary
-        Columns of `shuffledp.studies.individual.individual_summary`, for one eps0.
-    title
-        Name of the region.
-    unit
-        Unit of the guarantee and of n: ``one check-in`` or ``one user``.
-
-    Returns
-    -------
-    One row per cell with the mean absolute error over the repetitions and its 10 % to 90 % range,
-    and a last row with the mean over the cells shown, all in check-ins or users.
+    The page needs no other files. Its metadata mark it as true data. It has one row per cell with
+    the mean absolute error over the repetitions and its 10 % to 90 % range, and a last row with the
+    mean over the cells shown, all in check-ins or users. `summary` is the result of
+    `shuffledp.studies.individual.individual_summary`, for one eps0.
     """
     columns = list(summary[_SERIES].drop_duplicates().itertuples(index=False, name=None))
     errors = [_errors(summary, series) for series in columns]

@@ -358,25 +358,11 @@ def map_panels(
     legend_lines: int,
     named: bool = True,
 ) -> tuple[Figure, list[Axes], Axes]:
-    """Return a figure with maps side by side, without their cells.
+    """Return a figure with maps side by side, their axes without cells, and axes for a colour bar.
 
     The panels are placed explicitly. Matplotlib's layout ignores that maps shrink to keep their
-    proportions, so that titles would overlap, and PNG and PDF would differ.
-
-    Parameters
-    ----------
-    place
-        The grid, and the title of the figure.
-    titles
-        Titles of the panels.
-    legend, legend_lines
-        Legend entries, if any, and the number of lines that they take.
-    named
-        Whether the first panel shows the names of districts.
-
-    Returns
-    -------
-    The figure, the axes of the maps, and the axes for `add_colour_bar`.
+    proportions, so that titles would overlap, and PNG and PDF would differ. `legend` takes
+    `legend_lines` lines; the first panel shows the names of districts if `named`.
     """
     layers = place.visible_layers
     # Four panels are two by two: three and one would leave most of a row empty.

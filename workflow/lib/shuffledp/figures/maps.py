@@ -83,18 +83,7 @@ def draw_checkins(
 ) -> Figure:
     """Read the check-ins and the grid of a region and draw `checkins_map`.
 
-    Parameters
-    ----------
-    checkins
-        Parquet table with ``latitude`` and ``longitude`` in degrees.
-    title
-        Name of the region.
-    unit
-        Unit of the guarantee: ``one check-in`` or ``one user``.
-    dots
-        Whether to draw a dot for each check-in, next to the counts per cell.
-    files
-        Files of the grid and, if there are any, of a base map and an outline.
+    `checkins` is a Parquet table with ``latitude`` and ``longitude`` in degrees.
     """
     points = read_tables([checkins], columns=["latitude", "longitude"])
     return checkins_map(MapContext.read(title, unit, whole=True, **files), points, dots=dots)
@@ -112,14 +101,8 @@ def draw_estimates(
 ) -> Figure:
     """Read the first release at the largest n and draw `estimate_maps`.
 
-    Parameters
-    ----------
-    releases, samples
-        Parquet files of the estimates and of the true counts.
-    title, unit, files
-        See `draw_checkins`.
-    calibration, target_delta
-        Selection of releases, as in `shuffledp.pipeline.selection.calibrated`.
+    `releases` and `samples` are Parquet files of the estimates and of the true counts;
+    `calibration` and `target_delta` are those of `shuffledp.pipeline.selection.calibrated`.
     """
     n = int(read_tables([samples], columns=["n"])["n"].max())
     original = read_tables([samples], n=n).sort_values("cell")["count"].to_numpy()
@@ -137,19 +120,9 @@ def draw_estimates(
 def checkins_map(place: MapContext, checkins: pd.DataFrame, *, dots: bool) -> Figure:
     """Draw the check-ins of a region as points and as counts per cell (paper A, figure 3).
 
-    Parameters
-    ----------
-    place
-        The grid with its counts; the title is the name of the region.
-    checkins
-        Columns ``latitude`` and ``longitude`` in degrees.
-    dots
-        Whether to draw the points; misleading if their positions within the cells are invented.
-
-    Returns
-    -------
-    The counts on a logarithmic colour scale and, on their left, the points on the grid, which
-    vector files contain as pixels.
+    The counts have a logarithmic colour scale. With `dots`, the points are on their left; that is
+    misleading if their positions within the cells are invented. The title of `place` is the name of
+    the region.
     """
     shapes, layers = place.shapes, place.visible_layers
     counts = place.cells["count"].to_numpy(dtype=np.float64)
@@ -210,22 +183,10 @@ def best_estimates(rows: pd.DataFrame) -> pd.DataFrame:
 def release_panels(original: Integers, rows: pd.DataFrame) -> dict[str, Floats]:
     """Return the histograms for `estimate_maps`: the original and one release of each mechanism.
 
-    Parameters
-    ----------
-    original
-        True histogram, shape ``(k,)``.
-    rows
-        Columns of `pipeline.tables.RELEASES`: one repetition at one n, eps0 and calibration. Only
-        `best_estimates` are kept.
-
-    Returns
-    -------
-    Shares of n, shape ``(k,)``, by panel title; the original is first.
-
-    Raises
-    ------
-    InputError
-        If the original does not sum to n, or a mechanism lacks the estimate of a cell.
+    `original` is the true histogram, shape ``(k,)``. `rows` have the columns of
+    `pipeline.tables.RELEASES` for one repetition at one n, eps0 and calibration; only
+    `best_estimates` are kept. The result has shares of n, shape ``(k,)``, by panel title; the
+    original is first.
     """
     (n,) = rows["n"].unique()
     if original.sum() != n:
@@ -264,20 +225,9 @@ def release_title(
 def estimate_maps(place: MapContext, estimates: Mapping[str, Floats], n: int) -> Figure:
     """Draw estimated histograms side by side on a common colour scale (paper A, figures 4 and 5).
 
-    Parameters
-    ----------
-    place
-        The grid, without its counts. The title should state region, privacy and calibration.
-    estimates
-        Shares of n in the order of the cells, shape ``(k,)``, by panel title. The first is the
-        original; the titles of the others state their total variation distance to it.
-    n
-        Number of records that were released.
-
-    Raises
-    ------
-    InputError
-        If an estimate does not have one share per cell.
+    `estimates` are shares of n in the order of the cells, shape ``(k,)``, by panel title. The first
+    is the original; the titles of the others state their total variation distance to it. The title
+    of `place` should state region, privacy and calibration.
     """
     k = len(place.cells)
     shown = {name: np.shape(estimate[place.window]) for name, estimate in estimates.items()}

@@ -72,13 +72,7 @@ _SLOT_MARGIN: Final = 1.08  # factor by which an axis of slots or messages exten
 
 
 def draw_mechanisms(summary: Path) -> Figure:
-    """Read the summary and draw `mechanism_errors` at its targets.
-
-    Raises
-    ------
-    InputError
-        If the run has no targets.
-    """
+    """Read the summary and draw `mechanism_errors` at its targets."""
     rows = at_targets(pd.read_csv(summary))
     if rows.empty:
         raise InputError(
@@ -97,14 +91,8 @@ def draw_slots(slots: Path, summary: Path) -> Figure:
 def mechanism_errors(summary: pd.DataFrame) -> Figure:
     """Draw errors of all mechanisms at equal certified privacy, against eps and against n.
 
-    Parameters
-    ----------
-    summary
-        Rows of `shuffledp.pipeline.selection.at_targets`, for one region.
-
-    Returns
-    -------
-    Errors against eps at the largest n on the left, against n at the largest eps on the right.
+    `summary` has the rows of `shuffledp.pipeline.selection.at_targets` for one region. Errors
+    against eps at the largest n are on the left, those against n at the largest eps on the right.
     Markers are means over the releases with 10 % to 90 % ranges. Lines are expected errors for
     unbiased estimates, and join the means for others. The legend lists messages per user and the
     local budget of a message, in columns by who must be trusted.
@@ -211,24 +199,11 @@ def slots_errors(table: pd.DataFrame, summary: pd.DataFrame) -> Figure:
     """Draw the error per cell of signed dummies against the slots of an envelope.
 
     Every user sends one envelope with the same number of slots, each for a message or blank.
-
-    Parameters
-    ----------
-    table
-        Columns of `shuffledp.studies.slots.slots_table`.
-    summary
-        Rows of `shuffledp.pipeline.selection.at_targets`, for one region.
-
-    Returns
-    -------
-    One row per eps, with the error against the slots of an envelope on the left and against the
-    messages of a user on the right. Horizontal lines are the best other mechanism for each kind of
-    trust (`mechanisms.recommendation.best_by_trust`), at the same n.
-
-    Raises
-    ------
-    InputError
-        If the table is empty.
+    `table` is the result of `shuffledp.studies.slots.slots_table`, `summary` has the rows of
+    `shuffledp.pipeline.selection.at_targets` for one region. There is one row per eps, with the
+    error against the slots of an envelope on the left and against the messages of a user on the
+    right. Horizontal lines are the best other mechanism for each kind of trust
+    (`mechanisms.recommendation.best_by_trust`), at the same n.
     """
     if table.empty:
         raise InputError(

@@ -60,25 +60,10 @@ def draw_privacy(curves: Path, *, title: str, unit: str, target_delta: float) ->
 def delta_curves(curves: pd.DataFrame, title: str, unit: str, target_delta: float) -> Figure:
     """Draw delta against eps, one panel per eps0, from delta = 1 to 1e-12 on a logarithmic axis.
 
-    The target delta and the eps that the bound ``upper`` certifies there are marked. The area below
-    the largest lower bound is shaded, because a delta there overstates privacy.
-
-    Parameters
-    ----------
-    curves
-        Columns of `pipeline.tables.PRIVACY`, for one n.
-    title
-        Name of the region.
-    unit
-        Unit of the guarantee: ``one check-in`` or ``one user``.
-    target_delta
-        Delta in (0, 1) of the calibrations. If it is below 1e-10, the axis ends at a hundredth
-        of it.
-
-    Raises
-    ------
-    InputError
-        If the table has several n.
+    The axis ends at a hundredth of `target_delta` if that is below 1e-10. The target delta and the
+    eps that the bound ``upper`` certifies there are marked. The area below the largest lower bound
+    is shaded, because a delta there overstates privacy. `curves` has the columns of
+    `pipeline.tables.PRIVACY`, for one n.
     """
     sizes = sorted(set(curves["n"]))
     if len(sizes) != 1:
@@ -237,22 +222,10 @@ def draw_sizes(sizes: Path, cells: Path, *, title: str, unit: str) -> Figure:
 def users_needed(table: pd.DataFrame, total: int, title: str, unit: str) -> Figure:
     """Draw certified eps against the number of people, one curve per eps0.
 
-    Parameters
-    ----------
-    table
-        Columns of `pipeline.tables.PRIVACY` from `shuffledp.studies.privacy.sizes_table`, for one k
-        and delta.
-    total
-        Number of records in the region, which the figure marks.
-    title
-        Name of the region.
-    unit
-        Unit of the guarantee and of n: ``one check-in`` or ``one user``.
-
-    Returns
-    -------
-    Steps, because a guarantee for n people holds for more. Markers are at the requested eps,
-    labelled with n. Dotted lines are at eps0, the privacy of one report alone.
+    `table` is the result of `shuffledp.studies.privacy.sizes_table` for one k and delta; the figure
+    marks `total`, the number of records in the region. The curves are steps, because a guarantee
+    for n people holds for more. Markers are at the requested eps, labelled with n. Dotted lines are
+    at eps0, the privacy of one report alone.
     """
     figure = new_figure(3.6)
     axes = figure.subplots()
@@ -328,20 +301,11 @@ def draw_units(privacy: Path, users: Path, *, title: str) -> Figure:
 def units_privacy(table: pd.DataFrame, users: pd.DataFrame, title: str) -> Figure:
     """Draw the eps of a person against the person's number of check-ins, one colour per eps0.
 
-    Parameters
-    ----------
-    table
-        Columns of `pipeline.tables.UNITS`, for one k and delta.
-    users
-        Columns ``checkins`` and ``users``; empty if users are not known.
-    title
-        Name of the region.
-
-    Returns
-    -------
-    Markers at the computed numbers of check-ins. The lines between them only guide the eye: solid
-    ones for the collection of all check-ins, dashed ones for one check-in of each user. If users
-    are known, a second panel shows the share with at least as many check-ins.
+    `table` has the columns of `pipeline.tables.UNITS` for one k and delta; `users` has columns
+    ``checkins`` and ``users``, and is empty if users are not known. Markers are at the computed
+    numbers of check-ins. The lines between them only guide the eye: solid ones for the collection
+    of all check-ins, dashed ones for one check-in of each user. If users are known, a second panel
+    shows the share with at least as many check-ins.
     """
     users_known = not users.empty
     figure = new_figure(4.6 if users_known else 3.4)

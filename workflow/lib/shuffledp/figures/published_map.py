@@ -40,20 +40,11 @@ def draw_published_map(
     title: str,
     note: str,
 ) -> None:
-    """Write a published map as PNG.
+    """Write a published map as PNG; its title is followed by a note on what is promised.
 
-    Parameters
-    ----------
-    destination
-        The file.
-    cells
-        Columns ``name`` and ``geometry`` (WGS 84 degrees), one row for each cell.
-    estimates, maybe_empty
-        Estimates, and whether the interval of a cell includes 0, shape ``(windows, k)``.
-    windows
-        Names of the windows; one empty name if there are none.
-    title, note
-        Title, and what is promised.
+    `cells` has columns ``name`` and ``geometry`` (WGS 84 degrees). `estimates`, and `maybe_empty`,
+    whether the interval of a cell includes 0, have shape ``(windows, k)``; without windows, there
+    is one with an empty name.
     """
     shown = np.unique(np.linspace(0, len(windows) - 1, MAX_PANELS).round().astype(int))
     words = "\n".join(textwrap.wrap(escape_math(f"{title}. {note}"), _LINE))

@@ -44,24 +44,10 @@ def draw_recommended(
 ) -> Figure:
     """Draw the true map, that of the best mechanism with a curator, and the recommended one.
 
-    Parameters
-    ----------
-    summary
-        CSV file of the errors of all mechanisms at the targets.
-    samples
-        Parquet file of the true counts.
-    title
-        Name of the region.
-    unit
-        Unit of the guarantee: ``one check-in`` or ``one user``.
-    cells, basemap, outline
-        Files of the map.
-    releases
-        Parquet files of the releases at the targets, by ``releases_`` and the mechanism's name.
-
-    Returns
-    -------
-    The `best_estimates` at the largest n, and at the target eps that is closest to 1.
+    The figure shows the `best_estimates` at the largest n, and at the target eps that is closest to
+    1. `summary` is a CSV file of the errors of all mechanisms at the targets, `samples` a Parquet
+    file of the true counts. `releases` are Parquet files of the releases at the targets, by
+    ``releases_`` and the mechanism's name.
     """
     rows = usual_target(pd.read_csv(summary), UNBIASED)
     names = dict.fromkeys(filter(None, [best_by_trust(rows).get("curator"), recommended(rows)]))
@@ -127,19 +113,8 @@ def series_figure(
 ) -> Figure:
     """Draw true counts and estimates with two standard errors over time, in the busiest places.
 
-    Parameters
-    ----------
-    title
-        Title of the figure.
-    windows, places
-        Names of the windows of time, and of the places.
-    truth, estimates, errors
-        True counts, unbiased estimates and their standard errors in records, shape
-        ``(windows, places)``.
-    mechanism
-        Name of the mechanism that made the estimates.
-    unit
-        Unit of the guarantee: ``one check-in`` or ``one user``.
+    `windows` and `places` are names. `truth` (true counts), `estimates` (unbiased) and `errors`
+    (standard errors) are in records, shape ``(windows, places)``.
     """
     busiest = np.argsort(-truth.sum(axis=0), kind="stable")[:_MAX_PLACES]
     columns = min(len(busiest), 3)

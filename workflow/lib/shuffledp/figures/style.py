@@ -223,14 +223,8 @@ def spaced_labels(
 ) -> dict[float, str]:
     """Return the labels of a logarithmic axis without those that would touch the next one.
 
-    Parameters
-    ----------
-    labels
-        Labels by their positions, ascending.
-    limits
-        Left and right end of the axis.
-    glyph_width
-        Width of a character as a share of the axis.
+    `labels` are given by their positions; `limits` are the ends of the axis, and `glyph_width` is
+    the width of a character as a share of the axis.
     """
     width = glyph_width * float(np.log(limits[1] / limits[0]))
     kept: dict[float, str] = {}
@@ -246,18 +240,9 @@ def spaced_labels(
 def save(figure: Figure, stem: Path, contents: str) -> tuple[Path, ...]:
     """Write a figure as PNG (200 dpi), PDF and SVG; equal figures give equal bytes.
 
-    Parameters
-    ----------
-    figure
-        Figure to write. Its title is in the metadata of each file; dates and versions are not.
-    stem
-        Path without extension; dots in the name are kept.
-    contents
-        Value of `pipeline.columns.CONTENTS` for the metadata: whether true data are shown.
-
-    Returns
-    -------
-    The three paths. Each file appears whole or not at all.
+    `stem` is the path without extension; dots in the name are kept. The metadata of each file have
+    the title and `contents` (`pipeline.columns.CONTENTS`: whether true data are shown), but no
+    dates or versions. Each file appears whole or not at all. The result has the three paths.
     """
     description = f"{CONTENTS}: {contents}"
     # PDF has no key for a description.

@@ -91,25 +91,15 @@ def region_data(
     recorded: bool,
     target_delta: float,
 ) -> dict[str, Any]:
-    """Return the data that the page shows about one region.
+    """Return the data that the page shows about one region, for JSON.
 
-    Parameters
-    ----------
-    files
-        Paths by name: ``checkins``, ``cells``, ``samples``, ``curves``, ``privacy``, ``sizes``,
-        ``promises``, ``utility``, its ``summary``, and ``releases_{part}`` for each part of the
-        releases; ``basemap`` and ``outline`` if there are any.
-    name, title, unit
-        Key of the region in the configuration, its title, and the unit of the guarantee, as
-        `shuffledp.pipeline.units.unit_in_words` returns it.
-    recorded
-        Whether the check-ins have users and times; those made from embedded counts have none.
-    target_delta
-        Delta of the releases at equal privacy.
+    `files` are paths by name: ``checkins``, ``cells``, ``samples``, ``curves``, ``privacy``,
+    ``sizes``, ``promises``, ``utility``, its ``summary``, and ``releases_{part}`` for each part of
+    the releases; ``basemap`` and ``outline`` if there are any. `name` is the region's key in the
+    configuration. `recorded` says whether the check-ins have users and times; those made from
+    embedded counts have none. `target_delta` is the delta of the releases at equal privacy.
 
-    Returns
-    -------
-    Data for JSON. ``promises`` are the guarantees to choose from, ``start`` is the initial choice,
+    In the result, ``promises`` are the guarantees to choose from, ``start`` is the initial choice,
     ``plans`` state errors and trust of each mechanism by n and promise, ``tables`` compare them.
     With several records per user, ``replaced`` states what neighbours differ in.
     """
@@ -364,12 +354,9 @@ def _sweep(utility: pd.DataFrame) -> dict[str, Any]:
 def planner_data() -> dict[str, Any]:
     """Return the choices and ranges of the planner, whose numbers ``scripts/planner.js`` computes.
 
-    Returns
-    -------
-    Data for JSON. ``mechanisms`` have name, label, label with extra trust, and
-    `trust_kind`; ``groups`` describes the kinds.
-    ``eps`` and ``delta`` are the targets to choose from, ``n``, ``k`` and ``rounds`` the accepted
-    ranges, ``start`` is the initial choice, and ``loss`` is `PLANNER_LOSS`.
+    ``mechanisms`` have name, label, label with extra trust, and `trust_kind`; ``groups`` describes
+    the kinds. ``eps`` and ``delta`` are the targets to choose from, ``n``, ``k`` and ``rounds`` the
+    accepted ranges, ``start`` is the initial choice, and ``loss`` is `PLANNER_LOSS`.
     """
     return {
         "mechanisms": [
@@ -416,14 +403,8 @@ def provenance(
 ) -> dict[str, str]:
     """Return versions, seed, sources and revision of a run.
 
-    Parameters
-    ----------
-    root
-        Folder of the workflow.
-    config
-        Complete configuration of the run.
-    checksums
-        SHA-256 of the source of the check-ins, by title of the region.
+    `root` is the folder of the workflow, `config` the complete configuration. `checksums` are the
+    SHA-256 of the sources of the check-ins, by title of the region.
     """
     sources = {f"SHA-256 of the source of {title}": s for title, s in checksums.items()}
     return {

@@ -25,24 +25,15 @@ def map_data(
 ) -> dict[str, Any] | None:
     """Return the cells, their surroundings, true counts and releases, the largest n first.
 
-    Parameters
-    ----------
-    read
-        Function that reads the grid: columns ``id``, ``name`` and ``geometry`` (WGS 84 degrees),
-        and ``window`` if cells repeat for windows of time. It is called only if there is a map,
-        because a million polygons take 490 MB.
-    layers
-        Layers from `shuffledp.figures.basemap.backdrop`.
-    samples
-        True histograms by n, shape ``(k,)`` each.
-    estimates
-        Columns ``n``, ``mechanism``, ``promise`` (the guarantee in words), ``eps`` (the same for
-        all rows of a promise), ``cell``, and ``estimate`` and ``standard_error`` as shares of n.
+    `read` reads the grid: columns ``id``, ``name`` and ``geometry`` (WGS 84 degrees), and
+    ``window`` if cells repeat for windows of time. It is called only if there is a map, because a
+    million polygons take 490 MB. `samples` are true histograms by n, shape ``(k,)`` each.
+    `estimates` has columns ``n``, ``mechanism``, ``promise`` (the guarantee in words), ``eps`` (the
+    same for all rows of a promise), ``cell``, and ``estimate`` and ``standard_error`` as shares of
+    n.
 
-    Returns
-    -------
-    Data for JSON. Releases of small n are left out if there are more than `_MAX_ESTIMATES`
-    estimates. The result is None, and there is no map, if the largest n alone has more.
+    Releases of small n are left out if there are more than `_MAX_ESTIMATES` estimates. The result
+    is None, and there is no map, if the largest n alone has more.
     """
     kept, room = [], _MAX_ESTIMATES
     for n in sorted(estimates["n"].unique(), reverse=True):
@@ -102,15 +93,7 @@ def _rounded(values: pd.Series) -> list[float]:
 def surroundings(layers: gpd.GeoDataFrame, box: Floats) -> dict[str, Any]:
     """Return the surroundings of the cells of a map as data for JSON.
 
-    Parameters
-    ----------
-    layers
-        Layers from `shuffledp.figures.basemap.backdrop`.
-    box
-        West, south, east and north limits of the cells in degrees.
-
-    Returns
-    -------
+    `box` has the west, south, east and north limits of the cells in degrees. In the result,
     ``layers`` are rings and lines near the cells, in the order of the file. ``names`` are the names
     of districts, the largest first, then of rivers and places; ``at`` are the ends of the line
     along which a name can be written. ``attribution`` must be shown with the map.

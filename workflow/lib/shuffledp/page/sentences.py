@@ -75,18 +75,9 @@ def percent(share: float) -> str:
 def describe_data(people: int | None, recorded: str, n: int, unit: str, title: str) -> str:
     """Return the number of records, whose they are and from when, and what a record is.
 
-    Parameters
-    ----------
-    people
-        Number of people to whom the check-ins belong; None if it is unknown.
-    recorded
-        How and when a visit was recorded, in words: ``posted in the app Gowalla in 2009``.
-    n
-        Number of records.
-    unit
-        Unit of the guarantee, as `shuffledp.pipeline.units.unit_in_words` returns it.
-    title
-        Name of the region.
+    `people` is the number of people to whom the check-ins belong, None if it is unknown. `recorded`
+    says how and when a visit was recorded: ``posted in the app Gowalla in 2009``. `unit` is a
+    result of `shuffledp.pipeline.units.unit_in_words`.
     """
     owners = ", one of each person"
     if unit == "one check-in":

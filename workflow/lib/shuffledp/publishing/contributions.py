@@ -65,24 +65,10 @@ def record_layout(
     separator: str,
     time_format: str | None = None,
 ) -> Layout:
-    """Return the layout of a file of records.
+    """Return the layout of a file of records, or of a folder of parquet files.
 
-    Parameters
-    ----------
-    source
-        The file, or a folder of parquet files.
-    columns
-        Columns of latitude and longitude (none for a file of points), and optionally of identifier
-        and time: all by name, or all by position in a file without a header.
-    separator
-        Column separator of a text file.
-    time_format
-        Format of the times, as in a `Layout`.
-
-    Raises
-    ------
-    InputError
-        If names and positions are mixed, or a column is named twice.
+    `columns` are those of latitude and longitude (none for a file of points), and optionally of
+    identifier and time: all by name, or all by position in a file without a header.
     """
     if is_layer(source):
         return Layout("geo", ",", True, columns, time_format=time_format)
@@ -101,24 +87,10 @@ def count_records(source: Path, layout: Layout, histogram: Histogram) -> Integer
     """Count the records of a file or folder.
 
     Records outside the cells or windows do not count, nor do records without a user if users are
-    protected.
+    protected. The result has shape ``(histogram.size,)``.
 
-    Parameters
-    ----------
-    source, layout
-        Records, as for `shuffledp.geography.checkins.read_batches`.
-    histogram
-        Definition of the counts.
-
-    Returns
-    -------
-    Counts, shape ``(histogram.size,)``.
-
-    Raises
-    ------
-    CheckinError
-        If the file cannot be read, more than 1 % of its rows are malformed, or no record lies in a
-        cell. The message depends on the records: it is for the data holder only.
+    A `CheckinError` is raised if the file cannot be read, more than 1 % of its rows are malformed,
+    or no record lies in a cell. The message depends on the records: it is for the data holder only.
     """
     contributions = histogram.contributions
     cells = len(histogram.cells)
@@ -275,10 +247,7 @@ class UserNumbers:
     def number(self, identifiers: Any) -> tuple[Integers, Any]:
         """Return the number of the user of each record, and which records have one.
 
-        Parameters
-        ----------
-        identifiers : pyarrow.Array or ChunkedArray
-            Binary; null where it is missing.
+        `identifiers` is a binary pyarrow array, null where an identifier is missing.
         """
         encoded = pc.dictionary_encode(identifiers)
         if isinstance(encoded, pa.ChunkedArray):
@@ -314,26 +283,10 @@ def _canonical(identifiers: Any) -> Any:
 
 
 def read_counts(source: Path, histogram: Histogram) -> Integers:
-    """Read the counts of a file with columns ``cell`` (the cell's id) and ``count``.
+    """Read the counts of a csv or parquet file with columns ``cell`` (the cell's id) and ``count``.
 
-    Cells that the file does not name have a count of 0.
-
-    Parameters
-    ----------
-    source
-        A csv or parquet file.
-    histogram
-        Definition of the counts, without windows.
-
-    Returns
-    -------
-    Counts, shape ``(histogram.size,)``.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, names an unknown cell or one cell twice, or a count is not a
-        whole number of records.
+    Cells that the file does not name have a count of 0. `histogram` has no windows. The result has
+    shape ``(histogram.size,)``.
     """
     columns = _text_columns(source)
     number = {name: cell for cell, name in enumerate(histogram.cells.table["id"])}

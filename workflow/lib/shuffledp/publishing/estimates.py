@@ -19,12 +19,7 @@ LEVEL: Final = 0.95
 class Intervals:
     """Half-widths of the intervals around noisy counts, in records.
 
-    Attributes
-    ----------
-    one
-        Half-width for a single cell.
-    joint
-        Half-width that holds for all cells (of all windows) together.
+    `joint` holds for all cells (of all windows) together, `one` for a single cell.
     """
 
     one: int
@@ -41,19 +36,9 @@ def interval_widths(noise: Noise, counts: int) -> Intervals:
 def estimates(noisy: Integers, noise: Noise) -> pd.DataFrame:
     """Return intervals and estimates of the true counts.
 
-    Parameters
-    ----------
-    noisy
-        Noisy counts, shape ``(counts,)``.
-    noise
-        Law of the noise on each of them.
-
-    Returns
-    -------
-    DataFrame
-        Columns noisy_count; estimate (`posterior_median`); low and high (interval
-        of one cell), joint_low and joint_high (of all cells together). True counts are at least 0,
-        and so are the ends of intervals.
+    The columns are noisy_count; estimate (`posterior_median`); low and high (interval of one cell),
+    joint_low and joint_high (of all cells together). True counts are at least 0, and so are the
+    ends of intervals. `noisy` has shape ``(counts,)``.
     """
     widths = interval_widths(noise, noisy.size)
     ends = {
@@ -69,15 +54,10 @@ def estimates(noisy: Integers, noise: Noise) -> pd.DataFrame:
 class Quality:
     """Whether a map shows more than noise, judged by its noisy counts.
 
-    Attributes
-    ----------
-    mostly_noise
-        Whether the median interval is wider than the median estimate.
-    eps_factor
-        Factor by which eps must grow for the map not to be mostly noise; None if no eps is enough,
-        because at least half of the estimates are 0.
-    cells_factor
-        Number of neighbouring cells (or windows) to merge for that; None if no number is enough.
+    A map is mostly noise if the median interval is wider than the median estimate. To change that,
+    eps must grow by `eps_factor` (None if no eps is enough, because at least half of the estimates
+    are 0), or `cells_factor` neighbouring cells or windows must be merged (None if no number is
+    enough).
     """
 
     mostly_noise: bool
@@ -88,14 +68,8 @@ class Quality:
 def quality(estimate: Integers, noise: Noise, order: Integers) -> Quality:
     """Return the quality of a map.
 
-    Parameters
-    ----------
-    estimate
-        Estimates, shape ``(windows, cells)``.
-    noise
-        Law of the noise.
-    order
-        Cells in an order in which neighbours are close to each other, shape ``(cells,)``.
+    `estimate` has shape ``(windows, cells)``. `order` are the cells in an order in which neighbours
+    are close to each other, shape ``(cells,)``.
     """
     width = 2.0 * noise.half_width(1.0 - LEVEL)
     median = float(np.median(estimate))
@@ -114,17 +88,8 @@ def quality(estimate: Integers, noise: Noise, order: Integers) -> Quality:
 def sum_widths(noise: Noise, largest: int) -> Sequence[tuple[int, int]]:
     """Return pairs of a number of cells and the half-width of the interval of their sum.
 
-    Parameters
-    ----------
-    noise
-        Law of the noise on each cell.
-    largest
-        Largest number of cells in a sum.
-
-    Returns
-    -------
-    Numbers from 1 to at least `largest`; above 10, each is at most a tenth larger than the previous
-    one. For a number in between, the half-width of the next larger one is valid.
+    The numbers go from 1 to at least `largest`; above 10, each is at most a tenth larger than the
+    previous one. For a number in between, the half-width of the next larger one is valid.
     """
     numbers = [1]
     while numbers[-1] < largest:

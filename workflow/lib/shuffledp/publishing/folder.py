@@ -30,17 +30,8 @@ MAX_DRAWN_CELLS: Final = 500_000
 def map_table(cells: Cells, windows: Windows | None, values: pd.DataFrame) -> "gpd.GeoDataFrame":
     """Return the table of a map: one row for each cell of each window.
 
-    Parameters
-    ----------
-    cells, windows
-        What was counted.
-    values
-        Result of `shuffledp.publishing.estimates.estimates`, windows one after another.
-
-    Returns
-    -------
-    GeoDataFrame
-        Columns window (only with windows), cell, id, name, those of `values`, and geometry.
+    `values` is the result of `shuffledp.publishing.estimates.estimates`, windows one after another.
+    The columns are window (only with windows), cell, id, name, those of `values`, and geometry.
     """
     import geopandas as gpd
 
@@ -62,19 +53,9 @@ def write_files(
 ) -> None:
     """Write all files of a publication to an empty folder.
 
-    Parameters
-    ----------
-    folder
-        Where to write map.csv, map.parquet (GeoParquet), statement.json, statement.md and, unless
-        there are too many cells, map.png, map.html and map.geojson.
-    table
-        Result of `map_table`.
-    windows
-        Names of the windows; one empty name if there are none.
-    noise
-        Law of the noise.
-    statement
-        Result of `shuffledp.publishing.statement.make_statement`.
+    They are map.csv, map.parquet (GeoParquet), statement.json, statement.md and, unless there are
+    too many cells, map.png, map.html and map.geojson. `table` is the result of `map_table`;
+    `windows` has one empty name if there are none.
     """
     table.drop(columns="geometry").to_csv(folder / "map.csv", index=False)
     table.to_parquet(folder / "map.parquet", index=False, **PACKED)
@@ -113,12 +94,8 @@ def folder_sha256(folder: Path) -> str:
     """Return the SHA-256 of the names and contents of a folder's files, as hexadecimal.
 
     It is the checksum of what ``LC_ALL=C sha256sum *`` prints there. Hidden files, such as the time
-    stamp that Snakemake adds to a folder, do not count.
-
-    Raises
-    ------
-    OSError
-        If a file cannot be read, or the folder contains another folder.
+    stamp that Snakemake adds to a folder, do not count. An `OSError` is raised if a file cannot be
+    read, or the folder contains another folder.
     """
     digest = hashlib.sha256()
     shown = (path for path in folder.iterdir() if not path.name.startswith("."))

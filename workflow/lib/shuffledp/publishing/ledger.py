@@ -44,16 +44,9 @@ _KEYS: Final = {
 class Total:
     """Limit on the cost of all publications together.
 
-    Attributes
-    ----------
-    unit
-        What every publication of the ledger protects.
-    measure
-        ``eps`` of pure guarantees, or ``rho`` of zCDP.
-    total
-        Largest sum of costs, in that measure.
-    eps, delta
-        The guarantee of all publications together.
+    `unit` is what every publication of the ledger protects. `total` is the largest sum of costs in
+    `measure`: ``eps`` of pure guarantees, or ``rho`` of zCDP. `eps` and `delta` are the guarantee
+    of all publications together.
     """
 
     unit: Unit
@@ -67,22 +60,10 @@ class Total:
 class Charge:
     """One publication: what was asked for, what it costs, and where its folder is.
 
-    Attributes
-    ----------
-    id
-        Random identifier, which the line of completion repeats.
-    time
-        When it was charged (UTC, ISO 8601).
-    request
-        Parameters of the publication, apart from the folder.
-    output
-        Path of the folder.
-    eps, delta, rho
-        Guarantee; rho is None for pure guarantees.
-    cost
-        Cost in the measure of the ledger.
-    sha256
-        Checksum of the folder; None if the publication was not completed.
+    `id` is a random identifier, which the line of completion repeats, and `time` is UTC in ISO
+    8601. `request` has the parameters of the publication, apart from the folder `output`. `rho` is
+    None for pure guarantees. `cost` is in the measure of the ledger. `sha256` is the checksum of
+    the folder; None if the publication was not completed.
     """
 
     id: str
@@ -117,13 +98,7 @@ class State:
         return Decimal(0) if self.total is None else _EXACT.subtract(self.total.total, self.spent)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return a row for each publication; spent and left are sums up to it, in eps or rho.
-
-        Raises
-        ------
-        InputError
-            If nothing was charged.
-        """
+        """Return a row for each publication; spent and left are sums up to it, in eps or rho."""
         if self.total is None or not self.charges:
             raise InputError("nothing was charged to this ledger yet")
         rows, spent = [], Decimal(0)
@@ -153,21 +128,10 @@ class State:
 
 
 def first_total(unit: Unit, guarantee: Guarantee, eps: Decimal, total: Decimal | None) -> Total:
-    """Return the total of a new ledger.
+    """Return the total of a new ledger, from its first publication.
 
-    Parameters
-    ----------
-    unit, guarantee
-        Unit and guarantee of the first publication.
-    eps
-        Eps of the first publication, as requested.
-    total
-        Eps of all publications together; by default that of the first, so that nothing is left.
-
-    Raises
-    ------
-    InputError
-        If the total is not a positive number.
+    `eps` is the eps of that publication, as requested. `total` is the eps of all publications
+    together; by default that of the first, so that nothing is left.
     """
     limit = eps if total is None else total
     if not (limit.is_finite() and limit > 0):
@@ -180,13 +144,7 @@ def first_total(unit: Unit, guarantee: Guarantee, eps: Decimal, total: Decimal |
 
 
 def cost_of(eps: Decimal, rho: float | None, measure: Measure) -> Decimal:
-    """Return what a guarantee costs in the measure of a ledger, rounded up.
-
-    Raises
-    ------
-    InputError
-        If the ledger counts eps of pure guarantees, and the guarantee is not pure.
-    """
+    """Return what a guarantee costs in the measure of a ledger, rounded up."""
     if measure == "rho":
         pure = _ROUND_UP.divide(_ROUND_UP.multiply(eps, eps), Decimal(2))
         return pure if rho is None else Decimal(rho)
@@ -199,13 +157,7 @@ def cost_of(eps: Decimal, rho: float | None, measure: Measure) -> Decimal:
 
 
 def read_ledger(path: Path) -> State:
-    """Return the content of a ledger.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read or is not a ledger.
-    """
+    """Return the content of a ledger."""
     try:
         return _parsed(path, path.read_bytes())
     except OSError as error:
@@ -226,12 +178,8 @@ class OpenLedger:
     def charge(self, total: Total, charge: Charge) -> None:
         """Append a charge, and the total if it is the first, and wait until the disk has them.
 
-        Raises
-        ------
-        InputError
-            If the unit is not that of the ledger, or the cost exceeds what is left.
-        OSError
-            If the lines cannot be written; then nothing is charged.
+        An `InputError` is raised if the unit is not that of the ledger, or the cost exceeds what is
+        left, an `OSError` if the lines cannot be written. In both cases nothing is charged.
         """
         limit = self.state.total or total
         if limit.unit != total.unit:
@@ -282,13 +230,7 @@ class OpenLedger:
 
 @contextmanager
 def opened(path: Path) -> Iterator[OpenLedger]:
-    """Open a ledger, or create an empty one, and lock it; others wait until it is released.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be opened, or is not a ledger.
-    """
+    """Open a ledger, or create an empty one, and lock it; others wait until it is released."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:

@@ -57,13 +57,8 @@ class Guarantee:
 class Noise:
     """Independent integer noise on every cell.
 
-    Parameters
-    ----------
-    mechanism : str
-        ``laplace``: probabilities proportional to ``exp(-|z| / scale)``; ``gaussian``: to
-        ``exp(-z^2 / (2 scale^2))``, for all integers z.
-    scale : float
-        Positive, in records.
+    For all integers z, ``laplace`` noise has probabilities proportional to ``exp(-|z| / scale)``,
+    ``gaussian`` noise to ``exp(-z^2 / (2 scale^2))``. The scale is positive, in records.
     """
 
     mechanism: MechanismName
@@ -100,10 +95,7 @@ class Noise:
     def half_width(self, miss: float) -> int:
         """Return the smallest integer that the noise exceeds with probability at most `miss`.
 
-        Parameters
-        ----------
-        miss
-            Between 0 and 1, both excluded.
+        `miss` lies between 0 and 1, both excluded.
         """
         if self.mechanism == "laplace":
             log_rest = math.log1p(math.exp(-1.0 / self.scale)) - math.log(2.0)
@@ -114,17 +106,10 @@ class Noise:
         return int(np.argmax(tails[1:] <= miss))
 
     def sum_half_width(self, cells: int, miss: float) -> int:
-        """Return a half-width for the sum of the noise of several cells.
+        """Return a half-width for the sum of the noise of one or more cells.
 
-        Up to a scale of 40 it is the smallest one. For a larger scale it is computed at 40, scaled
-        up and rounded up.
-
-        Parameters
-        ----------
-        cells
-            Number of cells, at least 1.
-        miss
-            Largest probability that the sum exceeds it in absolute value.
+        The sum exceeds it in absolute value with probability at most `miss`. Up to a scale of 40 it
+        is the smallest one. For a larger scale it is computed at 40, scaled up and rounded up.
         """
         scale = min(self.scale, _LATTICE_SCALE)
         law = Noise(self.mechanism, scale)
@@ -146,21 +131,8 @@ def make_noise(
 ) -> Noise:
     """Return the least noise that gives (eps, delta)-DP for adding or removing one unit.
 
-    Parameters
-    ----------
-    contributions
-        Bound on the records of one unit.
-    mechanism
-        ``laplace`` (delta must be 0) or ``gaussian`` (delta must be positive).
-    eps
-        Positive and finite.
-    delta
-        At least 0, below 1.
-
-    Raises
-    ------
-    InputError
-        If eps or delta is out of range, or the noise would exceed `MAX_SCALE`.
+    Delta must be 0 for ``laplace`` and positive for ``gaussian`` noise. An `InputError` is raised
+    if eps or delta is out of range, or the noise would exceed `MAX_SCALE`.
     """
     if not 0.0 < eps < math.inf:
         raise InputError(f"eps must be positive and finite (got {eps})")
@@ -192,21 +164,8 @@ def guarantees(
 ) -> tuple[Guarantee, Guarantee]:
     """Return the guarantees for adding or removing, and for replacing, one unit.
 
-    Both are what OpenDP's privacy map proves, after a comparison with our own accountant.
-
-    Parameters
-    ----------
-    noise, contributions
-        Law of the noise, and how far one unit moves the histogram.
-    eps, delta
-        Requested guarantee.
-
-    Raises
-    ------
-    InputError
-        If opendp is not installed.
-    ArithmeticError
-        If OpenDP and our accountant disagree, or the noise does not give (eps, delta).
+    Both are what OpenDP's privacy map proves, after a comparison with our own accountant. An
+    `ArithmeticError` is raised if the two disagree, or the noise does not give (eps, delta).
     """
     added = _opendp_guarantee(noise, contributions.l1, contributions.l2_squared, delta)
     replaced = _opendp_guarantee(
@@ -276,16 +235,7 @@ def _compare_gaussian(noise: Noise, l2_squared: int, guarantee: Guarantee) -> No
 def add_noise(counts: Integers, noise: Noise) -> Integers:
     """Return counts with exact noise, drawn by OpenDP from the operating system's randomness.
 
-    Parameters
-    ----------
-    counts
-        Shape ``(cells,)``.
-    noise
-        Law of the noise.
-
-    Returns
-    -------
-    Noisy counts of the same shape, unbiased; they may be negative.
+    The noisy counts are unbiased; they may be negative.
     """
     return np.array(_measurement(noise)(counts.tolist()), dtype=np.int64)
 
@@ -317,14 +267,8 @@ def zcdp_eps(rho: float, delta: float) -> float:
     """Return an eps such that rho-zCDP implies (eps, delta)-DP, rounded up.
 
     Every order alpha > 1 gives a valid eps; the smallest one is searched for. Source: Canonne,
-    Kamath and Steinke, "The discrete Gaussian for differential privacy" (2020), Corollary 13.
-
-    Parameters
-    ----------
-    rho
-        Positive.
-    delta
-        Between 0 and 1, both excluded.
+    Kamath and Steinke, "The discrete Gaussian for differential privacy" (2020), Corollary 13. Rho
+    is positive; delta lies between 0 and 1, both excluded.
     """
     from scipy.optimize import minimize_scalar
 
@@ -343,12 +287,7 @@ def zcdp_eps(rho: float, delta: float) -> float:
 def zcdp_rho(eps: float, delta: float) -> float:
     """Return the largest rho such that rho-zCDP implies (eps, delta)-DP, rounded down.
 
-    Parameters
-    ----------
-    eps
-        Positive.
-    delta
-        Between 0 and 1, both excluded.
+    Eps is positive; delta lies between 0 and 1, both excluded.
     """
 
     def gap(log_rho: float) -> float:
@@ -370,16 +309,9 @@ def zcdp_exception(rho: float, eps: float) -> float:
 
     Delta is no such probability: it is the mean of ``(1 - exp(eps - L))_+``, with L the loss. By
     Markov's inequality for ``exp((alpha - 1) L)``, and the bound ``alpha rho`` on the Renyi
-    divergence, ``P(L > eps) <= exp((alpha - 1) (alpha rho - eps))``, which is least for
-    ``alpha - 1 = (eps - rho) / (2 rho)``. With the neighbours exchanged, ``P(L < -eps)`` is at most
-    exp(-eps) times this bound.
-
-    Parameters
-    ----------
-    rho
-        Positive.
-    eps
-        Positive.
+    divergence, ``P(L > eps) <= exp((alpha - 1) (alpha rho - eps))``, which is least for ``alpha - 1
+    = (eps - rho) / (2 rho)``. With the neighbours exchanged, ``P(L < -eps)`` is at most exp(-eps)
+    times this bound. Rho and eps are positive.
     """
     if eps <= rho:
         return 1.0

@@ -46,16 +46,7 @@ def render_map(
 ) -> str:
     """Return the page as HTML.
 
-    Parameters
-    ----------
-    table
-        Result of `shuffledp.publishing.folder.map_table`.
-    windows
-        Names of the windows; one empty name if there are none.
-    noise
-        Law of the noise.
-    statement
-        Result of `shuffledp.publishing.statement.make_statement`.
+    The parameters are those of `shuffledp.publishing.folder.write_files`.
     """
     k = len(table) // len(windows)
     first = table.iloc[:k]

@@ -67,19 +67,10 @@ _UNREAD: Final = (
 class Publication:
     """A published map.
 
-    Attributes
-    ----------
-    folder
-        Where the files are.
-    statement
-        Content of statement.json.
-    new
-        Whether it was published now; otherwise the folder existed, the records were not read, and
-        nothing was charged.
-    warning
-        Warning that the map is mostly noise, with what would help; None if it is not.
-    left
-        What is left in the ledger, in words.
+    `folder` has the files, `statement` is the content of statement.json. `new` says whether the map
+    was published now; otherwise the folder existed, the records were not read, and nothing was
+    charged. `warning` says that the map is mostly noise, and what would help; it is None if the map
+    is not. `left` says in words what is left in the ledger.
     """
 
     folder: Path
@@ -375,10 +366,8 @@ def _earlier_publication(
 ) -> Publication | None:
     """Return the publication if it was made before; None if it has to be made.
 
-    Raises
-    ------
-    InputError
-        If it was paid for but its folder is missing or altered, or the output is another folder.
+    It is an error if it was paid for but its folder is missing or altered, or the output is another
+    folder.
     """
     earlier = book.state.of_request(arguments.request)
     if not earlier or again:

@@ -35,22 +35,9 @@ def make_statement(
 ) -> dict[str, Any]:
     """Return the statement as data for JSON.
 
-    Parameters
-    ----------
-    histogram, noise
-        Definition of the counts, and the noise on each of them.
-    promised, replaced
-        Guarantees for adding or removing, and for replacing, one unit.
-    intervals
-        Half-widths of the intervals.
-    title
-        Title of the map.
-    places, period
-        Definition of cells and windows.
-    budget
-        Measure, total and spent of the ledger, including this publication.
-    published
-        Date.
+    `promised` and `replaced` are the guarantees for adding or removing, and for replacing, one
+    unit. `places` and `period` define cells and windows. `budget` has measure, total and spent of
+    the ledger, including this publication.
     """
     contributions = histogram.contributions
     unit = contributions.unit
