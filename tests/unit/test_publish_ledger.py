@@ -48,14 +48,14 @@ def test_pure_costs_add_up_exactly_to_the_total(tmp_path):
         state = charged(ledger, "0.1", total="1")
     assert state.spent == 1  # the sum of ten floats 0.1 is not 1
     assert state.left == 0
-    with pytest.raises(InputError, match=r"costs eps=1e-09, but 0 is left of 1"):
+    with pytest.raises(InputError, match=r"costs eps=1e-09, but nothing is left: 1 of 1 is spent"):
         charged(ledger, "0.000000001")
     assert len(read_ledger(ledger).charges) == 10
 
 
 def test_without_a_total_the_first_publication_is_the_last(tmp_path):
     charged(tmp_path / "l.jsonl", "0.7")
-    with pytest.raises(InputError, match=r"0 is left of 0\.7"):
+    with pytest.raises(InputError, match=r"0\.7 of 0\.7 is spent"):
         charged(tmp_path / "l.jsonl", "0.1")
 
 

@@ -1,5 +1,6 @@
 """Compute the rows that each command prints, by calling a function of `shuffledp.queries`."""
 
+import re
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -19,6 +20,19 @@ from shuffledp.numerics.arrays import Floats
 # Options that are fields of a `Setting` besides n, k and eps0.
 _PARTICIPATION: Final = ("rounds", "sampling_rate", "colluding", "response_rate")
 _SETTING: Final = ("n", "k", "eps0", *_PARTICIPATION, "count", "dummies")
+# Keys of the pipeline's configuration in messages about records, and the options of `publish`.
+_PUBLISH_OPTIONS: Final = (
+    (r"regions\.map\.", ""),
+    (r"columns\.identifier\b", "--user"),
+    (r"columns\.(latitude|longitude|time)\b", r"--\1"),
+    (r"`separator: ([^`]*)`", r"--separator \1"),
+    (r"separator (?=must|\(got)", "--separator "),
+    (r", which YAML writes", ", written"),
+    (r"time_(format|zone)\b:?", r"--time-\1"),
+    (r"period\.(from|to)\b", r"--\1"),
+    (r"outline: ", "--outline "),
+    (r"box\.(south|north|west|east)\b", r"the \1 of --box"),
+)
 
 
 def _options(arguments: Namespace, names: Iterable[str]) -> dict[str, Any]:
@@ -180,13 +194,8 @@ def _fdp_rows(arguments: Namespace) -> Iterable[Row]:
 def _list_rows(arguments: Namespace) -> Iterable[Row]:
     del arguments
     for bound in BOUNDS.values():
-        yield {
-            "name": bound.name,
-            "kind": bound.kind,
-            "guarantee": bound.guarantee,
-            "source": bound.source,
-            "about": bound.about,
-        }
+        names = ("name", "kind", "guarantee", "source", "about")
+        yield {name: getattr(bound, name) for name in names}
     for entry in CATALOGUE.values():
         yield {
             "name": entry.name,
@@ -243,13 +252,21 @@ def publish(arguments: Namespace) -> None:
     first, last = arguments.first_day, arguments.last_day
     if (first is None) != (last is None):
         raise InputError("give both --from and --to, the first and the last day that count")
-    elsewhere = ("command", "version", "file", "output", "first_day", "last_day")
-    published = publish_map(
-        arguments.file,
-        arguments.output,
-        period=None if first is None else (first, last),
-        **{name: value for name, value in vars(arguments).items() if name not in elsewhere},
-    )
+    passed_otherwise = ("command", "version", "file", "output", "first_day", "last_day")
+    options = set(vars(arguments)).difference(passed_otherwise)
+    try:
+        published = publish_map(
+            arguments.file,
+            arguments.output,
+            period=None if first is None else (first, last),
+            **_options(arguments, options),
+        )
+    except InputError as error:
+        message = str(error)
+        for key, option in _PUBLISH_OPTIONS:
+            # A path may contain a key.
+            message = re.sub(rf"(?<![\w./-]){key}", option, message)
+        raise InputError(message) from error
     print_wrapped(published.in_words())
 
 

@@ -197,13 +197,19 @@ class OpenLedger:
     def check(self, total: Total, cost: Decimal) -> None:
         """Refuse a cost that exceeds what is left of a total."""
         left = _EXACT.subtract(total.total, self.state.spent)
-        if cost > left:
-            needed, limit = _digits(cost, ROUND_CEILING), digits_down(total.total)
+        if cost <= left:
+            return
+        needed, limit = _digits(cost, ROUND_CEILING), digits_down(total.total)
+        price = f"{self._path}: this publication costs {total.measure}={needed}, but"
+        if left > 0:
             raise InputError(
-                f"{self._path}: this publication costs {total.measure}={needed}, but "
-                f"{digits_down(left)} is left of {limit}: what is spent cannot be regained; "
-                "publish with a smaller eps, or not at all"
+                f"{price} {digits_down(left)} is left of {limit}: what is spent cannot be "
+                "regained; publish with a smaller eps, or not at all"
             )
+        spent = _digits(self.state.spent, ROUND_CEILING)
+        raise InputError(
+            f"{price} nothing is left: {spent} of {limit} is spent and cannot be regained"
+        )
 
     def complete(self, identifier: str, sha256: str) -> None:
         """Append the checksum of a finished folder, and wait until the disk has it."""

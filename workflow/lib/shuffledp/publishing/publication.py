@@ -50,8 +50,7 @@ from shuffledp.publishing.statement import make_statement, round_up
 if TYPE_CHECKING:  # they are slow to load
     import geopandas as gpd
 
-MAX_COUNTS: Final = 2_000_000
-"""Largest number of cells times windows."""
+MAX_COUNTS: Final = 2_000_000  # number of cells times windows
 
 Number = float | Decimal | str
 
@@ -574,6 +573,8 @@ def _region(box: Sequence[float] | None, outline: str | Path | None, *, needed: 
                 "must not be derived from the records, because it is published"
             )
         return Region("the map", Box(south=-90.0, north=90.0, west=-180.0, east=180.0))
+    if box is not None and outline is not None:
+        raise InputError("give either --box or --outline (got both)")
     spec: dict[str, Any] = {}
     if box is not None:
         spec["box"] = dict(zip(("south", "north", "west", "east"), box, strict=True))
