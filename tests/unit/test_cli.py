@@ -44,6 +44,14 @@ def rows(capsys, *arguments):
     return json.loads(out)
 
 
+def refused(capsys, *arguments):
+    """Return the one line with which the command refuses its arguments."""
+    status, out, err = run(capsys, *arguments)
+    assert (status, out) == (2, "")
+    assert err.count("\n") == 1
+    return err
+
+
 def test_delta_in_full_precision(capsys):
     (row,) = rows(capsys, "delta", *SETTING, "--eps", "0.0186")
     upper = certified.upper_log_delta(0.0186, Setting(10_000, 16, 1.0))
@@ -52,17 +60,6 @@ def test_delta_in_full_precision(capsys):
                          "neighbours", "unit"]  # fmt: skip
     assert row["delta_upper"] == float(np.nextafter(np.exp(upper), np.inf))
     assert row["delta_lower"] < row["delta_upper"] < 1.0001 * row["delta_lower"] + 1e-9
-
-
-def test_one_sided_bounds_leave_the_other_side_null(capsys):
-    names = ["clones", "single-bin", "exact-2rr"]
-    question = ["delta", "--n", "500", "--k", "2", "--eps0", "1", "--eps", "0.2"]
-    clones, single, exact = rows(capsys, *question, "--bound", *names)
-    assert clones["delta_lower"] is None
-    assert clones["delta_upper"] > 0
-    assert single["delta_upper"] is None
-    assert exact["delta_lower"] is None
-    assert 0 < exact["delta_upper"] <= clones["delta_upper"]
 
 
 def test_bounds_lists_guarantees_first(capsys):
@@ -308,22 +305,15 @@ def test_a_histogram_that_cannot_be_used_is_refused(capsys, tmp_path, content, m
     path = tmp_path / "counts.csv"
     if content is not None:
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    status, out, err = run(capsys, *COMPARE, "--histogram", str(path))
-    assert (status, out) == (2, "")
-    assert message in err
-    assert err.count("\n") == 1
+    assert message in refused(capsys, *COMPARE, "--histogram", str(path))
 
 
 def test_a_parquet_histogram_that_cannot_be_used_is_refused(capsys, tmp_path):
     path = tmp_path / "counts.parquet"
     path.write_bytes(b"count")
-    status, _, err = run(capsys, *COMPARE, "--histogram", str(path))
-    assert status == 2
-    assert "no parquet file" in err
+    assert "no parquet file" in refused(capsys, *COMPARE, "--histogram", str(path))
     pq.write_table(pa.table({"users": [1, 2]}), path)
-    status, _, err = run(capsys, *COMPARE, "--histogram", str(path))
-    assert status == 2
-    assert "columns: users" in err
+    assert "columns: users" in refused(capsys, *COMPARE, "--histogram", str(path))
 
 
 def test_colluders_and_dropouts(capsys):
@@ -407,11 +397,9 @@ def test_a_matrix_of_krr_is_krr(capsys, tmp_path, kind):
 def test_a_matrix_that_cannot_be_used_is_refused(capsys, tmp_path, text, message):
     path = tmp_path / "channel.csv"
     path.write_text(text)
-    status, out, err = run(capsys, "matrix", str(path), "--n", "9", "--eps", "0.1")
-    assert (status, out) == (2, "")
+    err = refused(capsys, "matrix", str(path), "--n", "9", "--eps", "0.1")
     assert str(path) in err
     assert message in err
-    assert err.count("\n") == 1
 
 
 def test_a_matrix_with_a_zero_has_no_eps_for_a_small_delta(capsys, tmp_path):
@@ -429,12 +417,9 @@ def test_a_matrix_with_a_zero_has_no_eps_for_a_small_delta(capsys, tmp_path):
 
 
 def test_a_matrix_needs_a_file_and_one_question(capsys, tmp_path):
-    status, _, err = run(capsys, "matrix", str(tmp_path / "none.csv"), "--n", "9", "--eps", "1")
-    assert status == 2
+    err = refused(capsys, "matrix", str(tmp_path / "none.csv"), "--n", "9", "--eps", "1")
     assert "cannot be read: No such file" in err
-    status, _, err = run(capsys, "matrix", "channel.csv", "--n", "9")
-    assert status == 2
-    assert "give one of --eps and --delta" in err
+    assert "give one of --eps and --delta" in refused(capsys, "matrix", "channel.csv", "--n", "9")
     path = tmp_path / "channel.csv"
     path.write_text("0.5,0.5\n0.4,0.6\n0.45,0.55\n")
     (row,) = rows(capsys, "matrix", str(path), "--n", "9", "--eps", "0.1")
@@ -518,10 +503,7 @@ def test_neighbours_that_cannot_be_used_are_refused(
         ("none.csv", "record,neighbour\n"),
     ):
         (tmp_path / name).write_text(text)
-    status, out, err = run(capsys, *channel, "--eps", "0.1", *more)
-    assert (status, out) == (2, "")
-    assert message in err
-    assert err.count("\n") == 1
+    assert message in refused(capsys, *channel, "--eps", "0.1", *more)
 
 
 @pytest.mark.parametrize(
@@ -551,10 +533,7 @@ def test_bash_completes_commands_options_and_choices(capsys, tmp_path, words, me
 
 def test_completion_without_its_package_says_what_to_install(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "shtab", None)
-    status, out, err = run(capsys, "completion", "zsh")
-    assert (status, out) == (2, "")
-    assert "pip install shtab" in err
-    assert err.count("\n") == 1
+    assert "pip install shtab" in refused(capsys, "completion", "zsh")
 
 
 def test_the_error_of_sampled_rounds_is_of_all_users(capsys):
@@ -692,45 +671,22 @@ def test_neighbours_and_unit_stand_beside_the_number(capsys, arguments):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["delta", "--n", "10", "--k", "1", "--eps0", "1", "--eps", "0.1"], "k must be at least 2"),
         (["delta", *SETTING, "--eps", "-1"], "eps must be at least 0"),
         (["delta", *SETTING, "--eps", "0.1", "--bound", "nothing"], "unknown bound"),
         (["delta", *SETTING, "--eps", "0.1", "--bound", "klones"], "did you mean clones?"),
         (["rdp", "--n", "9", "--eps0", "1", "--bound", "upper"], "not a bound on Renyi DP"),
         (["rdp", "--n", "9", "--eps0", "1", "--order", "4", "1"], "1,000,000, got 1"),
-        (["rdp", "--n", "9", "--eps0", "1", "--order", "2.5"], "order must be an integer"),
         (["fdp", *SETTING, "--bound", "lower"], "is not a guarantee"),
         (["fdp", *SETTING, "--alpha", "2"], ", got alpha=2"),
         (["epsilon", *SETTING, "--delta", "1e-6", "--sampling-rate", "0"], "sampling rate"),
         (["delta", *SETTING, "--eps", "0.1", "--bound", "exact-2rr"], "k must be 2"),
         (["epsilon", *SETTING, "--delta", "2"], "delta must lie in"),
         (["plan", "--n", "10"], "exactly one"),
-        (["delta", *SETTING, "--eps", "0.1", "--count", "5"], "does not depend on count"),
         (["delta", *SETTING, "--eps", "0.1", "--bound", "renyi-special-pair"], "neither an upper"),
-        (
-            ["delta", "--n", "1e15", "--k", "3", "--eps0", "1", "--eps", "0.1"],
-            "n must be an integer",
-        ),
         (["plan", "--n", "9", "--k", "3", "--eps", "-1", "--delta", "0.1"], "eps must be at"),
         (["calibrate", "--n", "9", "--k", "3", "--eps", "inf", "--delta", "0.1"], "eps must be at"),
-        (["delta", *SETTING, "--eps", "0.1", "--colluding", "1e5"], "below n"),
-        (
-            ["delta", *SETTING, "--eps", "0.1", "--colluding", "-1"],
-            "an integer >= 0, got colluding=-1",
-        ),
-        (["delta", *SETTING, "--eps", "0.1", "--response-rate", "1.5"], "response rate must lie"),
-        (
-            ["delta", *SETTING, "--eps", "0.1", "--response-rate", "0.5", "--rounds", "2"],
-            "one round only",
-        ),
-        (
-            ["delta", *SETTING, "--eps", "0.1", "--response-rate", "0.5", "--sampling-rate", "0.5"],
-            "give one of them",
-        ),
-        (["delta", *SETTING, "--eps", "0.1", "--dummies", "-1"], "per user, must be at least 0"),
         ([*COMPARE, "--n", "10", "--k", "3", "--colluding", "10"], "colluding must be below n"),
         ([*COMPARE, "--n", "10"], "give --n and --k, or a --histogram"),
-        ([*COMPARE, "--n", "10", "--k", "3", "--mechanism", "none"], "unknown mechanism"),
         (["compare", "--n", "9", "--k", "3", "--eps", "0", "--delta", "0.1"], "eps must be pos"),
         (
             ["compare", *SETTING[:4], "--eps", "1", "--delta", "0.1", "--max-seconds", "0"],
@@ -738,30 +694,20 @@ def test_neighbours_and_unit_stand_beside_the_number(capsys, arguments):
         ),
         ([*RELEASED, "krr"], "give --eps0, for k-RR, or --mechanism and its --parameters"),
         ([*RELEASED, "krr", "--eps0", "1", "--parameters", "eps0=1"], "give --eps0, for k-RR, or"),
-        ([*RELEASED, "none", "--parameters", "eps0=1"], "unknown mechanism 'none'"),
         (
             [*RELEASED, "krr", "--parameters", "eps=1"],
             "of krr must be eps0, each once, as in eps0=1",
         ),
-        ([*RELEASED, "two-servers", "--parameters", "eps=1"], "of two-servers lack nu"),
         (
             [*RELEASED, "signed-dummies", "--parameters", "size=1"],
             "lack ratio, pairs, shape, slots",
-        ),
-        (
-            [*RELEASED, "two-servers", "--parameters", "eps=1,nu=2.5"],
-            "nu of two-servers must be an integer",
         ),
         ([*RELEASED, "gaussian", "--parameters", "sigma=nan"], "sigma must be positive"),
         ([*RELEASED, "krr", "--parameters", "eps0=1", "--bound", "clones"], "--bound is for k-RR"),
     ],
 )
 def test_bad_input_is_one_line_and_status_two(capsys, arguments, message):
-    status, out, err = run(capsys, *arguments)
-    assert status == 2
-    assert out == ""
-    assert message in err
-    assert err.count("\n") == 1
+    assert message in refused(capsys, *arguments)
 
 
 def test_a_defect_is_not_the_users_mistake(monkeypatch):
@@ -819,22 +765,19 @@ def test_deltas_below_the_smallest_float(capsys):
     assert row["delta_upper"] == 0.0
 
 
-def test_calibrated_budgets_are_printed_rounded_down(capsys):
-    arguments = ["calibrate", "--n", "1000", "--k", "10", "--eps", "0.1", "--delta", "1e-7"]
-    status, out, _ = run(capsys, *arguments)
-    assert status == 0
-    (row,) = rows(capsys, *arguments)
-    header, shown, _ = (line.split() for line in out.splitlines())
-    assert float(shown[header.index("eps0")]) <= row["eps0"]
-
-
 def test_the_table_rounds_to_the_safe_side(capsys):
-    status, out, _ = run(capsys, "epsilon", *SETTING, "--delta", "1e-6")
-    assert status == 0
-    shown = out.splitlines()[1].split()
-    (row,) = rows(capsys, "epsilon", *SETTING, "--delta", "1e-6")
-    assert float(shown[-2]) <= row["eps_lower"]
-    assert float(shown[-1]) >= row["eps_upper"]
+    for arguments, up in [
+        (["calibrate", "--n", "1000", "--k", "10", "--eps", "0.1", "--delta", "1e-7"], False),
+        (["epsilon", *SETTING, "--delta", "1e-6"], True),
+    ]:
+        header, line, *_ = run(capsys, *arguments)[1].splitlines()
+        shown = dict(zip(header.split(), line.split(), strict=True))
+        (row,) = rows(capsys, *arguments)
+        if up:
+            assert float(shown["eps_lower"]) <= row["eps_lower"]
+            assert float(shown["eps_upper"]) >= row["eps_upper"]
+        else:
+            assert float(shown["eps0"]) <= row["eps0"]
 
 
 @pytest.mark.parametrize("style", ["table", "csv", "json"])

@@ -12,11 +12,9 @@ from shuffledp.mechanisms.catalogue import CATALOGUE
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command.
+    """Run the command and return its exit status.
 
-    Returns
-    -------
-    Exit status: 0 on success; 2 for invalid arguments or files; 1 if the output cannot be written,
+    The status is 0 on success; 2 for invalid arguments or files; 1 if the output cannot be written,
     memory is short, or a certificate is not proven. Any other exception is a defect and is raised.
     """
     try:

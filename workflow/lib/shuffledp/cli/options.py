@@ -48,6 +48,7 @@ SETTING: Final[dict[str, dict[str, Any]]] = {
     "--k": {"type": whole, "required": True, "help": "number of cells"},
     "--eps0": {"type": real, "required": True, "help": "local budget of one report"},
 }
+SIZES: Final = {name: SETTING[name] for name in ("--n", "--k")}
 ROUNDS: Final[dict[str, dict[str, Any]]] = {
     "--rounds": {
         "type": whole,
@@ -79,6 +80,7 @@ PARTICIPATION: Final[dict[str, dict[str, Any]]] = {
         "data, give the smallest possible number of respondents as n",
     },
 }
+ROUNDS_AND_PARTICIPATION: Final = ROUNDS | SAMPLING | PARTICIPATION
 DUMMIES: Final[dict[str, dict[str, Any]]] = {
     "--dummies": {
         "type": real,
@@ -107,6 +109,14 @@ EPS: Final[dict[str, Any]] = {"type": real, "required": True, "help": "central b
 DELTA: Final[dict[str, Any]] = {"type": decimal, "required": True, "help": "target delta"}
 SEVERAL_EPS: Final = {**EPS, "nargs": "+", "help": "central budgets"}
 SEVERAL_DELTAS: Final = {**DELTA, "nargs": "+", "help": "target deltas"}
+EPS_OR_DELTA: Final[dict[str, dict[str, Any]]] = {
+    "--eps": {
+        **SEVERAL_EPS,
+        "required": False,
+        "help": "central budgets; give either --eps or --delta",
+    },
+    "--delta": {**SEVERAL_DELTAS, "required": False},
+}
 
 HIDDEN_SLOT: Final[dict[str, dict[str, Any]]] = {
     "--hidden-slot": {
@@ -129,9 +139,7 @@ MECHANISM_OPTIONS: Final[dict[str, dict[str, Any]]] = {
         "help": "parameters of the mechanism in each round, as 'compare' prints them",
     },
 }
-COLLECTION: Final = (
-    SETTING | MECHANISM_OPTIONS | ROUNDS | SAMPLING | PARTICIPATION | DUMMIES | COUNT | BOUND
-)
+COLLECTION: Final = SETTING | MECHANISM_OPTIONS | ROUNDS_AND_PARTICIPATION | DUMMIES | COUNT | BOUND
 
 PUBLISH: Final[dict[str, dict[str, Any]]] = {
     "file": {

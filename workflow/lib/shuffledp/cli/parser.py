@@ -14,16 +14,18 @@ from shuffledp.cli.options import (
     COUNT,
     DELTA,
     EPS,
+    EPS_OR_DELTA,
     HIDDEN_SLOT,
     MECHANISM_OPTIONS,
     PARTICIPATION,
     PUBLISH,
     ROUNDS,
-    SAMPLING,
+    ROUNDS_AND_PARTICIPATION,
     SETTING,
     SEVERAL_DELTAS,
     SEVERAL_EPS,
     SEVERAL_MECHANISMS,
+    SIZES,
     decimal,
     real,
     whole,
@@ -64,11 +66,7 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
     ),
     "calibrate": (
         "find the largest eps0 whose certified delta at eps meets the target",
-        {name: SETTING[name] for name in ("--n", "--k")}
-        | ROUNDS
-        | SAMPLING
-        | PARTICIPATION
-        | {"--eps": EPS, "--delta": SEVERAL_DELTAS},
+        SIZES | ROUNDS_AND_PARTICIPATION | {"--eps": EPS, "--delta": SEVERAL_DELTAS},
     ),
     "plan": (
         "compute the one of n, k, eps0, eps, delta that is left out (smallest certified n, k, eps "
@@ -84,9 +82,7 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
             }
             for option, details in (SETTING | {"--eps": EPS, "--delta": DELTA}).items()
         }
-        | ROUNDS
-        | SAMPLING
-        | PARTICIPATION
+        | ROUNDS_AND_PARTICIPATION
         | {
             "--mechanism": {
                 **SEVERAL_MECHANISMS,
@@ -150,12 +146,7 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
                 "help": "csv or parquet, one row of probabilities per record",
             },
             "--n": SETTING["--n"],
-            "--eps": {
-                **SEVERAL_EPS,
-                "required": False,
-                "help": "central budgets; give either --eps or --delta",
-            },
-            "--delta": {**SEVERAL_DELTAS, "required": False},
+            **EPS_OR_DELTA,
             "--pairs": {
                 "metavar": "FILE",
                 "help": "csv or parquet file with columns 'record' and 'neighbour': the pairs of "
@@ -181,12 +172,7 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
                 "help": "csv file with columns n and k; eps0 for k-RR, or mechanism and parameters "
                 "as for 'delta'; optionally rounds, the number of such rounds, and note (ignored)",
             },
-            "--eps": {
-                **SEVERAL_EPS,
-                "required": False,
-                "help": "central budgets; give either --eps or --delta",
-            },
-            "--delta": {**SEVERAL_DELTAS, "required": False},
+            **EPS_OR_DELTA,
         },
     ),
     "personalised": (
@@ -259,11 +245,8 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
         "write a certificate of delta at eps, which 'shuffledp verify' checks: for k-RR (--eps0), "
         "for true reports among users' dummies (--dummies), or for a view of shuffler-dummies, "
         "two-servers or signed-dummies (--mechanism)",
-        {name: SETTING[name] for name in ("--n", "--k")}
-        | {
-            "--eps0": {**SETTING["--eps0"], "required": False},
-            "--eps": EPS,
-        }
+        SIZES
+        | {"--eps0": MECHANISM_OPTIONS["--eps0"], "--eps": EPS}
         | ROUNDS
         | {
             "--dummies": {
