@@ -70,16 +70,22 @@ def four_digits(value):
     return pytest.approx(value, rel=6e-4)
 
 
-def of_target(run, n, eps, mechanism):
-    """Return estimates and standard errors of the cells, in records."""
-    table = run.table(f"releases/town.shape.target-{mechanism}.parquet")
-    table = table[(table["repetition"] == 0) & (table["estimator"] == "raw")]
-    rows = table[(table["n"] == n) & (table["eps"] == eps)].sort_values("cell")
-    return n * rows[["estimate", "standard_error"]].to_numpy()
+def eps_of(promise):
+    return float(promise.removeprefix("eps = "))
 
 
 def released(run, n, promise, mechanism):
-    return of_target(run, n, float(promise.removeprefix("eps = ")), mechanism)
+    """Return estimates and standard errors of the cells, in records."""
+    table = run.table(f"releases/town.shape.target-{mechanism}.parquet")
+    table = table[(table["repetition"] == 0) & (table["estimator"] == "raw")]
+    rows = table[(table["n"] == n) & (table["eps"] == eps_of(promise))].sort_values("cell")
+    return n * rows[["estimate", "standard_error"]].to_numpy()
+
+
+def plan_of(run, *choice):
+    """Return the plan of the town for n, promise and mechanism."""
+    plans = run.data["regions"][0]["plans"]
+    return next(p for p in plans if (p["n"], p["promise"], p["mechanism"]) == choice)
 
 
 def test_every_number_on_the_maps_agrees_with_the_tables(run, page):
@@ -257,7 +263,7 @@ def test_a_promise_is_read_off_at_its_own_delta(run, page):
         for mechanism in offered(page, "mechanism"):
             tell(page, promise=promise, mechanism=mechanism)
             assert page.locator("#privacy-delta").input_value() == "1e-5"
-            assert read_off(page, "privacy-answer") <= float(promise.removeprefix("eps = "))
+            assert read_off(page, "privacy-answer") <= eps_of(promise)
             page.locator("#privacy-delta").fill("9.999999999e-6")
             assert "the next larger eps" in page.locator("#privacy-answer").inner_text()
             page.locator("#privacy-delta").fill("1e-5")
@@ -331,9 +337,8 @@ def test_each_bound_can_be_left_out(run, page):
 def test_distances_agree_with_the_table(run, page):
     table = at_targets(run.table("utility/town.shape.csv"))
     for promise in offered(page, "promise"):
-        eps = float(promise.removeprefix("eps = "))
         for estimator in offered(page, "utility-estimator"):
-            rows = table[(table["eps"] == eps) & (table["estimator"] == estimator)]
+            rows = table[(table["eps"] == eps_of(promise)) & (table["estimator"] == estimator)]
             means = {(CATALOGUE[r.mechanism].label, r.n): r.tv_distance for r in rows.itertuples()}
             choose(page, "utility-kind", "n")
             tell(page, promise=promise)
@@ -390,12 +395,7 @@ def test_a_line_of_a_guarantee_is_nowhere_below_the_accountant(run, page, mechan
         for promise in offered(page, "promise"):
             tell(page, n=n, promise=promise, mechanism=mechanism)
             steps = np.array(guarantee(page))
-            plan = next(
-                one
-                for one in run.data["regions"][0]["plans"]
-                if (one["n"], one["promise"], one["mechanism"]) == (int(n), promise, mechanism)
-            )
-            name, value = plan["parameters"].split("=")
+            name, value = plan_of(run, int(n), promise, mechanism)["parameters"].split("=")
             parameters = MECHANISM_OF[mechanism].form(**{name: float(value)})
             released = Released(MECHANISM_OF[mechanism], parameters)
             certified = curve(Setting(int(n), 12, mechanism=released))
@@ -466,11 +466,7 @@ def test_a_nonsensical_address_changes_nothing(run, visit):
 
 def test_all_parts_of_the_page_follow_one_choice(run, page):
     tell(page, n=400, promise="eps = 1", mechanism="krr")
-    plan = next(
-        one
-        for one in run.data["regions"][0]["plans"]
-        if (one["n"], one["promise"], one["mechanism"]) == (400, "eps = 1", "krr")
-    )
+    plan = plan_of(run, 400, "eps = 1", "krr")
     for words in (plan["verdict"], plan["accuracy"], plan["trust"], plan["single"]):
         assert words in page.locator("#answer .place").first.inner_text()
     assert plan["shown"] in page.locator("#maps-body").inner_text()

@@ -77,6 +77,11 @@ def utility(both):
     return both[1]
 
 
+def first_release(releases):
+    """Return the first repetition at the largest n and budget."""
+    return releases.query("n == 400 and eps0 == 4 and repetition == 0")
+
+
 def single_cell_summary(releases, every=5):
     """Summarise single cells at the largest n and budget, as the workflow does."""
     rows = releases[(releases["n"] == 400) & (releases["eps0"] == 4.0)]
@@ -272,10 +277,7 @@ def test_estimates_are_the_first_release_at_the_largest_n(releases, cells, tmp_p
         calibration=calibration,
         target_delta=TARGET,
     )
-    first = releases[
-        (releases["n"] == 400) & (releases["eps0"] == 4.0) & (releases["repetition"] == 0)
-    ]
-    rows = calibrated(first, calibration, TARGET)
+    rows = calibrated(first_release(releases), calibration, TARGET)
     shown = {axes.get_title(loc="left").split("\n")[0]: axes for axes in figure.axes}
     original = heat(shown["Original"]).get_array()
     np.testing.assert_allclose(original, COUNTS[COUNTS > 0], rtol=1e-14)
@@ -290,10 +292,7 @@ def test_estimates_are_the_first_release_at_the_largest_n(releases, cells, tmp_p
 
 
 def test_release_panels_refuse_another_histogram_or_missing_cells(releases):
-    first = releases[
-        (releases["n"] == 400) & (releases["eps0"] == 4.0) & (releases["repetition"] == 0)
-    ]
-    rows = calibrated(first, "matched", TARGET)
+    rows = calibrated(first_release(releases), "matched", TARGET)
     panels = maps.release_panels(COUNTS, rows)
     assert sorted(panels) == ["Gaussian, projected", "Original", "shuffle+INV, projected"]
     assert next(iter(panels)) == "Original"
@@ -365,8 +364,7 @@ def test_distances_over_n_show_the_quantiles_of_the_table(utility, calibration):
 
 def test_distances_at_delta_hat_state_that_privacy_is_not_equal(utility):
     figure = over_n(utility, "delta-hat")
-    title = figure.get_suptitle()
-    assert "NOT equal privacy" in title and "Biswas" in title
+    assert re.search("NOT equal privacy.*Biswas", figure.get_suptitle())
     hats = utility.query("calibration == 'delta-hat' and eps0 == 2")["log10_delta"]
     assert rf"$10^{{{hats.min():.1f}}}$" in figure.axes[0].get_title(loc="left")
 
@@ -503,8 +501,8 @@ def test_a_third_mechanism_is_in_every_figure():
     assert all(
         any(head.startswith(label) for head in column_heads(page)) for label in labels[third]
     )
-    first = releases.query("n == 400 and eps0 == 4 and repetition == 0")
-    panels = maps.release_panels(COUNTS, calibrated(first, "matched", TARGET))
+    rows = calibrated(first_release(releases), "matched", TARGET)
+    panels = maps.release_panels(COUNTS, rows)
     assert get_estimator(third, "projected").label in panels
 
 
@@ -697,10 +695,9 @@ def test_delta_curves_of_a_small_target_go_below_it(curves):
 
 
 def test_delta_curves_refuse_several_n(curves):
+    both = pd.concat([curves, curves.assign(n=300)])
     with pytest.raises(InputError, match=r"\[300, 400\]"):
-        privacy.delta_curves(
-            pd.concat([curves, curves.assign(n=300)]), "City", "one check-in", TARGET
-        )
+        privacy.delta_curves(both, "City", "one check-in", TARGET)
 
 
 def test_one_bound_has_one_colour_in_every_figure(curves):

@@ -1,6 +1,6 @@
 """Counting of records for a published map: what counts, and how far one user can move it."""
 
-from itertools import permutations, product
+from itertools import islice, permutations, product
 
 import numpy as np
 import pandas as pd
@@ -72,21 +72,11 @@ def test_windows_share_the_bound_unless_it_holds_for_each(tmp_path):
     assert count(source, Contributions("record"), WEEKS).tolist() == [2, 2, 2, 0, 1, 1, 1, 0]
 
 
-class Priorities:
-    """Numbers that are given, in place of random ones."""
-
-    def __init__(self, numbers):
-        self.numbers = list(numbers)
-
-    def __call__(self, size):
-        taken, self.numbers = self.numbers[:size], self.numbers[size:]
-        return np.array(taken, dtype=np.uint64)
-
-
 def kept(rows, priorities, contributions, buffer):
     """Count records with given priorities, in batches of a few."""
     bounded = module._Bounded(8, 4, contributions)
-    bounded._priorities = Priorities(priorities)
+    remaining = iter(priorities)
+    bounded._priorities = lambda size: np.fromiter(islice(remaining, size), np.uint64)
     for start in range(0, len(rows), buffer):
         part = rows[start : start + buffer]
         place = np.array([window * 4 + cell for _, cell, window in part])

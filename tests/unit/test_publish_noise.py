@@ -9,7 +9,6 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 from scipy import stats
-from shuffledp import Setting, delta, mechanism
 from shuffledp.accounting.contributions import Contributions
 from shuffledp.errors import InputError
 from shuffledp.publishing import noise as noise_module
@@ -63,14 +62,9 @@ def chi_square(noise, draws):
 
 
 @pytest.mark.parametrize("noise", LAWS, ids=str)
-def test_draws_follow_the_law(noise):
-    assert chi_square(noise, add_noise(np.zeros(20_000, np.int64), noise)) > CHANCE
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("noise", LAWS, ids=str)
-def test_a_million_draws_follow_the_law(noise):
-    draws = add_noise(np.zeros(1_000_000, np.int64), noise)
+@pytest.mark.parametrize("number", [20_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
+def test_draws_follow_the_law(noise, number):
+    draws = add_noise(np.zeros(number, np.int64), noise)
     assert chi_square(noise, draws) > CHANCE
     # As many counts are published unchanged as the law says.
     unchanged = float(law(noise, math.ceil(60 * noise.scale))[0])
@@ -81,12 +75,6 @@ def test_the_test_of_draws_has_power():
     draws = add_noise(np.zeros(20_000, np.int64), Noise("laplace", 3.0))
     assert chi_square(Noise("laplace", 3.5), draws) < CHANCE
     assert chi_square(Noise("gaussian", 4.2), draws) < CHANCE
-
-
-def test_two_draws_differ():
-    counts = np.arange(50)
-    first, second = (add_noise(counts, Noise("laplace", 30.0)) for _ in range(2))
-    assert (first != second).sum() > 40
 
 
 def hockey_stick(noise, shift, eps):
@@ -121,15 +109,6 @@ def test_gaussian_noise_is_as_private_as_promised(m, eps, exponent):
     assert eps < replaced.eps < 2 * eps
     # The conversion from zCDP is not more than 25 % too careful.
     assert hockey_stick(Noise("gaussian", noise.scale / 1.25), m, eps) > Decimal(bound)
-
-
-def test_the_statement_for_replacement_agrees_with_the_accountant():
-    contributions = Contributions("record")
-    noise = make_noise(contributions, "laplace", 0.7, 0.0)
-    _, replaced = guarantees(noise, contributions, 0.7, 0.0)
-    setting = Setting(1000, 9, mechanism=mechanism("discrete-laplace", eps=2 / noise.scale))
-    assert delta(replaced.eps, setting).upper == 0.0
-    assert delta(0.99 * replaced.eps, setting).upper > 0.0
 
 
 @pytest.mark.parametrize("rho", [1e-6, 1e-3, 0.02, 0.5, 10.0])
@@ -231,12 +210,6 @@ def test_no_interval_covers_less_than_95_percent(mechanism):
             assert counts * math.log(noise.coverage(widths.joint)) >= math.log(0.95) - 1e-6
 
 
-def test_the_smallest_interval_at_eps_1_covers_97_percent():
-    assert Noise("laplace", 1.0).coverage(interval_widths(Noise("laplace", 1.0), 10).one) == (
-        pytest.approx(0.9732, abs=1e-4)
-    )
-
-
 @pytest.mark.parametrize("noise", [Noise("laplace", 2.0), Noise("gaussian", 3.0)], ids=str)
 def test_intervals_cover_as_often_as_the_law_says(noise):
     counts = np.repeat([0, 1, 5, 100], 10_000)
@@ -249,40 +222,14 @@ def test_intervals_cover_as_often_as_the_law_says(noise):
         assert as_often_as(probability, covered[counts == count])
 
 
-@pytest.mark.parametrize("cells", [2, 30])
-def test_intervals_of_sums_cover_as_often_as_the_law_says(cells):
-    noise, sums = Noise("laplace", 2.0), 4_000
-    width = noise.sum_half_width(cells, 0.05)
-    draws = add_noise(np.zeros(cells * sums, np.int64), noise).reshape(sums, cells).sum(axis=1)
-    half = np.array([float(p) for p in law(noise, 120)])
-    one = np.concatenate([half[:0:-1], half])
-    of_sum = functools.reduce(np.convolve, [one] * cells)
-    middle = of_sum.size // 2
-    exact = of_sum[middle - width : middle + width + 1].sum()
-    assert exact >= 0.95
-    assert as_often_as(exact, abs(draws) <= width)
-
-
-def test_joint_intervals_cover_all_cells_at_once():
-    noise, maps = Noise("laplace", 2.0), 1_000
-    width = interval_widths(noise, 40).joint
-    draws = add_noise(np.zeros(40 * maps, np.int64), noise).reshape(maps, 40)
-    together = (np.abs(draws) <= width).all(axis=1)
-    exact = noise.coverage(width) ** 40
-    assert exact >= 0.95
-    assert as_often_as(exact, together)
-
-
 @pytest.mark.parametrize("noise", [Noise("laplace", 1.5), Noise("gaussian", 2.0)], ids=str)
-def test_the_interval_of_a_sum_is_that_of_the_convolved_law(noise):
+@pytest.mark.parametrize("cells", [2, 7, 30])
+def test_the_interval_of_a_sum_is_that_of_the_convolved_law(noise, cells):
     half = np.array([float(p) for p in law(noise, 120)])
-    one = np.concatenate([half[:0:-1], half])
-    of_sum = one
-    for _ in range(6):
-        of_sum = np.convolve(of_sum, one)
+    of_sum = functools.reduce(np.convolve, [np.concatenate([half[:0:-1], half])] * cells)
     middle = of_sum.size // 2
     covered = [of_sum[middle - q : middle + q + 1].sum() for q in range(60)]
-    assert noise.sum_half_width(7, 0.05) == int(np.argmax(np.array(covered) >= 0.95))
+    assert noise.sum_half_width(cells, 0.05) == int(np.argmax(np.array(covered) >= 0.95))
     assert noise.sum_half_width(1, 0.05) == noise.half_width(0.05)
 
 

@@ -20,17 +20,11 @@ _WKB_HEADER: Final = 13  # bytes before the vertices of a polygon with one ring
 class CellShapes:
     """Outlines of k cells, each of one or more closed rings.
 
-    Attributes
-    ----------
-    points
-        Vertices of all rings, x = longitude and y = latitude in degrees, shape ``(vertices, 2)``.
-        The last vertex of a ring is its first.
-    starts
-        Index of the first vertex of each ring, and the number of vertices, shape ``(rings + 1,)``.
-    cell_of_ring
-        Number of the cell of each ring, ascending, shape ``(rings,)``.
-    middles
-        A point inside each cell, shape ``(k, 2)``.
+    `points` are the vertices of all rings, x = longitude and y = latitude in degrees, shape
+    ``(vertices, 2)``; the last vertex of a ring is its first. `starts` has the index of the first
+    vertex of each ring, and the number of vertices, shape ``(rings + 1,)``. `cell_of_ring` is the
+    number of the cell of each ring, ascending, shape ``(rings,)``. `middles` has a point inside
+    each cell, shape ``(k, 2)``.
     """
 
     points: Floats

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from itertools import cycle
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from shuffledp.figures.bounds import Line
 from shuffledp.figures.style import (
     FULL_WIDTH,
     Series,
@@ -36,10 +37,9 @@ from shuffledp.mechanisms.catalogue import CATALOGUE, get_estimator
 from shuffledp.pipeline.selection import DELTA_HAT, calibrated
 from shuffledp.pipeline.tables import read_tables
 
-_Line = Literal["-", "--", "-.", ":"]
 _Dashes = Mapping[Any, Any]  # line style by eps0
 
-_BAND_LINES: Final[tuple[_Line, ...]] = ("--", "-", ":", "-.")
+_BAND_LINES: Final[tuple[Line, ...]] = ("--", "-", ":", "-.")
 _MIN_LOG_RATIO: Final = 10.0  # of the largest to the smallest distance, for a logarithmic axis
 _DASHES: Final = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (5, 1.5, 1, 1.5)))  # by eps0
 _QUANTILES: Final = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
@@ -224,7 +224,7 @@ def _label_deltas(axes: Axes, matched: pd.DataFrame) -> None:
     above.tick_params(which="minor", length=0)
 
 
-def _draw_band(axes: Axes, values: pd.Series, series: Series, line: _Line) -> None:
+def _draw_band(axes: Axes, values: pd.Series, series: Series, line: Line) -> None:
     colour = series_look(*series).colour
     low, high = values.quantile([0.1, 0.9])
     axes.axhspan(low, high, color=colour, alpha=0.3, linewidth=0.0, zorder=0.5)

@@ -63,27 +63,19 @@ class MapFiles(TypedDict):
     """Files of the grid and, where there are any, of a base map and an outline."""
 
     cells: Path
-    basemap: NotRequired[Path]
-    outline: NotRequired[Path]
+    basemap: NotRequired[Path | None]
+    outline: NotRequired[Path | None]
 
 
 @dataclass(frozen=True)
 class MapContext:
     """A grid with its surroundings, and the title of the figure.
 
-    Attributes
-    ----------
-    cells
-        The grid. ``name`` is needed where cells are named, ``count`` where true counts are drawn,
-        ``geometry`` (WGS 84 degrees) unless the shapes were read separately.
-    title
-        Title of the figure.
-    layers
-        Base map and outline from `shuffledp.figures.basemap.backdrop`; none by default.
-    unit
-        Unit of the guarantee: ``one check-in`` or ``one user``.
-    window
-        Which cells of a histogram the map shows, if it has cells for several windows of time.
+    `cells` needs ``name`` where cells are named, ``count`` where true counts are drawn, and
+    ``geometry`` (WGS 84 degrees) unless the shapes were read separately. `layers` are the base map
+    and outline from `shuffledp.figures.basemap.backdrop`, none by default. `unit` is that of the
+    guarantee: ``one check-in`` or ``one user``. `window` says which cells of a histogram the map
+    shows, if it has cells for several windows of time.
     """
 
     cells: pd.DataFrame

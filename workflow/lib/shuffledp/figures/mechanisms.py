@@ -2,7 +2,7 @@
 
 import textwrap
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
+from shuffledp.figures.bounds import Line
 from shuffledp.figures.style import (
     count_units,
     distance_label,
@@ -59,7 +60,7 @@ _BEST: Final = {
     "apart": "best without users' dummies",
     "local": "best of noisy reports",
 }
-_REFERENCE_LINES: Final[dict[str, Literal["-", "--", "-.", ":"]]] = {
+_REFERENCE_LINES: Final[dict[str, Line]] = {
     "curator": "-",
     "shuffler": "--",
     "apart": "-.",

@@ -22,11 +22,9 @@ from shuffledp.figures.map_panels import (
 from shuffledp.figures.style import escape_math, local_style
 from shuffledp.numerics.arrays import Bools, Floats
 
-MAX_PANELS: Final = 12
-"""Largest number of windows that are drawn; others are left out evenly."""
-
+MAX_PANELS: Final = 12  # largest number of windows that are drawn; others are left out evenly
 _MAYBE_EMPTY: Final = Fill("none", "0.6", "////")
-_LINE: Final = 100  # characters of a title
+_TITLE_CHARACTERS: Final = 100  # in a line of the title
 _PIXELS_PER_INCH: Final = 200
 
 
@@ -47,7 +45,7 @@ def draw_published_map(
     is one with an empty name.
     """
     shown = np.unique(np.linspace(0, len(windows) - 1, MAX_PANELS).round().astype(int))
-    words = "\n".join(textwrap.wrap(escape_math(f"{title}. {note}"), _LINE))
+    words = "\n".join(textwrap.wrap(escape_math(f"{title}. {note}"), _TITLE_CHARACTERS))
     place = MapContext(cells, words)
     top = max(float(estimates.max()), 10.0)
     bottom = lower_end(estimates[~maybe_empty & (estimates > 0)], top)

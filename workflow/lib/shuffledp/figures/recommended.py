@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from shuffledp.errors import InputError
-from shuffledp.figures.map_panels import MapContext, MapFiles
+from shuffledp.figures.map_panels import MapContext
 from shuffledp.figures.maps import estimate_maps, release_panels
 from shuffledp.figures.style import (
     count_units,
@@ -57,12 +57,9 @@ def draw_recommended(
     chosen = pd.concat([each for each in estimates if len(each)])
     n = int(rows["n"].iloc[0])
     original = read_tables([samples], n=n).sort_values("cell")["count"].to_numpy()
-    files: MapFiles = {"cells": cells}
-    if basemap:
-        files["basemap"] = basemap
-    if outline:
-        files["outline"] = outline
-    place = MapContext.read(_title(title, unit, rows), unit, **files)
+    place = MapContext.read(
+        _title(title, unit, rows), unit, cells=cells, basemap=basemap, outline=outline
+    )
     return estimate_maps(place, release_panels(original, chosen), n)
 
 

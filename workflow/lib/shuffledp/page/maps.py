@@ -132,9 +132,7 @@ def _layers(layers: gpd.GeoDataFrame, box: Floats) -> list[dict[str, Any]]:
         area = shapely.get_type_id(parts) == 3
         lines = [*shapely.get_rings(parts[area]), *parts[~area]]
         if lines:
-            points = [
-                np.round(shapely.get_coordinates(line), COORDINATE_DECIMALS) for line in lines
-            ]
-            paths = [each.tolist() for each in points]
+            points = map(shapely.get_coordinates, lines)
+            paths = [np.round(each, COORDINATE_DECIMALS).tolist() for each in points]
             drawn.append({"kind": str(kind), "name": str(name), "paths": paths})
     return drawn

@@ -32,9 +32,7 @@ from shuffledp.numerics import number_parsing
 from shuffledp.numerics.arrays import Integers
 from shuffledp.pipeline.tables import CHECKED
 
-MAX_MALFORMED_SHARE: Final = 0.01
-"""Share of malformed rows above which a file is refused."""
-
+MAX_MALFORMED_SHARE: Final = 0.01  # share of malformed rows above which a file is refused
 _CANONICAL_INTEGER: Final = re.compile(r"0|-?[1-9][0-9]{0,17}", re.ASCII)
 _FIRST_NUMBER: Final = 2 * 10**18  # of users in the table; larger than all canonical integers
 _MISSING: Final = -(2**63)
@@ -92,13 +90,11 @@ def count_records(source: Path, layout: Layout, histogram: Histogram) -> Integer
     A `CheckinError` is raised if the file cannot be read, more than 1 % of its rows are malformed,
     or no record lies in a cell. The message depends on the records: it is for the data holder only.
     """
-    contributions = histogram.contributions
     cells = len(histogram.cells)
-    counted = (
-        _AllRecords(histogram.size)
-        if contributions.unit == "record"
-        else _Bounded(histogram.size, cells, contributions)
-    )
+    counts = np.zeros(histogram.size, dtype=np.int64)
+    bounded: _Bounded | None = None
+    if histogram.contributions.unit == "user":
+        bounded = _Bounded(histogram.size, cells, histogram.contributions)
     for rows in _rows(source, layout):
         latitude, longitude = (rows[name].to_numpy() for name in COORDINATES)
         place = histogram.cells.locate(latitude, longitude)
@@ -107,8 +103,12 @@ def count_records(source: Path, layout: Layout, histogram: Histogram) -> Integer
             window = histogram.windows.locate(rows["time"])
             kept &= window >= 0
             place = window * cells + place
-        counted.add(place[kept], rows.filter(pa.array(kept)))
-    counts = counted.counts()
+        if bounded is None:
+            counts += np.bincount(place[kept], minlength=histogram.size)
+        else:
+            bounded.add(place[kept], rows.filter(pa.array(kept)))
+    if bounded is not None:
+        counts = bounded.counts()
     if not counts.any():
         raise CheckinError(
             f"{source}: no record lies in a cell"
@@ -134,20 +134,6 @@ def _rows(source: Path, layout: Layout) -> Iterator[Any]:
             f"{source}: more than {MAX_MALFORMED_SHARE:.0%} of the rows are malformed; the first "
             f"is {first}"
         )
-
-
-class _AllRecords:
-    """Count every record."""
-
-    def __init__(self, size: int) -> None:
-        self._counts = np.zeros(size, dtype=np.int64)
-
-    def add(self, place: Integers, rows: Any) -> None:
-        del rows
-        self._counts += np.bincount(place, minlength=self._counts.size)
-
-    def counts(self) -> Integers:
-        return self._counts
 
 
 class _Bounded:

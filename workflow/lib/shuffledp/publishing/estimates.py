@@ -11,8 +11,7 @@ from shuffledp.numerics.arrays import Integers
 from shuffledp.numerics.posterior import NoiseLaw, posterior_median
 from shuffledp.publishing.noise import Noise
 
-LEVEL: Final = 0.95
-"""Probability with which an interval covers the true count."""
+LEVEL: Final = 0.95  # probability with which an interval covers the true count
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,7 @@ if TYPE_CHECKING:  # it is slow to load
     import geopandas as gpd
 
 
-MAX_DRAWN_CELLS: Final = 500_000
-"""Largest number of cells for which map.png is drawn: more are smaller than a pixel."""
+MAX_DRAWN_CELLS: Final = 500_000  # for map.png; more are smaller than a pixel
 
 
 def map_table(cells: Cells, windows: Windows | None, values: pd.DataFrame) -> "gpd.GeoDataFrame":

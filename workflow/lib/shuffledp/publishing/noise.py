@@ -30,9 +30,7 @@ MechanismName: TypeAlias = Literal["laplace", "gaussian"]
 UNITS: Final = ("record", "user")
 MECHANISMS: Final = ("laplace", "gaussian")
 
-MAX_SCALE: Final = 1e6
-"""Largest scale of the noise, in records; a larger one leaves nothing but noise."""
-
+MAX_SCALE: Final = 1e6  # records; a larger scale of the noise leaves nothing but noise
 _ACCOUNTANT_REL_TOL: Final = 1e-6  # a larger difference of accountants stops a publication
 _ROUNDING: Final = 1e-12  # relative; covers the rounding of a few operations
 _GAUSSIAN_REACH: Final = 12.0  # standard deviations; less than 1e-31 lies beyond

@@ -15,13 +15,9 @@ from shuffledp.publishing.statement import facts, promise, uncounted
 if TYPE_CHECKING:  # it is slow to load
     import geopandas as gpd
 
-MAX_PAGE_CELLS: Final = 20_000
-"""Largest number of cells on a page."""
-
-MAX_PAGE_COUNTS: Final = 300_000
-"""Largest number of counts on a page, over all windows."""
-
-_MAX_ROWS: Final = 1_000
+MAX_PAGE_CELLS: Final = 20_000  # on a page, in each window
+MAX_PAGE_COUNTS: Final = 300_000  # on a page, over all windows
+_MAX_ROWS: Final = 1_000  # in the table of cells
 _EVERY: Final = {"day": "Day", "week": "Week from", "month": "Month"}
 _HEADS: Final = ("Cell", "Estimate", "From", "To", "All: from", "All: to", "Noisy count")
 _COLUMNS: Final = ("estimate", "low", "high", "joint_low", "joint_high", "noisy_count")
