@@ -201,10 +201,10 @@ def test_numbers_and_users_of_the_source_are_nowhere(folder, said):
     geometry = re.compile(r'"(coordinates|cells)": ?\[.*?\]\]\]+')
     for name, whole in texts.items():
         text = geometry.sub("", whole)
-        words_there = set(re.findall(r"[\w.,/-]+", text))
+        written = set(re.findall(r"[\w.,/-]+", text))
         noisy = set(re.findall(r"-?\d+", (folder / "map" / "map.csv").read_text()))
-        found = [s for s in secrets if s in words_there and s not in noisy]
-        assert not found, (name, found)
+        leaked = [s for s in secrets if s in written and s not in noisy]
+        assert not leaked, (name, leaked)
         assert SECRET not in text
     for name in ("map.png", "map.parquet"):
         assert SECRET.encode() not in released[name]
@@ -475,11 +475,11 @@ def _without_noise(patch):
 
 
 def _noise_of_scale(patch, scale):
-    right = publication.add_noise
+    original = publication.add_noise
     patch.setattr(
         publication,
         "add_noise",
-        lambda counts, noise: right(counts, Noise(noise.mechanism, scale(noise.scale))),
+        lambda counts, noise: original(counts, Noise(noise.mechanism, scale(noise.scale))),
     )
 
 
@@ -492,10 +492,10 @@ def _noise_for_a_record(patch):
 
 
 def _unbounded_contributions(patch):
-    right = contributions._Bounded.__init__
+    original = contributions._Bounded.__init__
 
     def unbounded(self, size, cells, bound):
-        right(self, size, cells, type(bound)("user", 10))
+        original(self, size, cells, type(bound)("user", 10))
 
     patch.setattr(contributions._Bounded, "__init__", unbounded)
 
@@ -539,11 +539,11 @@ def _budget_not_added(patch):
 
 
 def _budget_of_a_record(patch):
-    right = publication.make_charge
+    original = publication.make_charge
     patch.setattr(
         publication,
         "make_charge",
-        lambda request, output, eps, *rest: right(request, output, eps / 3, *rest),
+        lambda request, output, eps, *rest: original(request, output, eps / 3, *rest),
     )
 
 

@@ -418,18 +418,18 @@ def publish_until(number):
             half()
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def hook(name, of):
-        if name in EVENTS and (name != "open" or of[2] & (os.O_WRONLY | os.O_RDWR)):
-            if str(of[0]).startswith(folder) and not str(of[0]).endswith(".pyc"):
+    def hook(name, details):
+        if name in EVENTS and (name != "open" or details[2] & (os.O_WRONLY | os.O_RDWR)):
+            if str(details[0]).startswith(folder) and not str(details[0]).endswith(".pyc"):
                 event()
 
-    def fsync(descriptor, right=os.fsync):
+    def fsync(descriptor, original=os.fsync):
         event()
-        right(descriptor)
+        original(descriptor)
 
-    def pwrite(descriptor, text, position, right=os.pwrite):
-        event(lambda: right(descriptor, text[: len(text) // 2], position))
-        return right(descriptor, text, position)
+    def pwrite(descriptor, text, position, original=os.pwrite):
+        event(lambda: original(descriptor, text[: len(text) // 2], position))
+        return original(descriptor, text, position)
 
     os.fsync, os.pwrite = fsync, pwrite
     sys.addaudithook(hook)
@@ -459,8 +459,8 @@ def test_no_kill_leaves_a_map_that_was_not_paid_for(records):
     state = verified(folder)
     # Killed before it was charged, after it was charged, and after its folder appeared.
     paid = {Path(charge.output).name: charge.sha256 is not None for charge in state.charges}
-    there = {path.name for path in folder.glob("map*")}
-    states = [(name in paid, paid.get(name), name in there)
+    published = {path.name for path in folder.glob("map*")}
+    states = [(name in paid, paid.get(name), name in published)
               for name in (f"map{number}" for number in range(1, len(killed) + 2))]  # fmt: skip
     assert states == sorted(states, key=lambda each: (each[0], bool(each[1]), each[2]))
     assert set(states) == {(False, None, False), (True, False, False), (True, True, False),

@@ -55,10 +55,10 @@ def chi_square(noise, draws):
     half = np.array([float(p) for p in law(noise, math.ceil(60 * noise.scale))])
     last = int(np.flatnonzero(half * len(draws) >= 20)[-1])
     expected = np.concatenate([half[last:0:-1], half[: last + 1]]) * len(draws)
-    found = np.bincount(np.clip(draws, -last, last) + last, minlength=2 * last + 1)
+    observed = np.bincount(np.clip(draws, -last, last) + last, minlength=2 * last + 1)
     tail = len(draws) * half[last + 1 :].sum()
     expected[[0, -1]] += tail
-    return stats.chisquare(found, expected * found.sum() / expected.sum()).pvalue
+    return stats.chisquare(observed, expected * observed.sum() / expected.sum()).pvalue
 
 
 @pytest.mark.parametrize("noise", LAWS, ids=str)
@@ -146,9 +146,11 @@ def test_noise_grows_with_the_sensitivity():
 
 def test_nothing_is_published_if_two_accountants_disagree(monkeypatch):
     contributions = Contributions("user", 2)
-    right = noise_module._measurement
+    original = noise_module._measurement
     monkeypatch.setattr(
-        noise_module, "_measurement", lambda noise: right(Noise(noise.mechanism, noise.scale * 1.1))
+        noise_module,
+        "_measurement",
+        lambda noise: original(Noise(noise.mechanism, noise.scale * 1.1)),
     )
     for name, bound in [("laplace", 0.0), ("gaussian", 1e-6)]:
         noise = make_noise(contributions, name, 1.0, bound)
