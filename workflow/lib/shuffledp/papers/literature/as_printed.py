@@ -78,9 +78,8 @@ def _log_as_printed(eps: float, setting: Setting, m: int) -> float:
     high, low = channel(setting)
     kappa2 = (k - 1.0) / (np.expm1(eps0) + k - 1.0)
     # The loss exceeds eps about where the mean square of (s - r) / (n - m) reaches this.
-    gap = np.expm1(eps0) / (
-        np.expm1(eps0) + k - 1.0
-    )  # 1 - kappa2, accurate even for the smallest eps0
+    # 1 - kappa2, accurate even for the smallest eps0
+    gap = np.expm1(eps0) / (np.expm1(eps0) + k - 1.0)
     share = np.sqrt((np.expm1(eps) + gap) / (np.expm1(eps0) + gap))
     kappa = share / (1.0 - share) * low.q / low.p
     theta = np.log(kappa)

@@ -7,7 +7,6 @@ return why it does not apply, or None. Sources name papers by their authors, as 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -257,4 +256,4 @@ _ENTRIES: Final = (
     ),
 )
 
-BOUNDS: Final[Mapping[str, Bound]] = MappingProxyType({bound.name: bound for bound in _ENTRIES})
+BOUNDS: Final[Mapping[str, Bound]] = {bound.name: bound for bound in _ENTRIES}

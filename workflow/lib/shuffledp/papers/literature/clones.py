@@ -39,6 +39,9 @@ slot to the next, which the argument above does not.
 
 `strong_adversary_log_delta` is about paper C's strong adversary, who learns which users randomised,
 the target included.
+
+Each function takes eps >= 0 of any shape and the setting of one round, and returns natural
+logarithms of the same shape. A negative eps or NaN is an `InputError`.
 """
 
 from dataclasses import replace
@@ -59,22 +62,8 @@ def clones_log_delta(eps: float, setting: Setting) -> float:
     It is the exact hockey-stick divergence of the clones pair, rounded up, for replacement of one
     record and one report per user. It also holds if each randomiser is chosen adaptively, from the
     earlier outputs. If all users share one fixed randomiser, `generic_log_delta` is never larger.
-
-    Parameters
-    ----------
-    eps
-        At least 0, any shape.
-    setting
-        One round; the number of cells does not matter.
-
-    Returns
-    -------
-    Logarithms shaped like ``eps``, as accurate as `upper_log_delta`; -inf where ``eps >= eps0``.
-
-    Raises
-    ------
-    InputError
-        If an eps is negative or NaN.
+    The result is as accurate as `upper_log_delta`, and -inf where ``eps >= eps0``; the number of
+    cells does not matter.
 
     Source: Feldman, McMillan and Talwar, "Hiding among the clones" (2021), the reduction behind
     Theorem 3.1; paper C, eq. (6.1), corrected.
@@ -90,7 +79,7 @@ def generic_log_delta(eps: float, setting: Setting) -> float:
     all eps0-LDP randomisers; the module's docstring has the proof. It is a guarantee for
     replacement of one record and one report per user, for all data sets, and never above
     `clones_log_delta`. It does not cover randomisers that differ between users or depend on earlier
-    outputs. See `clones_log_delta` for parameters, return value and errors.
+    outputs.
     """
     return float(weak_adversary_log_delta(eps, replace(setting, k=2)))
 
@@ -102,23 +91,7 @@ def variation_ratio_log_delta(eps: float, setting: Setting) -> float:
     It is the divergence of the counts of two cells if all other users hold a third cell, and hence
     a lower bound on the delta of shuffled k-RR (k >= 3), rounded down. It was published as an upper
     bound, which is wrong: for k=4, n=7, E=4, e=3/2 there is a data set with delta 0.112106, above
-    its 0.112102.
-
-    Parameters
-    ----------
-    eps
-        At least 0, any shape.
-    setting
-        One round, at least 3 cells.
-
-    Returns
-    -------
-    Logarithms shaped like ``eps``; -inf where delta is 0.
-
-    Raises
-    ------
-    InputError
-        If an eps is negative or NaN, or ``k < 3``.
+    its 0.112102. The result is -inf where delta is 0. Fewer than 3 cells are an `InputError`.
     """
     return hockey_stick(pairs.variation_ratio(setting), eps, "lower").low
 
@@ -129,8 +102,7 @@ def strong_adversary_log_delta(eps: float, setting: Setting) -> float:
 
     It is exactly ``1 - gamma`` times the divergence of `pairs.strong_adversary`, because the
     adversary sees whether the target randomised (with probability gamma). It is above the weak
-    adversary's delta, and positive also for ``eps >= eps0``. See `upper_log_delta` for parameters,
-    return value and errors.
+    adversary's delta, and positive also for ``eps >= eps0``.
     """
     _, q = probabilities(setting.eps0, setting.k)
     log_truth = float(np.log(np.expm1(setting.eps0)) + np.log(q))

@@ -288,10 +288,8 @@ def blanket_log_delta(
     ----------
     eps
         At least 0; at 0 the bound is vacuous.
-    setting
-        One round, n at least 2.
-    inequality
-        ``hoeffding`` or ``bennett``.
+    setting, inequality
+        One round, n at least 2; and one of the two inequalities.
     any_randomiser
         False for k-RR: ``gamma = k/(E+k-1)``, ``w = gamma (E-1)(1+e)``, ``b = gamma (E-e)``, v
         exact. True for any eps0-LDP randomiser, with Balle et al.'s constants ``gamma = 1/E``,

@@ -158,18 +158,9 @@ def _wrap_bound(points: Floats, mass: Floats, rounds: int, half_width: float, si
     return float(np.exp(min(best.fun, 0.0)))
 
 
-@dataclass(frozen=True)
-class _Grid:
-    """Law of one round's loss on the grid: masses of the points, and mass of an infinite loss."""
-
-    points: Floats
-    mass: Floats
-    infinite: float
-    mass_error: float
-    loss_error: float
-
-
-def _on_grid(loss: Pair | LossAtoms, half_width: float, n_grid: int, side: Side) -> _Grid:
+def _composed(
+    loss: Pair | LossAtoms, rounds: int, half_width: float, n_grid: int, side: Side
+) -> GridComposition:
     step, half = 2.0 * half_width / n_grid, n_grid // 2
     pieces, infinite, left_out = _pieces(loss, side)
     tally, mass_error, loss_error = Tally(n_grid), 0.0, 0.0
@@ -190,39 +181,24 @@ def _on_grid(loss: Pair | LossAtoms, half_width: float, n_grid: int, side: Side)
         tally.add(index[inside], masses[inside])
     infinite += left_out if side == "upper" else 0.0
     rounding = 8.0 * UNIT * (1.0 + half_width)
-    return _Grid(
-        points=step * np.arange(-half, half, dtype=np.float64),
-        mass=tally.total,
-        infinite=infinite,
+    points, mass = step * np.arange(-half, half, dtype=np.float64), tally.total
+    # The permutation D of Algorithm 1: the loss 0 comes first.
+    power = scipy.fft.rfft(np.fft.ifftshift(mass)) ** rounds
+    composed = np.fft.fftshift(scipy.fft.irfft(power, n_grid))
+    positive = slice(half + 1, None)
+    return GridComposition(
+        losses=points[positive],
+        mass=composed[positive],
+        infinite=float(-np.expm1(rounds * np.log1p(-min(infinite, 1.0)))),
+        wrap_error=_wrap_bound(points, mass, rounds, half_width, side),
+        transform_error=transform_error(n_grid, rounds, float(np.linalg.norm(mass))),
         mass_error=mass_error + tally.error + rounding,
         loss_error=loss_error + rounding,
     )
 
 
-def _composed(
-    loss: Pair | LossAtoms, rounds: int, half_width: float, n_grid: int, side: Side
-) -> GridComposition:
-    grid = _on_grid(loss, half_width, n_grid, side)
-    # The permutation D of Algorithm 1: the loss 0 comes first.
-    power = scipy.fft.rfft(np.fft.ifftshift(grid.mass)) ** rounds
-    composed = np.fft.fftshift(scipy.fft.irfft(power, n_grid))
-    positive = slice(n_grid // 2 + 1, None)
-    return GridComposition(
-        losses=grid.points[positive],
-        mass=composed[positive],
-        infinite=float(-np.expm1(rounds * np.log1p(-min(grid.infinite, 1.0)))),
-        wrap_error=_wrap_bound(grid.points, grid.mass, rounds, half_width, side),
-        transform_error=transform_error(n_grid, rounds, float(np.linalg.norm(grid.mass))),
-        mass_error=grid.mass_error,
-        loss_error=grid.loss_error,
-    )
-
-
 def fourier_bounds(
-    loss: Pair | LossAtoms,
-    rounds: int,
-    half_width: float = HALF_WIDTH,
-    n_grid: int = N_GRID,
+    loss: Pair | LossAtoms, rounds: int, half_width: float = HALF_WIDTH, n_grid: int = N_GRID
 ) -> FourierBounds:
     """Return the laws of the privacy loss over ``rounds`` rounds, rounded down and up on a grid.
 
@@ -234,11 +210,6 @@ def fourier_bounds(
         At least 1 (n_c in the paper).
     half_width, n_grid
         L and m of the paper: the grid is ``-L + 2 L i / m``, with m even.
-
-    Raises
-    ------
-    InputError
-        If ``rounds``, ``half_width`` or ``n_grid`` is out of range.
 
     Source: paper C, section 2.2, Algorithm 1 and Lemma 6; the bounds on the errors are this
     project's.

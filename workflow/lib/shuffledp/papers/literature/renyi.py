@@ -7,7 +7,8 @@ all but one, are equal: they show how loose an upper bound can be, and are no gu
 have the formulas of Theorems 3.1, 3.3 and 3.4, which are missing from the available text of B.
 
 For an eps0 or n that the theorems do not cover (`shuffled_rdp_domain` says why), upper bounds are
-inf and lower bounds 0.
+inf and lower bounds 0. Orders have any shape, which is also that of the result. An order that is
+not above 1 or exceeds 1,000,000 is an `InputError`, and so is a fraction where integers are needed.
 """
 
 from collections.abc import Callable
@@ -83,21 +84,12 @@ def shuffled_rdp_upper(order: ArrayLike, setting: Setting, shortfall: float = _S
     Parameters
     ----------
     order
-        Integer orders l from 2 to 1,000,000, any shape.
+        Integer orders l.
     setting
         One round; the number of cells does not matter.
     shortfall
         Share g in (0, 1) below the mean at which Chernoff's bound is evaluated. Paper B uses 1/2;
         every other value is valid too (its Remark 3).
-
-    Returns
-    -------
-    RDP of each order; inf outside :func:`shuffled_rdp_domain`.
-
-    Raises
-    ------
-    InputError
-        If an order is not an integer or out of range, or the shortfall is out of range.
     """
     orders = _integer_orders(order)
     if not 0.0 < shortfall < 1.0:
@@ -124,12 +116,7 @@ def shuffled_rdp_upper_simple(order: ArrayLike, setting: Setting) -> Floats:
     """Return paper B's second upper bound (Theorem 3.3) on RDP, for any real order above 1.
 
     It is ``log(exp(l^2 (E-1)^2 / m) + exp(eps0 l - (n-1)/(8E))) / (l - 1)`` with m as in
-    :func:`shuffled_rdp_upper`, and at most eps0; inf outside :func:`shuffled_rdp_domain`.
-
-    Raises
-    ------
-    InputError
-        If an order is out of range.
+    :func:`shuffled_rdp_upper`, and at most eps0.
     """
     orders = _real_orders(order)
     if shuffled_rdp_domain(setting):
@@ -148,11 +135,6 @@ def shuffled_rdp_lower(order: ArrayLike, setting: Setting) -> Floats:
     binomial expansion of ``E[(1+Y)^l]``, where ``1+Y`` is the likelihood ratio of the special pair
     with the all-equal data set in the denominator. The moment itself is computed, because terms of
     the expansion alternate in sign.
-
-    Raises
-    ------
-    InputError
-        If an order is not an integer or out of range.
     """
     orders = _integer_orders(order)
     if shuffled_rdp_domain(setting):
@@ -165,20 +147,8 @@ def shuffled_rdp_lower(order: ArrayLike, setting: Setting) -> Floats:
 def special_pair_renyi(order: ArrayLike, setting: Setting) -> Floats:
     """Return the exact RDP of paper B's special pair: 2-RR, all users equal against one flipped.
 
-    It is that of the larger direction, computed from the law of a single count to about 10 digits
-    for n up to 1e9, and a lower bound on the RDP of shuffled 2-RR, not a guarantee.
-
-    Parameters
-    ----------
-    order
-        Real orders above 1, up to 1,000,000, any shape.
-    setting
-        One round; the number of cells does not matter.
-
-    Raises
-    ------
-    InputError
-        If an order is out of range.
+    It is that of the larger direction at real orders, computed from the law of a single count to
+    about 10 digits for n up to 1e9, and a lower bound on the RDP of shuffled 2-RR, not a guarantee.
     """
     orders = _real_orders(order)
     if shuffled_rdp_domain(setting):
@@ -319,14 +289,9 @@ def rdp_to_dp(orders: ArrayLike, rdp: ArrayLike, log_delta: ArrayLike) -> Floats
     Parameters
     ----------
     orders, rdp
-        Real orders above 1 and the RDP at each, both of shape ``(m,)``.
+        Real orders and the RDP at each, both of shape ``(m,)``.
     log_delta
         Natural log of delta, any shape, which is also the shape of the result.
-
-    Raises
-    ------
-    InputError
-        If an order is out of range.
     """
     orders = _real_orders(orders)
     log_delta = np.asarray(log_delta, np.float64)[..., np.newaxis]
@@ -338,14 +303,7 @@ def rdp_to_log_delta(orders: ArrayLike, rdp: ArrayLike, eps: ArrayLike) -> Float
     """Return the log of the smallest delta that RDP of these orders gives at each eps.
 
     It is ``min_l (l-1) (rdp(l) - eps + log(1-1/l)) - log l``, and at most 0: the inverse of
-    :func:`rdp_to_dp`.
-
-    Parameters
-    ----------
-    orders, rdp
-        See `rdp_to_dp`, which raises the same errors.
-    eps
-        At least 0, any shape, which is also the shape of the result.
+    :func:`rdp_to_dp`. ``eps`` has any shape, which is also the shape of the result.
     """
     orders = _real_orders(orders)
     eps = np.asarray(eps, np.float64)[..., np.newaxis]
@@ -367,16 +325,11 @@ def subsampled_rdp(
     Parameters
     ----------
     order
-        Integer orders l from 2 to 1,000,000, any shape.
+        Integer orders l.
     rate
         Probability r in [0, 1] that a record takes part.
     rdp_function
         Function from an array of integer orders to the RDP of the mechanism on all records.
-
-    Raises
-    ------
-    InputError
-        If an order is not an integer >= 2, or the rate is not in [0, 1].
     """
     orders = _integer_orders(order)
     if not 0 <= rate <= 1:

@@ -1,9 +1,10 @@
 """Composition theorems for ``rounds`` adaptive rounds that are each (step_eps, step_delta)-DP.
 
 Basic, advanced (Dwork, Rothblum and Vadhan) and optimal (Kairouz, Oh and Viswanath) composition.
-Deltas are passed and returned as natural logs. Every result is an upper bound: eps is inf where a
-delta cannot be reached, and the log of delta is at most 0. ``step_eps`` is at least 0 and
-``rounds`` an integer >= 1.
+All arguments broadcast. Deltas are passed and returned as natural logs: ``log_delta`` is that of
+the total delta, ``step_log_delta`` that of a round. Every result is an upper bound: eps is inf
+where a delta cannot be reached, and the log of delta is at most 0. An `InputError` says that a
+``step_eps`` is negative, a ``step_log_delta`` is positive, or ``rounds`` is not an integer >= 1.
 """
 
 import numpy as np
@@ -20,14 +21,11 @@ _WINDOW_DEVIATIONS = 40.0
 _WINDOW_MARGIN = 200.0
 
 
-def _arrays(*values: ArrayLike) -> list[Floats]:
-    return list(np.broadcast_arrays(*(np.asarray(v, np.float64) for v in values)))
-
-
 def _checked(
     target: ArrayLike, step_eps: ArrayLike, step_log_delta: ArrayLike, rounds: ArrayLike
 ) -> list[Floats]:
-    arrays = _arrays(target, step_eps, step_log_delta, rounds)
+    values = (target, step_eps, step_log_delta, rounds)
+    arrays = list(np.broadcast_arrays(*(np.asarray(value, np.float64) for value in values)))
     _, eps, log_delta, count = arrays
     if not np.all(eps >= 0):
         raise InputError(f"step_eps must be >= 0, got {step_eps!r}")
@@ -54,20 +52,6 @@ def basic_epsilon(
     """Return the total eps by basic composition, ``rounds * step_eps``.
 
     The result is inf where the total delta is below ``rounds * step_delta``.
-
-    Parameters
-    ----------
-    log_delta
-        Natural log of the total delta, at most 0.
-    step_eps, step_log_delta
-        Guarantee of a round: eps, at least 0, and the natural log of delta, at most 0.
-    rounds
-        Number of rounds, an integer >= 1. All arguments broadcast.
-
-    Raises
-    ------
-    InputError
-        See `kov_log_delta`.
     """
     log_delta, step_eps, step_log_delta, rounds = _checked(
         log_delta, step_eps, step_log_delta, rounds
@@ -88,16 +72,6 @@ def advanced_epsilon(
     ``slack = delta - rounds * step_delta``, and inf where the slack is not positive. Basic
     composition, which is better for few rounds, is not considered.
 
-    Parameters
-    ----------
-    log_delta, step_eps, step_log_delta, rounds
-        See `basic_epsilon`.
-
-    Raises
-    ------
-    InputError
-        See `kov_log_delta`.
-
     Source: Dwork, Rothblum and Vadhan (2010); Dwork and Roth (2014), Theorem 3.20, as used in
     paper C.
     """
@@ -114,20 +88,7 @@ def advanced_epsilon(
 def advanced_log_delta(
     eps: ArrayLike, step_eps: ArrayLike, step_log_delta: ArrayLike, rounds: ArrayLike
 ) -> Floats:
-    """Return the log of the least delta at which :func:`advanced_epsilon` gives at most ``eps``.
-
-    Parameters
-    ----------
-    eps
-        Total eps, at least 0.
-    step_eps, step_log_delta, rounds
-        See `basic_epsilon`.
-
-    Raises
-    ------
-    InputError
-        See `kov_log_delta`.
-    """
+    """Return the log of the least delta at which :func:`advanced_epsilon` gives at most ``eps``."""
     eps, step_eps, step_log_delta, rounds = _checked(eps, step_eps, step_log_delta, rounds)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         spread = eps - rounds * step_eps * np.expm1(step_eps)
@@ -184,19 +145,6 @@ def kov_log_delta(
     It is ``1 - (1 - step_delta)^rounds (1 - D(eps))``, where D is the hockey-stick divergence of
     ``rounds`` randomised responses on one bit. No smaller delta holds for every mechanism.
 
-    Parameters
-    ----------
-    eps
-        Total eps, at least 0.
-    step_eps, step_log_delta, rounds
-        Guarantee of a round, and the number of rounds; all arguments broadcast.
-
-    Raises
-    ------
-    InputError
-        If a ``step_eps`` is negative, a ``step_log_delta`` is positive, or ``rounds`` is not an
-        integer >= 1.
-
     Source: Kairouz, Oh and Viswanath, "The composition theorem for differential privacy" (2015),
     Theorem 3.3.
     """
@@ -214,16 +162,6 @@ def kov_epsilon(
 
     The result is inf where even ``rounds * step_eps`` needs a larger delta, ``1 - (1 -
     step_delta)^rounds``.
-
-    Parameters
-    ----------
-    log_delta, step_eps, step_log_delta, rounds
-        See `basic_epsilon`.
-
-    Raises
-    ------
-    InputError
-        See `kov_log_delta`.
     """
     log_delta, step_eps, step_log_delta, rounds = _checked(
         log_delta, step_eps, step_log_delta, rounds
