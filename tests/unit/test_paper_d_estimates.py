@@ -45,18 +45,17 @@ def by_group(weights):
     )
 
 
+POOLED = frequency.pooled_weights(GROUPS)
+BY_SHARE = combination.share_weights(GROUPS)
+BY_PRECISION = combination.precision_weights(frequency.variances(GROUPS))
+
+
 @pytest.mark.parametrize(
     ("weights", "estimate"),
     [
-        (
-            frequency.pooled_weights(GROUPS),
-            lambda reports: frequency.pooled(reports.sum(), GROUPS),
-        ),
-        (combination.share_weights(GROUPS), by_group(combination.share_weights(GROUPS))),
-        (
-            combination.precision_weights(frequency.variances(GROUPS)),
-            by_group(combination.precision_weights(frequency.variances(GROUPS))),
-        ),
+        (POOLED, lambda reports: frequency.pooled(reports.sum(), GROUPS)),
+        (BY_SHARE, by_group(BY_SHARE)),
+        (BY_PRECISION, by_group(BY_PRECISION)),
     ],
 )
 def test_frequency_has_the_bias_and_variance_of_its_closed_forms(weights, estimate):
@@ -72,16 +71,11 @@ def test_frequency_has_the_bias_and_variance_of_its_closed_forms(weights, estima
 
 def test_only_weights_by_share_are_unbiased_whatever_the_data():
     shares = group_means(RECORDS, BUDGETS, GROUPS)
-    assert combination.bias(combination.share_weights(GROUPS), shares, GROUPS) == pytest.approx(
-        0, abs=1e-15
-    )
-    # A third of the cautious users hold a 1, and two thirds of the others.
-    assert combination.bias(frequency.pooled_weights(GROUPS), shares, GROUPS) > 0.1
+    assert combination.bias(BY_SHARE, shares, GROUPS) == pytest.approx(0, abs=1e-15)
+    # A third of the users with the smallest budget hold a 1, and two thirds of the others.
+    assert combination.bias(POOLED, shares, GROUPS) > 0.1
     alike = np.full(3, 0.3)
-    for weights in (
-        frequency.pooled_weights(GROUPS),
-        combination.precision_weights(frequency.variances(GROUPS)),
-    ):
+    for weights in (POOLED, BY_PRECISION):
         assert combination.bias(weights, alike, GROUPS) == pytest.approx(0.0, abs=1e-15)
 
 
@@ -89,8 +83,8 @@ def test_inverse_variance_is_the_least_variance():
     for variances in (frequency.variances(GROUPS), mean.variances(GROUPS, 60.0)):
         best = combination.variance(combination.precision_weights(variances), variances)
         assert best == pytest.approx(1.0 / np.sum(1.0 / variances))
-        assert best < combination.variance(combination.share_weights(GROUPS), variances)
-        assert best < combination.variance(frequency.pooled_weights(GROUPS), variances)
+        assert best < combination.variance(BY_SHARE, variances)
+        assert best < combination.variance(POOLED, variances)
 
 
 def test_users_of_budget_0_report_noise_and_do_not_count():
@@ -169,7 +163,7 @@ def test_tables_say_what_the_figures_show(table):
 FEW = BudgetGroups(np.array([0.1, 1.0]), np.array([400, 100]))
 
 
-def test_certified_eps_is_enough_and_nothing_to_spare():
+def test_certified_eps_meets_delta_with_little_to_spare():
     eps = estimates.certified_epsilon(FEW, "binary", tagged=False)
     curve = budgets.reports("binary").curve(FEW, 1, np.log(1e-6))
     assert curve.log_delta(eps).upper <= np.log(1e-6)

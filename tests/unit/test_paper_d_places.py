@@ -41,9 +41,9 @@ def exact_law(estimate):
 
 @pytest.mark.parametrize("name", ["by-precision", "by-share", "together", "without-conservative"])
 def test_every_estimate_has_the_mean_and_variance_of_its_closed_form(name):
-    (way,) = [way for way in places.histogram_series(MIXED, K) if way.name == name]
-    mean, variance = exact_law(way.estimate)
-    expected_mean, expected_variance = way.moments(HELD)
+    (series,) = [one for one in places.histogram_series(MIXED, K) if one.name == name]
+    mean, variance = exact_law(series.estimate)
+    expected_mean, expected_variance = series.moments(HELD)
     np.testing.assert_allclose(mean, expected_mean, rtol=0.0, atol=1e-12)
     np.testing.assert_allclose(variance, expected_variance, rtol=1e-10)
     assert mean.sum() == pytest.approx(1.0)
@@ -53,9 +53,9 @@ def test_only_weights_by_share_are_unbiased_whatever_the_data():
     """The truth here leaves out users of budget 0, who cannot be estimated."""
     truth = HELD[1:].sum(axis=0) / MIXED.counts[1:].sum()
     biased = {}
-    for way in places.histogram_series(MIXED, K):
-        mean, _ = way.moments(HELD)
-        biased[way.name] = np.abs(mean - truth).max() > 0.05
+    for series in places.histogram_series(MIXED, K):
+        mean, _ = series.moments(HELD)
+        biased[series.name] = np.abs(mean - truth).max() > 0.05
     assert biased == {
         "by-precision": True,
         "by-share": False,
@@ -93,10 +93,10 @@ def test_weights_of_least_variance_do_not_depend_on_the_data():
 FEW = BudgetGroups(np.array([0.0, 2.0, 4.0]), np.array([100, 300, 100]))
 
 
-def test_reports_that_tell_their_budget_have_the_eps_of_the_least_private_class():
+def test_reports_that_tell_their_budget_have_the_eps_of_the_least_private_group():
     eps = places.certified_epsilon(FEW, True, 12, LOG_DELTA)
     assert eps == BOUNDS["upper"].curve(Setting(100, 12, 4.0)).epsilon(LOG_DELTA).upper
-    # Here the single cautious user decides, not the many bold ones.
+    # Here the single user of the smaller budget decides, not the many of the larger one.
     alone = BudgetGroups(np.array([1.0, 2.0]), np.array([1, 2000]))
     assert places.certified_epsilon(alone, True, 12, LOG_DELTA) == pytest.approx(1.0, rel=1e-4)
 
@@ -181,13 +181,13 @@ def test_panels_show_the_table(table):
     panels = itertools.product(("raw", "projected"), ("at-random", "from-south"))
     for axes, (estimator, placement) in zip(drawn.axes, panels, strict=True):
         rows = table[table["estimator"] == estimator]
-        krr, gaussian, *ways = axes.lines
+        krr, gaussian, *marks = axes.lines
         for line, name in ((krr, "krr"), (gaussian, "gaussian")):
             own = rows[rows["series"] == name].sort_values("eps_upper")
             np.testing.assert_array_equal(line.get_ydata(), own["tv_distance"])
         own = rows[rows["placement"] == placement].set_index("series")
-        assert len(ways) == len(own) == 4
-        for line, name in zip(ways, own.index, strict=True):
+        assert len(marks) == len(own) == 4
+        for line, name in zip(marks, own.index, strict=True):
             assert line.get_ydata().tolist() == [own.loc[name, "tv_distance"]]
             assert line.get_xdata().tolist() == [own.loc[name, "eps_upper"]]
 
@@ -196,10 +196,10 @@ def test_panels_show_the_table(table):
 def test_a_single_budget_and_a_budget_of_zero_are_accepted(budgets):
     table = places.places_table(COUNTS // 10, budgets, 1e-6, 2, **NAMES)
     assert np.isfinite(table[["tv_distance", "eps_upper", "p25", "p75"]]).all().all()
-    ways = set(table[table["placement"] == "from-south"]["series"])
-    assert ("without-conservative" in ways) == isinstance(budgets, list)
+    names = set(table[table["placement"] == "from-south"]["series"])
+    assert ("without-conservative" in names) == isinstance(budgets, list)
     assert ("smallest-budget" in set(table["matched_to"])) == (budgets == 3)
-    if budgets == 3:  # then all ways are one
+    if budgets == 3:  # then all series are equal
         raw = table[(table["placement"] == "at-random") & (table["estimator"] == "raw")]
         assert raw["tv_distance"].tolist() == pytest.approx([raw["tv_distance"].iloc[0]] * 3)
         assert raw["eps_upper"].nunique() == 1
@@ -284,8 +284,8 @@ def test_more_budgets_are_rounded_down_to_steps(budgets, step):
     multiple = np.isin(budgets, np.arange(30_000) / round(1.0 / step))
     assert (rounded == budgets)[kept & multiple].all()
     # At least one user in 25 shares the largest budget.
-    boldest = users[rounded == rounded.max()].sum()
-    assert boldest >= users.sum() / 25
+    with_largest = users[rounded == rounded.max()].sum()
+    assert with_largest >= users.sum() / 25
 
 
 def test_budgets_that_are_all_zero_are_refused():

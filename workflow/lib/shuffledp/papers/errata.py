@@ -5,7 +5,6 @@ Each function is named after an entry of docs/errata.md, which explains its outp
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -14,7 +13,7 @@ from numpy import array, exp, log
 from shuffledp.accounting.one_round import single_bin, two_cells
 from shuffledp.accounting.one_round.certified import lower_log_delta, upper_log_delta
 from shuffledp.accounting.registry import BOUNDS
-from shuffledp.accounting.rounds.tradeoff import gdp_to_log_delta
+from shuffledp.accounting.rounds.tradeoff import gdp_epsilon, gdp_to_log_delta
 from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms import estimators, gaussian
 from shuffledp.mechanisms.matrix import MatrixRandomiser
@@ -204,7 +203,8 @@ def _d5() -> Iterator[str]:
 def _d6() -> Iterator[str]:
     sigma = float(training.noise_scale(1.0, 1e-5, 2.0, 100))
     step, whole = (float(training.record_mu(sigma, 2.0, 100, epochs)) for epochs in (1, 50))
-    yield " ".join(f"{training.gdp_epsilon(mu, 1e-5):.2f}" for mu in (step, whole, 600 * step))
+    eps = (gdp_epsilon(mu, float(log(1e-5))) for mu in (step, whole, 600 * step))
+    yield " ".join(f"{each:.2f}" for each in eps)
 
 
 def _d7() -> Iterator[str]:
@@ -223,14 +223,12 @@ def _l1() -> Iterator[str]:
         yield f"{delta:g} {theirs:.4f} {gaussian.gaussian_sigma(1, float(log(delta)), 1.0):.4f}"
 
 
-CHECKS: Final[Mapping[str, Callable[[], Iterator[str]]]] = MappingProxyType(
-    {
-        "A1": _a1, "A3": _a3, "A4": _a4, "A8": _a8, "A9": _a9, "A10": _a10,
-        "B1": _b1, "B2": _b2, "B3": _b3, "B4": _b4, "B5": _b5, "B6": _b6,
-        "C1": _c1, "C3": _c3, "C4": _c4, "C6": _c6,
-        "D1": _d1, "D4": _d4, "D5": _d5, "D6": _d6, "D7": _d7, "L1": _l1,
-    }
-)  # fmt: skip
+CHECKS: Final[Mapping[str, Callable[[], Iterator[str]]]] = {
+    "A1": _a1, "A3": _a3, "A4": _a4, "A8": _a8, "A9": _a9, "A10": _a10,
+    "B1": _b1, "B2": _b2, "B3": _b3, "B4": _b4, "B5": _b5, "B6": _b6,
+    "C1": _c1, "C3": _c3, "C4": _c4, "C6": _c6,
+    "D1": _d1, "D4": _d4, "D5": _d5, "D6": _d6, "D7": _d7, "L1": _l1,
+}  # fmt: skip
 
 
 if __name__ == "__main__":

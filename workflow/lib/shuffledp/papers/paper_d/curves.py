@@ -7,7 +7,6 @@ Figure 4 compares bounds for users with personal budgets. For eq. (15) see `norm
 
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
-from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -48,20 +47,7 @@ def gaussian_tradeoff(alpha: Floats, mu: float) -> Floats:
 def compressed(alpha: Floats, mu: float, delta: float) -> Floats:
     """Return the trade-off function of mu-GDP and, independently, (0, delta)-DP.
 
-    It is that of mu-GDP, scaled towards the origin by ``1 - delta``.
-
-    Parameters
-    ----------
-    alpha
-        Type I errors in ``[0, 1]``, any shape.
-    mu
-        At least 0.
-    delta
-        In ``[0, 1)``.
-
-    Returns
-    -------
-    Type II errors, shaped like ``alpha``.
+    It is that of mu-GDP, scaled towards the origin by ``1 - delta``, which must be positive.
     """
     kept = 1.0 - delta
     inner = np.minimum(alpha / kept, 1.0)
@@ -108,34 +94,17 @@ def figure_3() -> pd.DataFrame:
     """Return the curves of figure 3: mu-GDP with a delta, and ten rounds with approximations."""
     left = rf"with $f_{{0,\delta}}$, $\delta={_MU_DELTA:g}$"
     right = r"10 rounds of $(1/\sqrt{10}, 0)$-DP"
-    eps = composed_epsilon()
-    return curves(
-        [
-            curve(left, r"$\mu=1$", "exact", _ALPHAS, gaussian_tradeoff(_ALPHAS, 1.0)),
-            curve(
-                left,
-                rf"$\mu=1$ and $\delta={_MU_DELTA:g}$",
-                "exact",
-                _ALPHAS,
-                compressed(_ALPHAS, 1.0, _MU_DELTA),
-            ),
-            curve(right, "10 rounds, exact", "exact", _ALPHAS, composed_tradeoff(_ALPHAS)),
-            curve(
-                right,
-                r"central limit, $\mu=1$",
-                "approximate",
-                _ALPHAS,
-                gaussian_tradeoff(_ALPHAS, 1.0),
-            ),
-            curve(
-                right,
-                rf"$\epsilon={eps:.4f}$, $\delta={DELTA:g}$",
-                "upper",
-                _ALPHAS,
-                _eps_delta_tradeoff(_ALPHAS, eps, DELTA),
-            ),
-        ]
-    )
+    eps, gaussian = composed_epsilon(), gaussian_tradeoff(_ALPHAS, 1.0)
+    both = compressed(_ALPHAS, 1.0, _MU_DELTA)
+    with_delta = rf"$\epsilon={eps:.4f}$, $\delta={DELTA:g}$"
+    lines: list[tuple[str, str, Kind, Floats]] = [
+        (left, r"$\mu=1$", "exact", gaussian),
+        (left, rf"$\mu=1$ and $\delta={_MU_DELTA:g}$", "exact", both),
+        (right, "10 rounds, exact", "exact", composed_tradeoff(_ALPHAS)),
+        (right, r"central limit, $\mu=1$", "approximate", gaussian),
+        (right, with_delta, "upper", _eps_delta_tradeoff(_ALPHAS, eps, DELTA)),
+    ]
+    return curves(curve(panel, name, kind, _ALPHAS, y) for panel, name, kind, y in lines)
 
 
 # --- Eq. (15): distance of reported counts from a normal law --------------------------------------
@@ -148,14 +117,8 @@ def normal_distances(n: int, eps0: float) -> tuple[float, float]:
     """Return two distances of reported counts from a normal law, in D's example (delta0 = 1/n).
 
     The n - 1 other users each fall into the first, the second or neither of two classes. Paper D
-    replaces the law of the first two counts by the normal law of the same mean and covariance.
-
-    Parameters
-    ----------
-    n
-        Number of users, at least 2.
-    eps0
-        Budget of every user.
+    replaces the law of the first two counts by the normal law of the same mean and covariance. The
+    number n of users is at least 2, and eps0 is the budget of each.
 
     Returns
     -------
@@ -248,13 +211,10 @@ def personalised_clones_log_delta(
     all. k-RR with k >= 3 and unequal budgets violates it, and there are data sets with a larger
     delta than this value.
 
-    Source: paper D, Theorem 1 with delta_i = 0; eqs. (7), (8) and Lemma 2 corrected.
+    See `personalised_log_delta` for parameters, return value and errors. Without a target the value
+    covers every target: it uses the largest budget, without the decoy of the smallest.
 
-    Parameters
-    ----------
-    eps, budgets, target
-        See `personalised_log_delta`, also for the return value and errors. By default the value
-        covers every target: it uses the largest budget, without the decoy of the smallest.
+    Source: paper D, Theorem 1 with delta_i = 0; eqs. (7), (8) and Lemma 2 corrected.
     """
     budget, groups, others = split_target(budgets, target)
     if target is None:
@@ -266,32 +226,18 @@ def personalised_clones_log_delta(
 def largest_budget_log_delta(eps: ArrayLike, budgets: ArrayLike | BudgetGroups, k: int) -> Floats:
     """Return log delta as if all users had the largest budget: a loose guarantee.
 
-    Wherever delta exceeds exp(-700), it is at least `personalised_log_delta`.
-
-    Parameters
-    ----------
-    eps, budgets, k
-        See `personalised_log_delta`, which raises the same errors.
+    Wherever delta exceeds exp(-700), it is at least `personalised_log_delta`, which explains the
+    parameters and errors.
     """
     groups = BudgetGroups.of(budgets)
     return weak_adversary_log_delta(eps, groups.setting(groups.values.max(), k))
 
 
 def bounds_on_epsilon(groups: BudgetGroups, log_delta: float, guess: float) -> dict[str, float]:
-    """Return eps of every curve of figure 4 at one number of users.
+    """Return eps of every curve of figure 4 at one number of users, by the name of the curve.
 
-    Parameters
-    ----------
-    groups
-        Budgets of all users.
-    log_delta
-        Natural log of the target delta.
-    guess
-        Initial guess of eps for the two personalised bounds, which are slow.
-
-    Returns
-    -------
-    Eps by the name of the curve; NaN if the bound does not apply.
+    It is NaN if the bound does not apply. ``guess`` is where the search for the eps of the two
+    personalised bounds, which are slow, begins.
     """
     personalised = _solved(
         lambda eps: float(personalised_log_delta(eps, groups, K)), log_delta, guess
@@ -335,60 +281,58 @@ def _figure_4() -> pd.DataFrame:
     return curves(part for law in BUDGET_LAWS for part in _law_curves(law))
 
 
-FIGURES: Final[Mapping[str, FigureSpec]] = MappingProxyType(
-    {
-        "figure-2": FigureSpec(
-            title="Chen et al., figure 2: trade-off functions",
-            x_label=r"type I error $\alpha$",
-            y_label="type II error",
-            between="next",
-            compute=figure_2,
-            caption=(
-                "Least type II error of a test between neighbouring data sets as a function of its "
-                "type I error. Left: (eps, delta)-DP; the slopes are -exp(eps) and -exp(-eps). "
-                "Right: mu-GDP. The figure is by Dong, Roth and Su; its parameters are not stated."
-            ),
-            x_scale="linear",
-            y_scale="linear",
+FIGURES: Final[Mapping[str, FigureSpec]] = {
+    "figure-2": FigureSpec(
+        title="Chen et al., figure 2: trade-off functions",
+        x_label=r"type I error $\alpha$",
+        y_label="type II error",
+        between="next",
+        compute=figure_2,
+        caption=(
+            "Least type II error of a test between neighbouring data sets as a function of its "
+            "type I error. Left: (eps, delta)-DP; the slopes are -exp(eps) and -exp(-eps). "
+            "Right: mu-GDP. The figure is by Dong, Roth and Su; its parameters are not stated."
         ),
-        "figure-3": FigureSpec(
-            title="Chen et al., figure 3: a delta, and ten rounds",
-            x_label=r"type I error $\alpha$",
-            y_label="type II error",
-            between="next",
-            compute=figure_3,
-            caption=(
-                "Left: mu-GDP, and the same with an independent (0, delta)-DP, which scales the "
-                "curve towards the origin by 1 - delta (delta is not stated). Right: ten rounds of "
-                "(1/sqrt(10), 0)-DP, exact; the normal approximation; and the smallest eps for "
-                "which they are (eps, 0.001)-DP, by optimal composition. The paper prints 2.89."
-            ),
-            x_scale="linear",
-            y_scale="linear",
+        x_scale="linear",
+        y_scale="linear",
+    ),
+    "figure-3": FigureSpec(
+        title="Chen et al., figure 3: a delta, and ten rounds",
+        x_label=r"type I error $\alpha$",
+        y_label="type II error",
+        between="next",
+        compute=figure_3,
+        caption=(
+            "Left: mu-GDP, and the same with an independent (0, delta)-DP, which scales the "
+            "curve towards the origin by 1 - delta (delta is not stated). Right: ten rounds of "
+            "(1/sqrt(10), 0)-DP, exact; the normal approximation; and the smallest eps for "
+            "which they are (eps, 0.001)-DP, by optimal composition. The paper prints 2.89."
         ),
-        "figure-4": FigureSpec(
-            title=r"Chen et al., figure 4: personalised budgets, $\epsilon$ at $\delta = 1/n$",
-            x_label="number of users n",
-            y_label=r"$\epsilon\,\sqrt{n}$",
-            compute=_figure_4,
-            caption=(
-                "The five laws of the paper's Table 3; delta = 1/n; 1,000 budgets are drawn and "
-                "repeated for more users, all as stated. The paper shows eps; this figure shows "
-                "eps sqrt(n), which grows only because delta decreases. Assumed: binary reports (k "
-                "= 2), the seed, the second number of N(m, s) as a standard deviation (the caption "
-                "makes it a variance), and budgets rounded up to multiples of 0.05, which makes no "
-                "report more private. Personalised k-RR: exact against the weak adversary, to a "
-                "relative 1e-5 of eps, for the user with the largest budget. Clones: decoys with "
-                "probability exp(-eps_i), a guarantee for 2-RR or if all users share one "
-                "randomiser. mu-GDP is neither an upper nor a lower bound: Theorem 3 has an error "
-                "term without a value, dropped here as in the paper. It treats the target's report "
-                "as if it were not randomised; at budgets up to 1 it gives twice the eps of all "
-                "users at the largest budget. Echoes: the bound of Liu et al. on Laplace reports, "
-                "as its authors compute it."
-            ),
+        x_scale="linear",
+        y_scale="linear",
+    ),
+    "figure-4": FigureSpec(
+        title=r"Chen et al., figure 4: personalised budgets, $\epsilon$ at $\delta = 1/n$",
+        x_label="number of users n",
+        y_label=r"$\epsilon\,\sqrt{n}$",
+        compute=_figure_4,
+        caption=(
+            "The five laws of the paper's Table 3; delta = 1/n; 1,000 budgets are drawn and "
+            "repeated for more users, all as stated. The paper shows eps; this figure shows "
+            "eps sqrt(n), which grows only because delta decreases. Assumed: binary reports (k "
+            "= 2), the seed, the second number of N(m, s) as a standard deviation (the caption "
+            "makes it a variance), and budgets rounded up to multiples of 0.05, which makes no "
+            "report more private. Personalised k-RR: exact against the weak adversary, to a "
+            "relative 1e-5 of eps, for the user with the largest budget. Clones: decoys with "
+            "probability exp(-eps_i), a guarantee for 2-RR or if all users share one "
+            "randomiser. mu-GDP is neither an upper nor a lower bound: Theorem 3 has an error "
+            "term without a value, dropped here as in the paper. It treats the target's report "
+            "as if it were not randomised; at budgets up to 1 it gives twice the eps of all "
+            "users at the largest budget. Echoes: the bound of Liu et al. on Laplace reports, "
+            "as its authors compute it."
         ),
-    }
-)
+    ),
+}
 
 
 # --- Numbers in the text --------------------------------------------------------------------------

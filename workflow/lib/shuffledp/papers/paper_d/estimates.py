@@ -12,7 +12,6 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -73,21 +72,8 @@ def sample_budgets(name: str, n: int, rng: np.random.Generator) -> Floats:
 
     Values outside the law's range are clipped, as in the paper. The paper does not say whether the
     second number of N(m, s) is the standard deviation, which is used here, or the variance, as
-    N(mu, sigma^2) in the caption suggests.
-
-    Parameters
-    ----------
-    name
-        A key of `BUDGET_LAWS`.
-    n
-        Number of users, at least 1.
-    rng
-        Random number generator.
-
-    Raises
-    ------
-    InputError
-        If the name is not a key of `BUDGET_LAWS`, or n is not positive.
+    N(mu, sigma^2) in the caption suggests. A name that is not a key of `BUDGET_LAWS`, or an n below
+    1, is an `InputError`.
     """
     if name not in BUDGET_LAWS:
         raise InputError(f"name must be one of {sorted(BUDGET_LAWS)}, got {name!r}")
@@ -260,16 +246,16 @@ def _series_rows(
 
 
 def _draw_records(
-    groups: BudgetGroups, shift: float, rng: np.random.Generator, centre: float = CENTRE
+    groups: BudgetGroups, shift: float, rng: np.random.Generator
 ) -> tuple[Floats, int]:
     """Draw numerical records; return the mean of each group, and the number of clipped records.
 
     The mean of conservative users is shifted by ``shift``, and that of the other users in the
-    opposite direction, so that the mean of all users remains ``centre``.
+    opposite direction, so that the mean of all users remains `CENTRE`.
     """
     others = int(groups.counts[1:].sum())
     shifts = np.array([shift, *[-shift * groups.counts[0] / others] * 2])
-    drawn = rng.normal(np.repeat(centre + shifts, groups.counts), DEVIATION)
+    drawn = rng.normal(np.repeat(CENTRE + shifts, groups.counts), DEVIATION)
     records, outside = mean.clip(drawn, *RANGE)
     ends = np.cumsum(groups.counts)
     sums = np.diff(np.concatenate([[0.0], np.cumsum(records)[ends - 1]]))
@@ -317,45 +303,18 @@ def _frequency_rows(
 _SweepRows = Callable[[str, str, Sequence[float], int], Iterator[dict[str, object]]]
 
 # For each figure: the function that simulates the sweep, the varied parameter and its values.
-SWEEPS: Final[Mapping[str, Sequence[tuple[_SweepRows, str, Sequence[float]]]]] = MappingProxyType(
-    {
-        "figure-6": [(_mean_rows, "share", SHARE_POINTS)],
-        "figure-7": [(_mean_rows, "budget", BUDGET_POINTS)],
-        "figure-8": [
-            (_frequency_rows, "share", SHARE_POINTS),
-            (_frequency_rows, "budget", BUDGET_POINTS),
-        ],
-        "dependence": [
-            (_frequency_rows, "density", _DENSITY_POINTS),
-            (_mean_rows, "shift", _SHIFT_POINTS),
-        ],
-    }
-)
-
-
-def private_series(figure: str) -> tuple[str, list[tuple[str, float, Series]]]:
-    """Return the kind of a figure's reports, and each series at each point of its sweeps.
-
-    Parameters
-    ----------
-    figure
-        ``figure-6``, ``figure-7`` or ``figure-8``.
-
-    Returns
-    -------
-    kind
-        ``laplace`` or ``binary`` (see `personalised.budgets.reports`).
-    points
-        The varied parameter, its value and the series.
-    """
-    is_mean = SWEEPS[figure][0][0] is _mean_rows
-    all_series = mean_series if is_mean else frequency_series
-    return "laplace" if is_mean else "binary", [
-        (varied, value, series)
-        for _, varied, points in SWEEPS[figure]
-        for value in points
-        for series in all_series(population(**{varied: value}))
-    ]
+SWEEPS: Final[Mapping[str, Sequence[tuple[_SweepRows, str, Sequence[float]]]]] = {
+    "figure-6": [(_mean_rows, "share", SHARE_POINTS)],
+    "figure-7": [(_mean_rows, "budget", BUDGET_POINTS)],
+    "figure-8": [
+        (_frequency_rows, "share", SHARE_POINTS),
+        (_frequency_rows, "budget", BUDGET_POINTS),
+    ],
+    "dependence": [
+        (_frequency_rows, "density", _DENSITY_POINTS),
+        (_mean_rows, "shift", _SHIFT_POINTS),
+    ],
+}
 
 
 def estimate_table(figure: str, seed: int) -> pd.DataFrame:
@@ -368,7 +327,7 @@ def estimate_table(figure: str, seed: int) -> pd.DataFrame:
         (means over their budget) and 8 (frequencies over both), or ``dependence`` (over how much
         the records of conservative users differ from others, with a fixed mean of all users).
     seed
-        Seed of the run.
+        Seed of the random streams.
 
     Returns
     -------
@@ -396,15 +355,9 @@ PRIVACY_COLUMNS: Final = (
 def certified_epsilon(groups: BudgetGroups, kind: str, *, tagged: bool) -> float:
     """Return an eps that holds for every user at delta = 1e-6, rounded up, to a relative 1e-5.
 
-    Parameters
-    ----------
-    groups
-        Budgets of all users who report.
-    kind
-        Kind of report: ``binary`` or ``laplace``.
-    tagged
-        Whether reports reveal their budget. A user is then hidden only among users of the same
-        budget, and the result is the eps of the least private group.
+    The groups are all users who report, and the kind of report is ``binary`` or ``laplace``. If
+    reports are tagged with their budget, a user is hidden only among users of the same budget, and
+    the result is the eps of the least private group.
     """
     values, counts = groups.values.tolist(), groups.counts.tolist()
     if not tagged:
@@ -427,31 +380,26 @@ def _epsilon(values: tuple[float, ...], counts: tuple[int, ...], kind: str) -> f
 
 
 def privacy_table(figure: str) -> pd.DataFrame:
-    """Return the certified eps of every series along the sweeps of a figure.
+    """Return the certified eps of every series along the sweeps of figure 6, 7 or 8.
 
-    Parameters
-    ----------
-    figure
-        See `private_series`.
-
-    Returns
-    -------
-    Columns `PRIVACY_COLUMNS`; ``varied``, ``value`` and ``estimator`` as in `estimate_table`.
-    ``eps_published`` is that of paper D's corollaries for the users who report: an approximation,
-    no guarantee.
+    The columns are `PRIVACY_COLUMNS`; ``varied``, ``value`` and ``estimator`` are as in
+    `estimate_table`. ``eps_published`` is that of paper D's corollaries for the users who report:
+    an approximation, no guarantee.
     """
-    kind, points = private_series(figure)
-    rows = [
-        (
-            *(varied, value, series.name, series.tagged, DELTA),
-            certified_epsilon(series.reporting, kind, tagged=series.tagged),
-            published.mu_gdp_epsilon(_LOG_DELTA, _merged(series.reporting)),
-        )
-        for varied, value, series in points
-    ]
+    is_mean = SWEEPS[figure][0][0] is _mean_rows
+    kind, all_series = ("laplace", mean_series) if is_mean else ("binary", frequency_series)
+    rows = []
+    for _, varied, points in SWEEPS[figure]:
+        for value in points:
+            for series in all_series(population(**{varied: value})):
+                users = series.reporting
+                # In order of budget, with equal budgets merged.
+                merged = BudgetGroups.of_counts(users.values, users.counts)
+                rows.append(
+                    (
+                        *(varied, value, series.name, series.tagged, DELTA),
+                        certified_epsilon(users, kind, tagged=series.tagged),
+                        published.mu_gdp_epsilon(_LOG_DELTA, merged),
+                    )
+                )
     return pd.DataFrame(rows, columns=list(PRIVACY_COLUMNS))
-
-
-def _merged(groups: BudgetGroups) -> BudgetGroups:
-    """Return the groups in order of budget, with equal budgets merged."""
-    return BudgetGroups.of_counts(groups.values, groups.counts)

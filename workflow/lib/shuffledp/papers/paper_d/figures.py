@@ -1,9 +1,8 @@
 """Draw the figures of paper D's experiments with personal budgets from their tables."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from textwrap import fill
-from types import MappingProxyType
 from typing import Final, Literal
 
 import numpy as np
@@ -25,57 +24,42 @@ from shuffledp.figures.style import (
 from shuffledp.mechanisms.catalogue import Look
 
 # Legend and look of each estimator of `shuffledp.papers.paper_d.estimates`.
-_LOOKS: Final[Mapping[str, tuple[str, Look]]] = MappingProxyType(
-    {
-        "as-published": ("Chen et al., reports shuffled together", Look("#0072B2", "o")),
-        "by-share": (
-            "by group, weighted by share (reports reveal their budget): unbiased for all data",
-            Look("#009E73", "s"),
-        ),
-        "by-precision": (
-            "by group, by precision (reports reveal their budget): biased if records depend on "
-            "budgets",
-            Look("#D55E00", "^"),
-        ),
-        "smallest-budget": (
-            "all users at the conservative users' budget",
-            Look("#777777", "v", filled=False),
-        ),
-        "without-conservative": (
-            "without conservative users",
-            Look("#CC79A7", "D", filled=False),
-        ),
-    }
-)
-_X_LABELS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "share": "share of conservative users $f_C$",
-        "budget": r"budget of conservative users $\epsilon_C$",
-        "density": "share of ones among conservative users",
-        "shift": "mean of conservative users minus mean of all",
-    }
-)
-_Y_LABELS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "share": "estimate",
-        "budget": "estimate",
-        "density": "estimated share of ones",
-        "shift": "estimated mean",
-    }
-)
+_LOOKS: Final[Mapping[str, tuple[str, Look]]] = {
+    "as-published": ("Chen et al., reports shuffled together", Look("#0072B2", "o")),
+    "by-share": (
+        "by group, weighted by share (reports reveal their budget): unbiased for all data",
+        Look("#009E73", "s"),
+    ),
+    "by-precision": (
+        "by group, by precision (reports reveal their budget): biased if records depend on budgets",
+        Look("#D55E00", "^"),
+    ),
+    "smallest-budget": (
+        "all users at the conservative users' budget",
+        Look("#777777", "v", filled=False),
+    ),
+    "without-conservative": (
+        "without conservative users",
+        Look("#CC79A7", "D", filled=False),
+    ),
+}
+_X_LABELS: Final[Mapping[str, str]] = {
+    "share": "share of conservative users $f_C$",
+    "budget": r"budget of conservative users $\epsilon_C$",
+    "density": "share of ones among conservative users",
+    "shift": "mean of conservative users minus mean of all",
+}
+_Y_LABELS: Final[Mapping[str, str]] = {
+    "share": "estimate",
+    "budget": "estimate",
+    "density": "estimated share of ones",
+    "shift": "estimated mean",
+}
 _SERIES_OFFSET: Final = 0.008  # share of the axis; keeps the ranges of series apart
 
 
 def draw_estimates(estimates: Path, privacy: Path | None = None, *, title: str) -> Figure:
-    """Draw `estimate_panels` from a file of estimates and, optionally, one of their privacy.
-
-    Parameters
-    ----------
-    estimates, privacy
-        CSV files of `estimates.estimate_table` and `estimates.privacy_table`.
-    title
-        Title of the figure.
-    """
+    """Draw `estimate_panels` from CSV files of estimates and, optionally, of their privacy."""
     table = pd.read_csv(estimates)
     if privacy is not None:
         certified = pd.read_csv(privacy).drop(columns="tagged")
@@ -92,8 +76,6 @@ def estimate_panels(table: pd.DataFrame, title: str) -> Figure:
     table
         Columns `shuffledp.papers.paper_d.estimates.COLUMNS` of one figure, optionally with
         ``delta``, ``eps_upper`` and ``eps_published``.
-    title
-        Title of the figure.
 
     Returns
     -------
@@ -137,52 +119,34 @@ def _draw_estimates(axes: Axes, rows: pd.DataFrame, names: list[str]) -> None:
     width = rows["value"].max() - rows["value"].min()
     truth = rows.groupby("value")["truth"].mean()
     axes.plot(truth.index, truth, color="0.6", linewidth=2.5, zorder=1)
-    for place, name in enumerate(names):
-        _, look = _LOOKS[name]
-        series = rows[rows["estimator"] == name]
+    for place, (look, series) in enumerate(_series(rows, names)):
         at = series["value"] + _SERIES_OFFSET * width * (place - (len(names) - 1) / 2.0)
         axes.vlines(at, series["p05"], series["p95"], color=look.colour, linewidth=0.9)
-        axes.plot(
-            at,
-            series["mean"],
-            linestyle="none",
-            markersize=3.0,
-            **marker_style(look),
-        )
+        axes.plot(at, series["mean"], linestyle="none", markersize=3.0, **marker_style(look))
 
 
 def _draw_errors(axes: Axes, rows: pd.DataFrame, names: list[str]) -> None:
-    for name in names:
-        _, look = _LOOKS[name]
-        series = rows[rows["estimator"] == name]
+    for look, series in _series(rows, names):
         measured = np.hypot(series["mean"] - series["truth"], series["deviation"])
         expected = np.hypot(series["expected_bias"], series["expected_deviation"])
         axes.plot(series["value"], expected, color=look.colour, linewidth=0.9)
-        axes.plot(
-            series["value"],
-            measured,
-            linestyle="none",
-            markersize=3.5,
-            **marker_style(look),
-        )
+        axes.plot(series["value"], measured, linestyle="none", markersize=3.5, **marker_style(look))
 
 
 def _draw_privacy(axes: Axes, rows: pd.DataFrame, names: list[str]) -> None:
-    for name in names:
-        _, look = _LOOKS[name]
-        series = rows[rows["estimator"] == name]
+    for look, series in _series(rows, names):
         # Marks without a line: nothing is certified between them.
-        axes.plot(
-            series["value"],
-            series["eps_upper"],
-            linestyle="none",
-            markersize=3.5,
-            **marker_style(look),
-        )
-    series = rows[rows["estimator"] == "as-published"]
-    line = _published_privacy_line()
-    axes.plot(series["value"], series["eps_published"], color=line.get_color(), linestyle=":")
+        points = series["value"], series["eps_upper"]
+        axes.plot(*points, linestyle="none", markersize=3.5, **marker_style(look))
+    ((look, series),) = _series(rows, ["as-published"])
+    axes.plot(series["value"], series["eps_published"], color=look.colour, linestyle=":")
     axes.set_ylabel(rf"certified $\epsilon$, $\delta={power(rows['delta'].iloc[0])}$")
+
+
+def _series(rows: pd.DataFrame, names: list[str]) -> Iterator[tuple[Look, pd.DataFrame]]:
+    """Yield the look and the rows of each estimator."""
+    for name in names:
+        yield _LOOKS[name][1], rows[rows["estimator"] == name]
 
 
 def _published_privacy_line() -> Line2D:
@@ -192,26 +156,18 @@ def _published_privacy_line() -> Line2D:
 
 def _legend_handle(name: str) -> Line2D:
     label, look = _LOOKS[name]
-    return Line2D(
-        [],
-        [],
-        linewidth=0.9,
-        **marker_style(look),
-        label=label,
-    )
+    return Line2D([], [], linewidth=0.9, **marker_style(look), label=label)
 
 
 # Looks of the laws of paper D's Table 3, in Okabe and Ito's colours, with marks for grey print.
-_LAWS: Final[Mapping[str, Look]] = MappingProxyType(
-    {
-        "no noise": Look("#000000", ""),
-        "Uniform 1": Look("#0072B2", "o"),
-        "Uniform 2": Look("#56B4E9", "s"),
-        "Gauss 1": Look("#D55E00", "^"),
-        "Gauss 2": Look("#009E73", "D"),
-        "Gauss 3": Look("#CC79A7", "v"),
-    }
-)
+_LAWS: Final[Mapping[str, Look]] = {
+    "no noise": Look("#000000", ""),
+    "Uniform 1": Look("#0072B2", "o"),
+    "Uniform 2": Look("#56B4E9", "s"),
+    "Gauss 1": Look("#D55E00", "^"),
+    "Gauss 2": Look("#009E73", "D"),
+    "Gauss 3": Look("#CC79A7", "v"),
+}
 _EPOCHS_PER_MARK: Final = 10
 # Test accuracy that paper D prints.
 _PRINTED_ACCURACY: Final = 0.9678
@@ -228,10 +184,8 @@ def training_panels(accuracies: pd.DataFrame, noise: pd.DataFrame) -> Figure:
 
     Parameters
     ----------
-    accuracies
-        Columns `shuffledp.papers.paper_d.training.COLUMNS`.
-    noise
-        Columns `NOISE_COLUMNS` of that module.
+    accuracies, noise
+        Columns `COLUMNS` and `NOISE_COLUMNS` of `shuffledp.papers.paper_d.training`.
 
     Returns
     -------
@@ -261,15 +215,8 @@ def training_panels(accuracies: pd.DataFrame, noise: pd.DataFrame) -> Figure:
     _draw_budgets(last, noise.sort_values("eps"))
     entries = [Line2D([], [], label=law, **marker_style(look)) for law, look in _LAWS.items()]
     entries.append(Line2D([], [], color="0.3", linestyle="--", linewidth=0.8, label="test set"))
-    entries.append(
-        Line2D(
-            [],
-            [],
-            color="0.5",
-            linestyle=":",
-            label=f"test set, as printed: {_PRINTED_ACCURACY:.2%}",
-        )
-    )
+    as_printed = f"test set, as printed: {_PRINTED_ACCURACY:.2%}"
+    entries.append(Line2D([], [], color="0.5", linestyle=":", label=as_printed))
     figure.legend(handles=entries, loc="outside lower left", ncols=4)
     figure.suptitle(
         f"Chen et al., figure 5: Algorithm 1 on {accuracies['data'].iloc[0]}, by law of budgets"
@@ -304,62 +251,43 @@ def _draw_budgets(axes: Axes, noise: pd.DataFrame) -> None:
 
 
 # Legend and look of each series of `shuffledp.papers.paper_d.places`; colours as in `_LOOKS`.
-_PLACE_LOOKS: Final[Mapping[str, tuple[str, Look]]] = MappingProxyType(
-    {
-        "by-precision": (
-            "reports reveal their budget: by group, by precision (biased if cells depend on "
-            "budgets)",
-            Look("#D55E00", "^"),
-        ),
-        "by-share": (
-            "reports reveal their budget: by group, by share (unbiased for all data)",
-            Look("#009E73", "s"),
-        ),
-        "together": (
-            "reports shuffled together (biased if cells depend on budgets)",
-            Look("#0072B2", "o"),
-        ),
-        "without-conservative": (
-            "the same without users of the smallest budget",
-            Look("#CC79A7", "D", filled=False),
-        ),
-    }
-)
+_PLACE_LOOKS: Final[Mapping[str, tuple[str, Look]]] = {
+    "by-precision": (
+        "reports reveal their budget: by group, by precision (biased if cells depend on budgets)",
+        Look("#D55E00", "^"),
+    ),
+    "by-share": (
+        "reports reveal their budget: by group, by share (unbiased for all data)",
+        Look("#009E73", "s"),
+    ),
+    "together": (
+        "reports shuffled together (biased if cells depend on budgets)",
+        Look("#0072B2", "o"),
+    ),
+    "without-conservative": (
+        "the same without users of the smallest budget",
+        Look("#CC79A7", "D", filled=False),
+    ),
+}
 # Legend if users of budget 0 report: the estimate does not cover them.
 _BY_SHARE_OF_OTHERS: Final = (
     "reports reveal their budget: by group, by share (unbiased except for users of budget 0)"
 )
-_REFERENCES: Final[Mapping[str, tuple[str, str, Literal["-", "--"]]]] = MappingProxyType(
-    {
-        "krr": ("all users at one budget (left end: at the smallest)", "#000000", "-"),
-        "gaussian": ("Gaussian noise by a curator", "#777777", "--"),
-    }
-)
-_PLACEMENTS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "as-chosen": "budgets as chosen",
-        "at-random": "budgets at random",
-        "from-south": "budgets grow from south to north",
-    }
-)
+_REFERENCES: Final[Mapping[str, tuple[str, str, Literal["-", "--"]]]] = {
+    "krr": ("all users at one budget (left end: at the smallest)", "#000000", "-"),
+    "gaussian": ("Gaussian noise by a curator", "#777777", "--"),
+}
+_PLACEMENTS: Final[Mapping[str, str]] = {
+    "as-chosen": "budgets as chosen",
+    "at-random": "budgets at random",
+    "from-south": "budgets grow from south to north",
+}
 _TITLE_LINE_CHARACTERS: Final = 100
-_ESTIMATES: Final[Mapping[str, str]] = MappingProxyType(
-    {"raw": "raw estimates", "projected": "distributions"}
-)
+_ESTIMATES: Final[Mapping[str, str]] = {"raw": "raw estimates", "projected": "distributions"}
 
 
 def draw_places(table: Path, *, title: str, unit: str) -> Figure:
-    """Draw `place_panels` from a file.
-
-    Parameters
-    ----------
-    table
-        CSV file of `places.places_table`.
-    title
-        Title of the figure, usually the place.
-    unit
-        Unit of the counts: ``check-in`` or ``user``.
-    """
+    """Draw `place_panels` from a CSV file of `places.places_table`."""
     return place_panels(pd.read_csv(table), title, unit)
 
 
@@ -372,7 +300,7 @@ def place_panels(table: pd.DataFrame, title: str, unit: str) -> Figure:
     table
         Columns `shuffledp.papers.paper_d.places.COLUMNS`.
     title, unit
-        See `draw_places`.
+        Title of the figure, usually the place, and unit of the counts: ``check-in`` or ``user``.
 
     Returns
     -------
@@ -421,12 +349,8 @@ def _draw_series(axes: Axes, rows: pd.DataFrame) -> None:
         axes.vlines(
             series["eps_upper"], series["p25"], series["p75"], color=look.colour, linewidth=0.9
         )
-        axes.plot(
-            series["eps_upper"],
-            series["tv_distance"],
-            linestyle="none",
-            **marker_style(look),
-        )
+        points = series["eps_upper"], series["tv_distance"]
+        axes.plot(*points, linestyle="none", **marker_style(look))
 
 
 def _place_handles(table: pd.DataFrame) -> list[Line2D]:
@@ -436,13 +360,7 @@ def _place_handles(table: pd.DataFrame) -> list[Line2D]:
     if table.loc[table["series"] == "by-share", "bias"].max() > 0.0:
         labels["by-share"] = _BY_SHARE_OF_OTHERS
     marks = [
-        Line2D(
-            [],
-            [],
-            linestyle="none",
-            **marker_style(look),
-            label=labels[name],
-        )
+        Line2D([], [], linestyle="none", **marker_style(look), label=labels[name])
         for name, (_, look) in _PLACE_LOOKS.items()
         if name in names
     ]

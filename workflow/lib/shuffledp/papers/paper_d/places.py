@@ -8,7 +8,7 @@ users and Gaussian noise by a curator are calibrated to the same certified eps.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from types import MappingProxyType
+from itertools import product
 from typing import Any, Final
 
 import numpy as np
@@ -123,16 +123,8 @@ def rounded_down(budgets: Floats, users: Integers) -> tuple[Floats, str]:
     Lower budgets weaken nobody's privacy: they reveal less of their users and hide others better.
     If there are at most `MAX_BUDGETS` different budgets, they are returned unchanged.
 
-    Parameters
-    ----------
-    budgets
-        From 0 to 20, shape ``(m,)``.
-    users
-        Number of users with each budget, shape ``(m,)``.
-
-    Returns
-    -------
-    Budgets, shape ``(m,)``, and a description of the rounding, empty if there was none.
+    The budgets are from 0 to 20, and ``users`` has the number of users with each. The second result
+    is a description of the rounding, empty if there was none.
     """
     n_different = np.unique(budgets).size
     if n_different <= MAX_BUDGETS:
@@ -160,17 +152,8 @@ def _floor(values: Floats, steps: int) -> Floats:
 def budget_groups(budgets: Budgets, n: int) -> BudgetGroups:
     """Return groups of n users by their shares, in order of budget.
 
-    Parameters
-    ----------
-    budgets
-        One budget for all users, or mappings with ``eps`` and ``share``; the shares sum to 1.
-    n
-        Number of users.
-
-    Raises
-    ------
-    InputError
-        If a share is less than one user.
+    ``budgets`` is one budget for all users, or mappings with ``eps`` and ``share``; the shares sum
+    to 1. A share of less than one user is an `InputError`.
     """
     if isinstance(budgets, float | int):
         budgets = [{"eps": budgets, "share": 1.0}]
@@ -191,22 +174,9 @@ def place_groups(
 ) -> Integers:
     """Return the users of each group per cell, shape ``(g, k)``; the groups sum to ``counts``.
 
-    Parameters
-    ----------
-    counts
-        Users per cell, shape ``(k,)``, row-major from the south-west.
-    groups
-        Budgets of all users.
-    placement
-        `AT_RANDOM`: each group is a sample without replacement. `FROM_SOUTH`: the users of the
-        smallest budget are the southernmost, and so on.
-    seed, region, grid
-        Seed and names of the random streams.
-
-    Raises
-    ------
-    InputError
-        See `studies.samples.sample_counts`.
+    With the placement `AT_RANDOM`, each group is a sample without replacement, which may raise the
+    errors of `studies.samples.sample_counts`. With `FROM_SOUTH`, the users of the smallest budget
+    are the southernmost, and so on. See `assign_budgets` for the other parameters.
     """
     if placement == FROM_SOUTH:
         cumulative = np.minimum(np.cumsum(counts), np.cumsum(groups.counts)[:, np.newaxis])
@@ -224,11 +194,10 @@ def place_groups(
 TOGETHER: Final = "together"
 ANY: Final = "any"  # placement in rows that do not depend on who has which budget
 # Mechanisms that are compared: all users at one budget, and a curator's noise.
-ONE_BUDGET: Final = "krr"
-CURATOR: Final = "gaussian"
-_COMPARED: Final[Mapping[str, Mechanism[Any]]] = MappingProxyType(
-    {ONE_BUDGET: KRandomisedResponse(), CURATOR: CentralGaussian()}
-)
+_COMPARED: Final[Mapping[str, Mechanism[Any]]] = {
+    "krr": KRandomisedResponse(),
+    "gaussian": CentralGaussian(),
+}
 QUARTILES: Final = (0.25, 0.75)
 _BIAS_DECIMALS: Final = 12  # further digits are rounding errors of sums
 
@@ -286,13 +255,7 @@ class Series:
 
 
 def histogram_series(groups: BudgetGroups, k: int) -> list[Series]:
-    """Return the estimators of a histogram of k cells for users with personal budgets.
-
-    Raises
-    ------
-    InputError
-        If all budgets are 0.
-    """
+    """Return the estimators of a histogram of k cells; it is an error if all budgets are 0."""
     all_series = [
         Series(BY_PRECISION, 0, groups, histogram.least_variance_weights(groups, k)),
         Series(BY_SHARE, 0, groups, share_weights(groups)),
@@ -306,20 +269,11 @@ def histogram_series(groups: BudgetGroups, k: int) -> list[Series]:
 def certified_epsilon(groups: BudgetGroups, tagged: bool, k: int, log_delta: float) -> float:
     """Return an eps that holds for every user at a natural log of delta, rounded up.
 
-    Parameters
-    ----------
-    groups
-        Budgets of all users who report, in increasing order.
-    tagged
-        Whether reports reveal their budget. A user is then hidden only among users of the same
-        budget, and the result is the eps of the least private group. Otherwise a user is hidden
-        among all who report.
-    k, log_delta
-        Number of cells; natural log of delta.
+    The groups are all users who report, in increasing order of budget. If reports are tagged with
+    their budget, a user is hidden only among users of the same budget, and the result is the eps of
+    the least private group. Otherwise a user is hidden among all who report.
 
-    Returns
-    -------
-    Eps by the bound ``upper`` for equal budgets, and for unequal ones by
+    Equal budgets have the eps of the bound ``upper``, and unequal ones that of
     `personalised.krr.personalised_log_delta`, which is slightly looser.
     """
     if not tagged and groups.values.size > 1:
@@ -346,16 +300,12 @@ def places_table(
 
     Parameters
     ----------
-    counts
-        Users per cell, shape ``(k,)``.
-    budgets
-        One budget for all users, groups, or the budgets that users chose; see `assign_budgets`.
+    counts, budgets, seed, region, grid
+        See `assign_budgets`.
     delta
         Delta at which the eps of all users is certified.
     repetitions
         Number of independent releases.
-    seed, region, grid
-        Seed and names of the random streams.
 
     Returns
     -------
@@ -363,9 +313,10 @@ def places_table(
     for the ``raw`` estimate and for its projection to the simplex (``projected``).
     ``expected_tv_distance`` is that of the raw estimate, given who has which budget, and ``bias``
     is the distance of its mean from the truth. Only `BY_SHARE` has bias 0 for all data, if no
-    budget is 0. `ONE_BUDGET` and `CURATOR` are calibrated to the certified eps of the series
-    ``matched_to``, which is `SMALLEST` for all users at the smallest budget, unless that is 0.
-    ``local_eps0`` is infinite for the curator, who sees the true records.
+    budget is 0. ``krr`` with one budget for all users, and a curator's ``gaussian`` noise, are
+    calibrated to the certified eps of the series ``matched_to``, which is `SMALLEST` for all users
+    at the smallest budget, unless that is 0. ``local_eps0`` is infinite for the curator, who sees
+    the true records.
 
     Raises
     ------
@@ -396,23 +347,16 @@ def places_table(
     if groups.values[0] > 0.0:
         at_smallest = BudgetGroups(groups.values[:1], np.array([n]))
         eps[SMALLEST] = certified_epsilon(at_smallest, False, k, log_delta)
-    compared = [
-        (name, matched_to, value, _COMPARED[name].calibrate(value, log_delta, Setting(n, k)))
-        for matched_to, value in eps.items()
-        for name in (ONE_BUDGET, CURATOR)
-        if value > 0.0
-    ]
-    for name, matched_to, value, parameters in compared:
-        mechanism = _COMPARED[name]
+    positive = ((matched_to, value) for matched_to, value in eps.items() if value > 0.0)
+    for (matched_to, value), (name, mechanism) in product(positive, _COMPARED.items()):
+        parameters = mechanism.calibrate(value, log_delta, Setting(n, k))
         rng = stream(seed, "budgets", region, grid, name, matched_to)
         observed = mechanism.observe(counts, parameters, rng, repetitions)
         raw = mechanism.estimators[UNBIASED](observed, n, parameters)
         expected = float(mechanism.expected_distance(truth, n, parameters))
-        privacy = {
-            "eps_upper": value,
-            "local_eps0": mechanism.per_user(n, k, parameters).local_eps0,
-        }
+        local_eps0 = mechanism.per_user(n, k, parameters).local_eps0
         labels = {"placement": ANY, "series": name, "matched_to": matched_to, "tagged": False}
+        privacy = {"eps_upper": value, "local_eps0": local_eps0}
         rows += [labels | privacy | row for row in _distance_rows(raw, truth, expected, 0.0)]
     table = pd.DataFrame(rows, columns=list(COLUMNS))
     return table.assign(

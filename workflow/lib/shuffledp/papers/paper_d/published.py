@@ -21,16 +21,8 @@ def mu_gdp(budgets: "ArrayLike | BudgetGroups", target: int | None = None) -> fl
 
     The sum is over all users but the target. Theorem 3 of paper D has an error term C/sqrt(n-1)
     with an unspecified C, which the paper then drops. For n=1000, all budgets 4 and delta=1e-6, mu
-    gives eps=1.449, but there is a data set whose eps is 1.691.
-
-    Parameters
-    ----------
-    budgets, target
-        See `krr.personalised_log_delta`, which raises the same errors.
-
-    Returns
-    -------
-    mu; inf if there is no other user.
+    gives eps=1.449, but there is a data set whose eps is 1.691. The result is inf if there is no
+    other user. See `krr.personalised_log_delta` for the parameters and errors.
     """
     others = split_target(budgets, target)[2]
     weight = float(others.counts @ expit(-others.values))
@@ -41,14 +33,8 @@ def echoes_epsilon(log_delta: float, groups: BudgetGroups) -> float | None:
     """Return the eps of Laplace reports by "echoes" (Liu et al. 2023), as its authors compute it.
 
     Paper D compares with this bound; its proof has not been checked for this project. If fewer than
-    ``16 log(4/delta)`` echoes are expected, the bound does not apply and the result is None.
-
-    Parameters
-    ----------
-    log_delta
-        Natural log of delta.
-    groups
-        Budgets of all users, in increasing order.
+    ``16 log(4/delta)`` echoes are expected, the bound does not apply and the result is None. The
+    groups are all users, in increasing order of budget.
     """
     values, counts = groups.values, groups.counts
     with np.errstate(invalid="ignore"):
@@ -73,20 +59,17 @@ def mu_gdp_epsilon(
     """Return the eps of paper D's mu-GDP at a natural log of delta: an approximation, NOT a bound.
 
     If users have deltas of their own, it is not even an approximation: the true delta may be larger
-    by their sum (docs/errata.md, D7).
+    by their sum (docs/errata.md, D7). The target has the largest budget; the result is inf if it is
+    the only user.
 
     Parameters
     ----------
     log_delta, groups
-        See `budgets.own_epsilons`; the target has the largest budget.
+        See `budgets.own_epsilons`.
     deltas
         Mean delta_i of each group, by default 0.
     largest
         Largest delta_i of all users.
-
-    Returns
-    -------
-    Eps; inf if the target is the only user.
 
     Notes
     -----

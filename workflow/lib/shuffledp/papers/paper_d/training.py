@@ -20,8 +20,9 @@ from typing import Final
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import log_softmax
 
-from shuffledp.accounting.rounds import tradeoff
+from shuffledp.accounting.rounds.tradeoff import gdp_epsilon
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.gaussian import classical_sigma
 from shuffledp.numerics.arrays import Floats, Integers
@@ -39,24 +40,9 @@ def noise_scale(budgets: ArrayLike, delta: float, clip: float, clients: int) -> 
     """Return the standard deviation of each coordinate's noise (Algorithm 1, step 6).
 
     It is ``(2 C / m) sqrt(2 log(1.25 / delta)) / eps``, the classical Gaussian mechanism for one
-    record.
-
-    Parameters
-    ----------
-    budgets
-        Budget of each client for one step and one record, above 0; any shape.
-    delta
-        Delta of a step, between 0 and 1.
-    clip
-        Largest norm C of a record's gradient.
-    clients
-        Number m of clients.
-
-    Raises
-    ------
-    InputError
-        If a budget is not positive and finite (its noise would be infinite), or another argument
-        is out of range.
+    record. C is the largest norm ``clip`` of a record's gradient, and m the number of clients.
+    Budgets and delta are those of one step and one record. A budget that is not positive and finite
+    (its noise would be infinite) is an `InputError`, and so is another argument out of range.
     """
     eps = np.asarray(budgets, np.float64)
     wrong = eps[~((eps > 0.0) & np.isfinite(eps))]
@@ -77,31 +63,11 @@ def record_mu(sigma: ArrayLike, clip: float, clients: int, epochs: int = 1) -> F
 
     It holds for replacement of the record in every data set, against an adversary who sees every
     iterate, all other records and the permutation. A whole client with r records has r times mu.
-
-    Parameters
-    ----------
-    sigma
-        Standard deviation of the noise, any shape.
-    clip, clients
-        See `noise_scale`.
-    epochs
-        Number of visits of the client.
+    ``sigma`` is the standard deviation of the noise; see `noise_scale` for ``clip`` and
+    ``clients``.
     """
     sensitivity = 2.0 * clip / clients
     return np.asarray(np.sqrt(epochs) * sensitivity / np.asarray(sigma, np.float64))
-
-
-def gdp_epsilon(mu: float, delta: float) -> float:
-    """Return the smallest eps at which mu-GDP gives delta, rounded up.
-
-    Parameters
-    ----------
-    mu
-        Positive.
-    delta
-        Between 0 and 1.
-    """
-    return tradeoff.gdp_epsilon(mu, float(np.log(delta)))
 
 
 # --- Images ---------------------------------------------------------------------------------------
@@ -137,14 +103,7 @@ class Images:
 def read_idx(path: Path, key: str, dimensions: int) -> NDArray[np.uint8]:
     """Read unsigned bytes in the IDX format, plain or compressed with gzip.
 
-    Parameters
-    ----------
-    path
-        File to read.
-    key
-        Key of the configuration, for error messages.
-    dimensions
-        Required number of dimensions: 3 for images, 1 for labels.
+    Images have 3 dimensions and labels 1. Error messages name the key of the configuration.
 
     Raises
     ------
@@ -250,15 +209,9 @@ def load_images(
 def principal_components(train: Floats, test: Floats, number: int) -> tuple[Floats, Floats]:
     """Project both sets to the training set's leading principal components, without scaling.
 
-    The largest entry of each component is made positive. The components are computed from the true
-    data without noise; what they reveal is not part of any privacy statement.
-
-    Parameters
-    ----------
-    train, test
-        Records as rows, ``(n, d)`` and ``(m, d)``.
-    number
-        Number of components, at most d.
+    Records are rows. The largest entry of each component is made positive. The components are
+    computed from the true data without noise; what they reveal is not part of any privacy
+    statement.
     """
     centre = train.mean(axis=0)
     axes = np.linalg.eigh((train - centre).T @ (train - centre))[1][:, ::-1][:, :number]
@@ -272,12 +225,10 @@ def principal_components(train: Floats, test: Floats, number: int) -> tuple[Floa
 
 @dataclass(frozen=True)
 class Network:
-    """Classifier with a ReLU hidden layer and softmax output; its parameters are one vector.
+    """Classifier with a ReLU hidden layer and softmax output, given the width of each layer.
 
-    Attributes
-    ----------
-    inputs, hidden, classes
-        Width of each layer.
+    Its parameters are one vector ``theta`` of shape ``(size,)``. Records have the shape
+    ``(n, inputs)``, and their labels ``(n,)``.
     """
 
     inputs: int
@@ -298,19 +249,11 @@ class Network:
         return theta
 
     def scores(self, theta: Floats, records: Floats) -> Floats:
-        """Return logits, shape ``(n, classes)``, for records of shape ``(n, inputs)``."""
+        """Return the logits of records, shape ``(n, classes)``."""
         return self._forward(theta, records)[1]
 
     def accuracy(self, theta: Floats, records: Floats, labels: Integers) -> float:
-        """Return the share of records whose largest logit is that of their label.
-
-        Parameters
-        ----------
-        theta
-            Parameters, shape ``(size,)``.
-        records, labels
-            Shapes ``(n, inputs)`` and ``(n,)``.
-        """
+        """Return the share of records whose largest logit is that of their label."""
         return float(np.mean(self.scores(theta, records).argmax(axis=1) == labels))
 
     def clipped_gradient(
@@ -320,19 +263,10 @@ class Network:
 
         A record's gradient with respect to a layer's weights is the outer product of the layer's
         input and the derivative with respect to its output. Its norm is the product of their norms,
-        so gradients of single records need not be stored.
-
-        Parameters
-        ----------
-        theta
-            Parameters, shape ``(size,)``.
-        records, labels
-            Shapes ``(n, inputs)`` and ``(n,)``.
-        clip
-            Positive; inf for no clipping.
+        so gradients of single records need not be stored. ``clip`` may be inf for no clipping.
         """
         hidden, logits = self._forward(theta, records)
-        output = np.exp(_log_softmax(logits))
+        output = np.exp(log_softmax(logits, axis=1))
         output[np.arange(len(labels)), labels] -= 1.0
         second = self._parts(theta)[2]
         inner = (output @ second.T) * (hidden > 0.0)
@@ -370,11 +304,6 @@ def _squared_norms(rows: Floats) -> Floats:
 def _input_squared_norms(inputs: Floats) -> Floats:
     """Return the squared norm of a layer's input, including the constant 1 of its bias."""
     return _squared_norms(inputs) + 1.0
-
-
-def _log_softmax(logits: Floats) -> Floats:
-    centred = logits - logits.max(axis=1, keepdims=True)
-    return np.asarray(centred - np.log(np.exp(centred).sum(axis=1, keepdims=True)))
 
 
 # --- Training -------------------------------------------------------------------------------------
@@ -422,10 +351,8 @@ def descend(
 
     Parameters
     ----------
-    network
-        Network to train.
-    records, labels
-        Records and labels, client by client, the same number for each client.
+    network, records, labels
+        Network to train; records and labels, client by client, the same number for each client.
     sigma
         Standard deviation of each client's noise, shape ``(m,)``.
     weight
@@ -452,25 +379,9 @@ def training_table(files: Mapping[str, Path], key: str, seed: int) -> pd.DataFra
     """Return the accuracy after each epoch for every law of budgets, and without noise (figure 5).
 
     Gradients grow with the number of images, the noise does not. If there are fewer images than
-    paper D's 60,000, a second run therefore weights them as if there were as many.
-
-    Parameters
-    ----------
-    files
-        IDX files as for `load_images`; empty for scikit-learn's digits.
-    key
-        Key of the configuration that names the files.
-    seed
-        Seed of the run.
-
-    Returns
-    -------
-    Columns `COLUMNS`.
-
-    Raises
-    ------
-    InputError
-        See `load_images`, and if there are too few images or pixels.
+    paper D's 60,000, a second run therefore weights them as if there were as many. The columns are
+    `COLUMNS`. See `load_images` for ``files`` and ``key``, and for errors. It is an `InputError`,
+    too, if there are too few images or pixels.
     """
     images = load_images(files, key, TEST_SHARE, stream(seed, _STREAM, "images"))
     per_client = len(images.train_labels) // CLIENTS
@@ -517,6 +428,7 @@ def noise_table(seed: int) -> pd.DataFrame:
     for replacement of one record. ``mu_published`` is sqrt(T) times the mu of Theorem 3 over the
     clients, which is how Theorem 4 is read; it and its eps, ``eps_published``, are no guarantee.
     """
+    log_delta = float(np.log(DELTA))
     parts = []
     for law in BUDGET_LAWS:
         budgets = np.sort(client_budgets(law, seed))
@@ -532,11 +444,11 @@ def noise_table(seed: int) -> pd.DataFrame:
                     "delta": DELTA,
                     "sigma": sigma,
                     "mu_step": step,
-                    "eps_step": [gdp_epsilon(mu, DELTA) for mu in step],
+                    "eps_step": [gdp_epsilon(mu, log_delta) for mu in step],
                     "mu_whole": whole,
-                    "eps_whole": [gdp_epsilon(mu, DELTA) for mu in whole],
+                    "eps_whole": [gdp_epsilon(mu, log_delta) for mu in whole],
                     "mu_published": published,
-                    "eps_published": gdp_epsilon(published, DELTA),
+                    "eps_published": gdp_epsilon(published, log_delta),
                 }
             )
         )

@@ -26,28 +26,16 @@ def share_weights(groups: BudgetGroups) -> Floats:
 def precision_weights(variances: ArrayLike) -> Floats:
     """Return the weights of least variance: inverse to the variance of each group's estimate.
 
-    Parameters
-    ----------
-    variances
-        Variance of each group's estimate, shape ``(g,)``; infinite for a group with budget 0.
+    The variance of a group with budget 0 is infinite.
     """
     with np.errstate(divide="ignore"):
         return normalised(1.0 / np.asarray(variances, np.float64))
 
 
 def combine(estimates: ArrayLike, weights: ArrayLike) -> Floats:
-    """Return the weighted sum over the groups; a group of weight 0 may have NaN.
+    """Return the weighted sum of estimates, ``(..., g)``, over the groups.
 
-    Parameters
-    ----------
-    estimates
-        Estimate of each group, shape ``(..., g)``.
-    weights
-        Shape ``(g,)``.
-
-    Returns
-    -------
-    Shape ``(...)``.
+    A group of weight 0 may have NaN.
     """
     weights = np.asarray(weights, np.float64)
     used = weights > 0.0
@@ -55,32 +43,19 @@ def combine(estimates: ArrayLike, weights: ArrayLike) -> Floats:
 
 
 def bias(weights: ArrayLike, group_values: ArrayLike, groups: BudgetGroups) -> float:
-    """Return the bias ``sum_g (w_g - f_g) v_g``, where v_g is the mean of group g's records.
+    """Return the bias ``sum_g (w_g - f_g) v_g``.
 
-    Parameters
-    ----------
-    weights, group_values
-        ``w_g`` and ``v_g``, shape ``(groups,)``.
-    groups
-        Budgets of all users; ``f_g`` is group g's share of the users.
+    ``w_g`` is the weight of group g, ``f_g`` its share of the users and ``v_g`` the mean of its
+    records.
     """
     shares = groups.counts / groups.counts.sum()
     return float((np.asarray(weights, np.float64) - shares) @ np.asarray(group_values, np.float64))
 
 
 def variance(weights: ArrayLike, variances: ArrayLike) -> Floats:
-    """Return the variance of the combined estimate.
+    """Return the variance of the combined estimate, from those of the groups, ``(g, ...)``.
 
-    Parameters
-    ----------
-    weights
-        Shape ``(g,)``.
-    variances
-        Variances of the groups' estimates, shape ``(g, ...)``; ignored for a group of weight 0.
-
-    Returns
-    -------
-    Shape ``(...)``.
+    The variance of a group of weight 0 is ignored.
     """
     weights, variances = np.asarray(weights, np.float64), np.asarray(variances, np.float64)
     used = weights > 0.0

@@ -22,17 +22,8 @@ def pooled(ones: ArrayLike, groups: BudgetGroups) -> Floats:
     1, affine in each of them; to be the sum of the records it must have degree 1, and then each
     record has the weight p_g - q_g. An unbiased estimate needs reports that reveal their budget.
 
-    Parameters
-    ----------
-    ones
-        Number A of reports that are 1, any shape.
-    groups
-        Budgets of all users. B is the expected number of ones if all records are 0.
-
-    Raises
-    ------
-    InputError
-        If all budgets are 0.
+    A is the number of reports that are 1, any shape, and B its expectation if all records are 0.
+    It is an `InputError` if all budgets are 0.
     """
     pooled_weights(groups)
     expected = float(groups.counts @ expit(-groups.values))
@@ -46,21 +37,10 @@ def pooled_weights(groups: BudgetGroups) -> Floats:
 
 
 def by_group(shares: ArrayLike, groups: BudgetGroups, weights: ArrayLike) -> Floats:
-    """Return the estimate from reports that reveal their budget, inverted group by group.
+    """Return the share of ones from reports that reveal their budget, inverted group by group.
 
-    Parameters
-    ----------
-    shares
-        Share of ones among each group's reports, shape ``(..., g)``.
-    groups
-        Budgets of all users.
-    weights
-        Weight of each group, shape ``(g,)``. With `combination.share_weights` the estimate is
-        unbiased for all data.
-
-    Returns
-    -------
-    Estimates of the share of ones among the records, shape ``(...)``.
+    ``shares`` of ones among each group's reports have the shape ``(..., g)``, the result ``(...)``.
+    With the weights of `combination.share_weights` the estimate is unbiased for all data.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         inverted = (np.asarray(shares, np.float64) - expit(-groups.values)) / _slope(groups)

@@ -7,7 +7,8 @@ each other cell with ``q_g``, where ``q_g = 1/(e^eps_g+k-1)`` and
 If reports reveal their budget, the reports of each group are inverted separately (`by_group`) and
 combined with weights from `combination`; a user is then hidden only among users of the same budget.
 Otherwise there is one estimate, `pooled`, whose mean is that of the groups' estimates with
-`pooled_weights`.
+`pooled_weights`. Estimates are shares of the cells, shape ``(..., k)``, which sum to 1 and may be
+negative. An `InputError` says that all budgets are 0.
 """
 
 import numpy as np
@@ -30,10 +31,6 @@ def by_group(reports: ArrayLike, groups: BudgetGroups, weights: ArrayLike) -> Fl
     weights
         Weight of each group, shape ``(g,)``, 0 for a group of budget 0. With
         `combination.share_weights` the estimate is unbiased for all data.
-
-    Returns
-    -------
-    Shares of the cells, shape ``(..., k)``. They sum to 1 and may be negative.
     """
     reports = np.asarray(reports, np.float64)
     false, slope = _channel(groups, reports.shape[-1])
@@ -47,23 +44,7 @@ def pooled(reports: ArrayLike, groups: BudgetGroups) -> Floats:
     """Return the estimate from the reports of all groups together, by inverting their mean channel.
 
     It is unbiased only if users' cells do not depend on their budgets; `frequency.pooled` explains
-    why no estimate from these reports is unbiased otherwise.
-
-    Parameters
-    ----------
-    reports
-        Histogram of all reports, shape ``(..., k)``.
-    groups
-        Budgets of all users.
-
-    Returns
-    -------
-    Shares of the cells, shape ``(..., k)``. They sum to 1 and may be negative.
-
-    Raises
-    ------
-    InputError
-        If all budgets are 0.
+    why no estimate from these reports, a histogram of shape ``(..., k)``, is unbiased otherwise.
     """
     reports = np.asarray(reports, np.float64)
     pooled_weights(groups, reports.shape[-1])
@@ -72,13 +53,7 @@ def pooled(reports: ArrayLike, groups: BudgetGroups) -> Floats:
 
 
 def pooled_weights(groups: BudgetGroups, k: int) -> Floats:
-    """Return the weight of each group in the mean of `pooled`: ``n_g s_g``, scaled to sum to 1.
-
-    Raises
-    ------
-    InputError
-        If all budgets are 0.
-    """
+    """Return the weight of each group in the mean of `pooled`: ``n_g s_g``, scaled to sum to 1."""
     return normalised(groups.counts * _channel(groups, k)[1])
 
 
@@ -86,29 +61,15 @@ def least_variance_weights(groups: BudgetGroups, k: int) -> Floats:
     """Return weights inverse to the variance of each group's estimate, summed over the cells.
 
     The sum does not depend on the data.
-
-    Raises
-    ------
-    InputError
-        If all budgets are 0.
     """
     everywhere = np.full((groups.values.size, k), 1.0 / k)
     return precision_weights(variances(everywhere, groups).sum(axis=-1))
 
 
 def variances(shares: ArrayLike, groups: BudgetGroups) -> Floats:
-    """Return the variance of each group's estimate of each cell, given the records.
+    """Return the variance of each group's estimate of each cell; infinite for budget 0.
 
-    Parameters
-    ----------
-    shares
-        Shares of the cells in each group, shape ``(g, k)``.
-    groups
-        Budgets of all users.
-
-    Returns
-    -------
-    Shape ``(g, k)``; infinite for budget 0.
+    ``shares`` of the cells in each group's records have the shape ``(g, k)`` of the result.
     """
     noise, slope = _noise(shares, groups)
     with np.errstate(divide="ignore"):
@@ -118,8 +79,7 @@ def variances(shares: ArrayLike, groups: BudgetGroups) -> Floats:
 def pooled_variance(shares: ArrayLike, groups: BudgetGroups) -> Floats:
     """Return the variance of each cell of `pooled`, given the records, shape ``(k,)``.
 
-    See `variances` for the parameters. Users of budget 0 add noise, because their reports cannot be
-    told apart from those of other users.
+    Users of budget 0 add noise, because their reports cannot be told apart from those of others.
     """
     noise, slope = _noise(shares, groups)
     return np.asarray(noise.sum(axis=0) / (groups.counts @ slope) ** 2)

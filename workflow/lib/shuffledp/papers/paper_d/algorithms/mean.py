@@ -16,17 +16,7 @@ from shuffledp.personalised.groups import BudgetGroups
 def clip(records: ArrayLike, low: float, high: float) -> tuple[Floats, int]:
     """Return the records clipped to a range, and the number of records outside it.
 
-    Parameters
-    ----------
-    records
-        Numbers, of any shape.
-    low, high
-        Ends of the range, low < high.
-
-    Raises
-    ------
-    InputError
-        If the range is empty, or a record is NaN.
+    It is an `InputError` if the range is empty or a record is NaN.
     """
     if not low < high:
         raise InputError(f"the range of the records must have low < high, got {low}..{high}")
@@ -40,12 +30,7 @@ def clip(records: ArrayLike, low: float, high: float) -> tuple[Floats, int]:
 def variances(groups: BudgetGroups, width: float) -> Floats:
     """Return the variance of each group's mean report, given the records; infinite for budget 0.
 
-    Parameters
-    ----------
-    groups
-        Budgets of all users.
-    width
-        Width of the range of the records.
+    ``width`` is that of the range of the records.
     """
     with np.errstate(divide="ignore"):
         return np.asarray(2.0 * (width / groups.values) ** 2 / groups.counts)
