@@ -6,7 +6,6 @@ from math import comb, log
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy.optimize import brentq
 from scipy.special import log_ndtr
@@ -25,25 +24,16 @@ from shuffledp.papers.paper_b import corollary_3_2, corollary_3_5, remark_3
 
 ORDERS = np.unique(np.round(np.geomspace(2.0, 16384.0, 120)))
 PUBLISHED = Path(__file__).parents[2] / "resources" / "published_values.csv"
-HEADLINE = (Setting(1_000_000, 2, 0.5), np.array([1e5]))
 
 
-@pytest.fixture(scope="module")
-def divergences() -> pd.DataFrame:
+def test_divergence_of_the_special_pair_lies_between_the_theorems() -> None:
     table = paper_b.rdp_against_order()
-    return table.pivot_table(index=["panel", "x"], columns="curve", values="y", sort=False)
-
-
-def test_divergence_of_the_special_pair_lies_between_the_theorems(
-    divergences: pd.DataFrame,
-) -> None:
+    keys = ["panel", "x"]
+    divergences = table.pivot_table(index=keys, columns="curve", values="y", sort=False)
     pair = divergences["special pair of 2-RR, exact, larger direction"]
     assert (divergences["Girgis et al., Theorem 3.4"] <= pair * (1 + 1e-9)).all()
-    assert (pair <= divergences["Girgis et al., Theorem 3.1"]).all()
-    assert (pair <= divergences["Girgis et al., Theorem 3.3"]).all()
-    assert (
-        pair <= divergences["Erlingsson et al., Rényi (Girgis et al., eq. 9, reconstructed)"]
-    ).all()
+    for upper in (paper_b.THEOREM_3_1, "Girgis et al., Theorem 3.3", paper_b.ERLINGSSON):
+        assert (pair <= divergences[upper]).all()
 
 
 def special_pair_delta(eps: float, eps0: float, n: int) -> float:
@@ -72,20 +62,19 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     return float(brentq(excess, 0.0, 20.0))
 
 
+def clones_epsilons(setting: Setting, counts: np.ndarray, rate: float = 1.0) -> np.ndarray:
+    """Return the eps of numeric clones composed by two theorems, and of their closed form."""
+    numeric, closed = paper_b.numeric_clones_epsilon, paper_b.closed_clones_epsilon
+    pairs = [(numeric, kov_epsilon), (numeric, advanced_epsilon), (closed, kov_epsilon)]
+    return np.array([paper_b.composed_dp(*pair, setting, counts, rate)[0] for pair in pairs])
+
+
 def test_headline_of_composition() -> None:
-    setting, counts = HEADLINE
+    setting, counts = Setting(1_000_000, 2, 0.5), np.array([1e5])
     n, eps0 = setting.n, setting.eps0
     eps = float(paper_b.composed_renyi(shuffled_rdp_upper(ORDERS, setting), ORDERS, counts)[0])
     assert eps == pytest.approx(1.640, abs=5e-4)
-    numeric, closed = paper_b.numeric_clones_epsilon, paper_b.closed_clones_epsilon
-    factors = [
-        float(paper_b.composed_dp(one_step, compose, setting, counts)[0]) / eps
-        for one_step, compose in [
-            (numeric, kov_epsilon),
-            (numeric, advanced_epsilon),
-            (closed, kov_epsilon),
-        ]
-    ]
+    factors = clones_epsilons(setting, counts) / eps
     assert factors == pytest.approx([4.47, 5.48, 21.3], rel=2e-3)
     upper = float(paper_b.certified_composition(setting, counts, "upper")[0])
     lower = float(paper_b.certified_composition(setting, counts, "lower")[0])
@@ -106,17 +95,9 @@ def test_headline_of_sampling() -> None:
     eps = float(paper_b.sampled_renyi(all_users, 1e-3, counts)[0])
     setting = paper_b.mean_sample(all_users, 1e-3)
     assert eps == pytest.approx(1.016, abs=2e-3)
-    numeric, closed = paper_b.numeric_clones_epsilon, paper_b.closed_clones_epsilon
-    factors = [
-        float(paper_b.composed_dp(one_step, compose, setting, counts, 1e-3)[0]) / eps
-        for one_step, compose in [
-            (closed, kov_epsilon),
-            (numeric, kov_epsilon),
-            (numeric, advanced_epsilon),
-        ]
-    ]
-    assert factors == pytest.approx([12.0, 3.49, 4.22], rel=5e-3)
-    assert closed(np.log(1e-8), setting) == 3.0
+    factors = clones_epsilons(setting, counts, 1e-3) / eps
+    assert factors == pytest.approx([3.49, 4.22, 12.0], rel=5e-3)
+    assert paper_b.closed_clones_epsilon(np.log(1e-8), setting) == 3.0
 
 
 def test_rounds_gained_by_sampling() -> None:
@@ -130,14 +111,11 @@ def test_rounds_gained_by_sampling() -> None:
     all_users = Setting(1_000_000, 2, 3.0)
     setting = paper_b.mean_sample(all_users, 1e-3)
 
-    def clones(counts: float) -> float:
-        numeric, at = paper_b.numeric_clones_epsilon, np.array([counts])
-        return float(paper_b.composed_dp(numeric, kov_epsilon, setting, at, 1e-3)[0])
-
     counts = np.array([1e4, np.round(1e4 * more)])
     few, many = paper_b.sampled_renyi(all_users, 1e-3, counts)
-    assert many == pytest.approx(clones(1e4), rel=2e-3)
-    assert few == pytest.approx(clones(np.round(1e4 / 6.6)), rel=1e-2)
+    assert many == pytest.approx(clones_epsilons(setting, counts[:1], 1e-3)[0], rel=2e-3)
+    fewer = np.round(counts[:1] / 6.6)
+    assert few == pytest.approx(clones_epsilons(setting, fewer, 1e-3)[0], rel=1e-2)
 
 
 @pytest.mark.slow

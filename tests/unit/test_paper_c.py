@@ -41,10 +41,7 @@ def strong_view(eps0, n, k):
     q = 1 / (exp(eps0) + k - 1)
     gamma = k * q
     truth = [
-        (
-            (1 - gamma) * trinomial(n - 1, q, a - 1, b),
-            (1 - gamma) * trinomial(n - 1, q, a, b - 1),
-        )
+        tuple((1 - gamma) * trinomial(n - 1, q, *seen) for seen in ((a - 1, b), (a, b - 1)))
         for a in range(n + 1)
         for b in range(n + 1 - a)
     ]
@@ -79,10 +76,8 @@ def test_strong_adversary_against_enumeration(rounds):
 def test_printed_pairs_are_no_guarantee():
     """In figures 3 (b) and 1 they lie below the leak of the histogram of some data set."""
     setting = paper_c.setting_of_gamma(10_000, 5, 0.1)
-    wrong_log_delta, strong = (
-        printed_pair_profile(setting, "strong"),
-        strong_adversary_profile(setting),
-    )
+    wrong_log_delta = printed_pair_profile(setting, "strong")
+    strong = strong_adversary_profile(setting)
     for delta in (1e-7, 1e-4, 1e-2):
         wrong = end_of_profile(wrong_log_delta, delta, 8.0)
         assert wrong < 0.9 * end_of_profile(histogram_profile(setting), delta, 8.0)
@@ -113,13 +108,10 @@ def test_bounds_are_in_order():
 def test_more_cells_hide_better_from_the_weak_adversary():
     """Figure 10: the strong adversary's eps grows with k, the weak one's falls."""
     n, eps0, delta = 10_000, 4.0, 1e-6
-    strong = [
-        end_of_profile(strong_adversary_profile(Setting(n, k, eps0)), delta, 4.0)
-        for k in (2, 4, 16)
-    ]
-    weak = [
-        end_of_profile(weak_adversary_profile(Setting(n, k, eps0)), delta, 4.0) for k in (2, 4, 16)
-    ]
+    strong, weak = (
+        [end_of_profile(profile(Setting(n, k, eps0)), delta, 4.0) for k in (2, 4, 16)]
+        for profile in (strong_adversary_profile, weak_adversary_profile)
+    )
     assert strong == sorted(strong)
     assert weak == sorted(weak, reverse=True)
     # Certified for every data set: 16 cells leak less than 4.

@@ -1,7 +1,6 @@
 """Compute the figure that compares all bounds on one release of shuffled k-RR in one setting."""
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -22,33 +21,31 @@ SETTING: Final = Setting(n=100_000, k=16, eps0=0.49, count=0)
 LOG10_DELTAS: Final = -np.append(np.arange(2.0, 5.0, 1.0 / 6.0), np.linspace(5.0, 12.0, 22))
 EPS_POINTS: Final = np.geomspace(1e-4, 0.4, 15)
 # Panels of the figure, each with its bounds.
-GROUPS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
-    {
-        "k-RR, computed": (
-            "upper",
-            "lower",
-            "fourier",
-            "strong-adversary",
-            "variation-ratio",
-            "single-bin",
-            "single-bin-as-printed",
-        ),
-        "privacy blanket": (
-            "blanket-bennett",
-            "blanket-hoeffding",
-            "blanket-bennett-generic",
-            "blanket-hoeffding-generic",
-            "balle-krr",
-        ),
-        "any randomiser: clones, swaps": (
-            "any-randomiser",
-            "clones",
-            "clones-closed-form",
-            "erlingsson",
-        ),
-        "Rényi and Gaussian privacy": ("renyi", "renyi-simple", "renyi-special-pair", "mu-gdp"),
-    }
-)
+GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
+    "k-RR, computed": (
+        "upper",
+        "lower",
+        "fourier",
+        "strong-adversary",
+        "variation-ratio",
+        "single-bin",
+        "single-bin-as-printed",
+    ),
+    "privacy blanket": (
+        "blanket-bennett",
+        "blanket-hoeffding",
+        "blanket-bennett-generic",
+        "blanket-hoeffding-generic",
+        "balle-krr",
+    ),
+    "any randomiser: clones, swaps": (
+        "any-randomiser",
+        "clones",
+        "clones-closed-form",
+        "erlingsson",
+    ),
+    "Rényi and Gaussian privacy": ("renyi", "renyi-simple", "renyi-special-pair", "mu-gdp"),
+}
 OTHERS: Final = "other bounds"
 
 
@@ -86,36 +83,34 @@ def all_bounds() -> pd.DataFrame:
     )
 
 
-FIGURES: Final[Mapping[str, FigureSpec]] = MappingProxyType(
-    {
-        "all-bounds": FigureSpec(
-            title=(
-                "Bounds of the literature on one release of shuffled k-RR: "
-                r"$n=10^5$, $k=16$, $\epsilon_0=0.49$"
-            ),
-            x_label=r"$\epsilon$",
-            y_label=r"$\delta$",
-            compute=all_bounds,
-            caption=(
-                "One release by n = 100,000 users, k = 16 cells, eps0 = 0.49: the setting at "
-                "which the most bounds apply, because eps0 is below 1/2 (Erlingsson et al.) and n "
-                "large enough for every closed form to improve on eps0 at small delta; of those "
-                "that `shuffledp list` prints, exact-2rr (k = 2) and the three theorems on "
-                "composition (more than one round) are missing. Each panel has one group of "
-                "bounds, and `upper` for comparison. The numbers in the legend are eps at delta = "
-                "1e-6, by which each group is ordered. The true curve lies between the certified "
-                "bounds, `lower` and `upper`: a band thinner than the line. "
-                "Upper bounds hold for every data set; `clones`, `renyi` and the bounds called "
-                "generic hold for every local randomiser and cannot be tight for 16 cells; "
-                "`strong-adversary` is exact against an adversary who knows far more. Lower "
-                "bounds and approximate curves are no guarantee. `single-bin` is the divergence "
-                "of one cell's count if no other user is in that cell, the worst case. "
-                "`single-bin-as-printed`, the "
-                "theorem of Biswas, Jung and Palamidessi with its misprint, is off the plot, "
-                "thousands of orders of magnitude below the truth. `fourier` ends at its floor; "
-                "bounds begin where their eps is above 0 and end at eps0."
-            ),
-            y_scale="linear",
-        )
-    }
-)
+FIGURES: Final[Mapping[str, FigureSpec]] = {
+    "all-bounds": FigureSpec(
+        title=(
+            "Bounds of the literature on one release of shuffled k-RR: "
+            r"$n=10^5$, $k=16$, $\epsilon_0=0.49$"
+        ),
+        x_label=r"$\epsilon$",
+        y_label=r"$\delta$",
+        compute=all_bounds,
+        caption=(
+            "One release by n = 100,000 users, k = 16 cells, eps0 = 0.49: the setting at "
+            "which the most bounds apply, because eps0 is below 1/2 (Erlingsson et al.) and n "
+            "large enough for every closed form to improve on eps0 at small delta; of those "
+            "that `shuffledp list` prints, exact-2rr (k = 2) and the three theorems on "
+            "composition (more than one round) are missing. Each panel has one group of "
+            "bounds, and `upper` for comparison. The numbers in the legend are eps at delta = "
+            "1e-6, by which each group is ordered. The true curve lies between the certified "
+            "bounds, `lower` and `upper`: a band thinner than the line. "
+            "Upper bounds hold for every data set; `clones`, `renyi` and the bounds called "
+            "generic hold for every local randomiser and cannot be tight for 16 cells; "
+            "`strong-adversary` is exact against an adversary who knows far more. Lower "
+            "bounds and approximate curves are no guarantee. `single-bin` is the divergence "
+            "of one cell's count if no other user is in that cell, the worst case. "
+            "`single-bin-as-printed`, the "
+            "theorem of Biswas, Jung and Palamidessi with its misprint, is off the plot, "
+            "thousands of orders of magnitude below the truth. `fourier` ends at its floor; "
+            "bounds begin where their eps is above 0 and end at eps0."
+        ),
+        y_scale="linear",
+    )
+}

@@ -83,12 +83,7 @@ COLUMNS = tuple(field.name for field in fields(Published))
 
 
 def read_published(source: Path) -> list[Published]:
-    """Read the printed numbers in the order of the file.
-
-    Parameters
-    ----------
-    source
-        CSV with the columns `COLUMNS`.
+    """Read the printed numbers, in the order of the file, from a CSV with the columns `COLUMNS`.
 
     Raises
     ------
@@ -114,9 +109,9 @@ def _row(source: Path, line: int, cells: list[str]) -> Published:
     row = Published(*cells)
     if not (row.paper and row.table and row.quantity):
         raise InputError(f"{source}, line {line}: paper, table and quantity must not be empty")
+    parameters = (row.n, row.k, row.eps0, row.eps, row.x0, row.rounds, row.delta)
     try:
-        numbers = [row.published, *filter(None, (row.n, row.k, row.eps0, row.eps, row.x0))]
-        numbers += filter(None, (row.rounds, row.delta))
+        numbers = [row.published, *filter(None, parameters)]
         finite = all(Decimal(number).is_finite() for number in numbers)
     except InvalidOperation:
         finite = False

@@ -63,17 +63,14 @@ class FigureText:
 class FigureSpec(FigureText):
     """Text of one figure, and the function that computes its curves.
 
-    Attributes
-    ----------
-    compute
-        Function that returns the curves, columns `COLUMNS`, rows in drawing order.
+    The columns of the curves are `COLUMNS`; their rows are in drawing order.
     """
 
     compute: Callable[[], pd.DataFrame]
 
 
 def curve(panel: str, name: str, kind: Kind, x: ArrayLike, y: ArrayLike) -> pd.DataFrame:
-    """Return one curve as rows of a tidy table.
+    """Return one curve as rows of a tidy table, without the points that are not finite.
 
     Parameters
     ----------
@@ -85,7 +82,7 @@ def curve(panel: str, name: str, kind: Kind, x: ArrayLike, y: ArrayLike) -> pd.D
         ``upper`` or ``lower`` bound, ``exact``, ``approximate`` (not known to be a bound), or
         ``as printed``, a formula that is wrong.
     x, y
-        Coordinates, both of shape (n,). Points that are not finite are omitted.
+        Coordinates, both of shape (n,).
     """
     x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     keep = np.isfinite(x) & np.isfinite(y)
@@ -113,15 +110,8 @@ def log_deltas(log_delta: LogDelta, eps: Floats) -> Floats:
 def end_of_profile(log_delta: LogDelta, delta: float, max_eps: float) -> float:
     """Return the eps in ``[0, max_eps]`` at which a profile falls to ``delta``, to 0.1 %.
 
-    Parameters
-    ----------
-    log_delta
-        Natural log of delta as a function of eps, non-increasing.
-    delta
-        Positive.
-    max_eps
-        Returned if the profile is still above delta there. If it is at most delta at eps = 0, the
-        result is 0.
+    The result is ``max_eps`` if the profile is still above delta there, and 0 if it is at most
+    delta at eps = 0. ``log_delta`` must not increase, and ``delta`` must be positive.
     """
 
     def excess(eps: float) -> float:
@@ -139,18 +129,7 @@ def eps_grid(
 ) -> Floats:
     """Return equally spaced eps over the part of a profile with delta in a range.
 
-    Parameters
-    ----------
-    log_delta, max_eps
-        See `end_of_profile`.
-    deltas
-        Smallest and largest delta, positive.
-    points
-        Number of points, at least 2.
-
-    Returns
-    -------
-    Increasing, shape ``(points,)``.
+    ``deltas`` are the smallest and the largest delta; see `end_of_profile` for the others.
     """
     last, first = (end_of_profile(log_delta, delta, max_eps) for delta in deltas)
     return np.asarray(np.linspace(first, last, points))
@@ -159,31 +138,13 @@ def eps_grid(
 def eps_over_delta(
     panel: str, name: str, kind: Kind, log_delta: LogDelta, eps: Floats
 ) -> pd.DataFrame:
-    """Return a profile as a curve of eps (y) over delta (x), with a computed point at each eps.
-
-    Parameters
-    ----------
-    panel, name, kind
-        See `curve`.
-    log_delta
-        Natural log of delta as a function of eps.
-    eps
-        At least 0, shape ``(m,)``.
-    """
+    """Return a profile as a `curve` of eps (y) over delta (x), with a point at each eps."""
     return curve(panel, name, kind, np.exp(log_deltas(log_delta, eps)), eps)
 
 
 def delta_over_eps(
     panel: str, name: str, kind: Kind, log_delta: LogDelta, eps: Floats, min_delta: float
 ) -> pd.DataFrame:
-    """Return a profile as a curve of delta (y) over eps (x).
-
-    Parameters
-    ----------
-    panel, name, kind, log_delta, eps
-        See `eps_over_delta`.
-    min_delta
-        Points with a smaller delta are omitted.
-    """
+    """Return a profile as a `curve` of delta (y) over eps (x), without deltas below a minimum."""
     delta = np.exp(log_deltas(log_delta, eps))
     return curve(panel, name, kind, eps, np.where(delta >= min_delta, delta, np.nan))

@@ -16,7 +16,6 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
-from shuffledp.accounting.bound import Kind
 from shuffledp.figures.bounds import (
     GUARANTEES,
     KIND_LABELS,
@@ -66,14 +65,8 @@ def curve_panels(table: pd.DataFrame, text: FigureText) -> Figure:
     approximations, dashed ones a formula as printed. Exact bounds are wider and have no marker.
     Between its points a guarantee is drawn as steps, which are proven; where nothing is proven,
     thin lines join marks. Colours are those of `bounds.bound_colour`. A note above the legend
-    names curves that cannot be told apart.
-
-    Parameters
-    ----------
-    table
-        Columns `shuffledp.papers.figure_specs.COLUMNS`.
-    text
-        Title, axis labels and scales.
+    names curves that cannot be told apart. The table has the columns of
+    `shuffledp.papers.figure_specs`.
     """
     panels = list(table["panel"].unique())
     columns = min(len(panels), 2 if len(panels) in (2, 4) else _MAX_COLUMNS)
@@ -201,14 +194,8 @@ def all_bounds(table: pd.DataFrame, text: FigureText) -> Figure:
 
     The bound ``upper`` is in every panel. The legend has the groups in the order of the panels, and
     the bounds of a group in the order of their eps at delta = 1e-6, which it states. If a whole
-    curve is below the plot, the legend says how far.
-
-    Parameters
-    ----------
-    table
-        Columns `shuffledp.papers.figure_specs.COLUMNS`; y is the decimal logarithm of delta.
-    text
-        Title and axis labels.
+    curve is below the plot, the legend says how far. The table has the columns of
+    `shuffledp.papers.figure_specs`; y is the decimal logarithm of delta.
     """
     groups = {str(name): rows for name, rows in table.groupby("panel", sort=False)}
     rows = -(-len(groups) // 2)
@@ -266,15 +253,14 @@ def _draw_group(axes: Axes, table: pd.DataFrame, reference: pd.DataFrame) -> lis
     """Draw the bounds of a group and the reference, and return legend entries of the group."""
     by_name = {str(name): rows.sort_values("x") for name, rows in table.groupby("curve")}
     shown = {name: rows for name, rows in by_name.items() if rows["y"].max() > MIN_LOG10_DELTA}
-    ranked = sorted(shown, key=lambda name: _reference_eps(shown[name]))
+    eps = {name: _reference_eps(rows) for name, rows in shown.items()}
     if _REFERENCE not in by_name and len(reference):
         _draw_bound(axes, reference.sort_values("x"))
-    for name in ranked:
+    handles = []
+    for name in sorted(shown, key=eps.__getitem__):
         _draw_bound(axes, shown[name])
-    handles = [
-        Line2D([], [], label=f"{name} ({_reference_eps(shown[name]):.3g})", **_bound_line(rows))
-        for name, rows in ((name, shown[name]) for name in ranked)
-    ]
+        label = f"{name} ({eps[name]:.3g})"
+        handles.append(Line2D([], [], label=label, **_bound_line(shown[name])))
     for name in by_name.keys() - shown.keys():
         highest = by_name[name]["y"].max()
         below = rf"off the plot, $\delta<10^{{{np.ceil(highest):.0f}}}$"
@@ -313,18 +299,11 @@ def _draw_bound(axes: Axes, rows: pd.DataFrame) -> None:
 
 def _line_style_handles(table: pd.DataFrame) -> list[Line2D]:
     """Return legend entries for the line styles."""
-    kinds: list[Kind] = [kind for kind in KIND_LABELS if (table["kind"] == kind).any()]
+    style: dict[str, Any] = {"color": "black", "linewidth": 1.2}
     return [
-        Line2D(
-            [],
-            [],
-            color="black",
-            linewidth=1.2,
-            linestyle=LINE_STYLES[kind],
-            label=KIND_LABELS[kind],
-        )
-        for kind in kinds
-        if kind != "as printed"
+        Line2D([], [], linestyle=LINE_STYLES[kind], label=label, **style)
+        for kind, label in KIND_LABELS.items()
+        if kind != "as printed" and (table["kind"] == kind).any()
     ]
 
 
@@ -354,13 +333,7 @@ def draw_synthetic_distances(distances: Path) -> Figure:
 def delta_contours(table: pd.DataFrame, count: int) -> Figure:
     """Draw delta over eps and eps0 as contours on one log scale (paper A's surfaces of figure 1).
 
-    Parameters
-    ----------
-    table
-        Columns of `pipeline.tables.PRIVACY`, bounds ``single-bin-as-printed`` and ``upper``,
-        one n and k, eps < eps0.
-    count
-        Number of other users in the cell x0, for the title.
+    The table is `paper_a.surface_table`; the title states the number of other users in the cell x0.
     """
     figure = new_figure(3.6)
     panels = figure.subplots(1, 2, sharey=True)
@@ -390,12 +363,8 @@ def _draw_contours(axes: Axes, rows: pd.DataFrame, levels: list[float]) -> Any:
     axes.clabel(lines, fmt=lambda level: f"${power(10.0**level)}$", fontsize=7)
     top = rows["eps0"].max()
     axes.fill_between([0.0, top], [0.0, top], color="0.9", linewidth=0.0, zorder=0)
-    axes.annotate(
-        r"$\delta=0$ where $\epsilon\geq\epsilon_0$",
-        (0.97, 0.05),
-        xycoords="axes fraction",
-        ha="right",
-    )
+    note = r"$\delta=0$ where $\epsilon\geq\epsilon_0$"
+    axes.annotate(note, (0.97, 0.05), xycoords="axes fraction", ha="right")
     axes.set(xlim=(0.0, top), ylim=(0.0, top))
     axes.set_aspect("equal")
     return filled
@@ -405,15 +374,8 @@ def _draw_contours(axes: Axes, rows: pd.DataFrame, levels: list[float]) -> Any:
 def synthetic_distances(utility: pd.DataFrame) -> Figure:
     """Draw total variation distance over n on the synthetic data (figure 2).
 
-    Parameters
-    ----------
-    utility
-        Columns of `pipeline.tables.DISTANCES`, one eps0.
-
-    Returns
-    -------
-    Medians with bands from the 5 % to the 95 % quantile, with the Gaussian as published (left) and
-    at equal privacy (right).
+    The table is `paper_a.distance_table`. The panels show medians with bands from the 5 % to the
+    95 % quantile, with the Gaussian as published (left) and at equal privacy (right).
     """
     figure = new_figure(3.9)
     panels = figure.subplots(1, 2, sharey=True)
@@ -443,21 +405,10 @@ def synthetic_distances(utility: pd.DataFrame) -> Figure:
 
 
 def _draw_band(axes: Axes, rows: pd.DataFrame, series: Series) -> None:
-    look = series_look(*series)
-    shares = np.array([_QUANTILES[0], 0.5, _QUANTILES[1]])
-    levels = rows.groupby("n")["tv_distance"].quantile(shares).unstack()
+    look, (low, high) = series_look(*series), _QUANTILES
+    levels = rows.groupby("n")["tv_distance"].quantile(np.array([low, 0.5, high])).unstack()
     sizes = levels.index.to_numpy()
     axes.fill_between(
-        sizes,
-        levels[_QUANTILES[0]],
-        levels[_QUANTILES[1]],
-        color=look.colour,
-        alpha=0.15,
-        linewidth=0.0,
+        sizes, levels[low], levels[high], color=look.colour, alpha=0.15, linewidth=0.0
     )
-    axes.plot(
-        sizes,
-        levels[0.5],
-        linestyle="-" if look.filled else "--",
-        **marker_style(look),
-    )
+    axes.plot(sizes, levels[0.5], linestyle="-" if look.filled else "--", **marker_style(look))

@@ -36,12 +36,8 @@ _EXPLANATIONS: Final = {
 def reproduction_data(values: Path, errata: Path) -> dict[str, Any]:
     """Return the papers' numbers, each with the errata that explain it, and all errata.
 
-    Parameters
-    ----------
-    values
-        CSV file of `shuffledp.papers.reproduction.values_table`.
-    errata
-        Markdown file with a heading ``### A1. Title`` for each entry.
+    ``values`` is a CSV file of `shuffledp.papers.reproduction.values_table`, and ``errata`` a
+    Markdown file with a heading ``### A1. Title`` for each entry.
     """
     table = pd.read_csv(values)
     entries = _entries(errata.read_text(encoding="utf-8"))

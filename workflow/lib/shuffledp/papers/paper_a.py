@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import lru_cache
-from types import MappingProxyType
+from itertools import groupby
 from typing import Any, Final
 
 import numpy as np
@@ -61,28 +61,16 @@ _EQUAL_WIDTH_EDGES = np.linspace(-3.0, 3.0, SYNTHETIC_CELLS + 1)[1:-1]
 
 # Paper A states N(0, 2) and 15 cells, but neither whether 2 is the variance nor the edges of the
 # cells. The first of these binnings is used.
-BINNINGS: Final[Mapping[str, Floats]] = MappingProxyType(
-    {
-        "variance 2, rounded to whole numbers": _shares(_WHOLE_NUMBER_EDGES, np.sqrt(2.0)),
-        "standard deviation 2, rounded to whole numbers": _shares(_WHOLE_NUMBER_EDGES, 2.0),
-        "equal widths over three standard deviations": _shares(_EQUAL_WIDTH_EDGES, 1.0),
-    }
-)
+BINNINGS: Final[Mapping[str, Floats]] = {
+    "variance 2, rounded to whole numbers": _shares(_WHOLE_NUMBER_EDGES, np.sqrt(2.0)),
+    "standard deviation 2, rounded to whole numbers": _shares(_WHOLE_NUMBER_EDGES, 2.0),
+    "equal widths over three standard deviations": _shares(_EQUAL_WIDTH_EDGES, 1.0),
+}
 BINNING: Final = next(iter(BINNINGS))
 
 
 def synthetic_counts(n: int, binning: str, rng: np.random.Generator) -> Integers:
-    """Draw the histogram of ``n`` normal samples, shape ``(15,)``.
-
-    Parameters
-    ----------
-    n
-        Number of users.
-    binning
-        A key of `BINNINGS`.
-    rng
-        Random number generator.
-    """
+    """Draw the histogram of ``n`` normal samples, shape ``(15,)``, by a key of `BINNINGS`."""
     return np.asarray(rng.multinomial(n, BINNINGS[binning]), dtype=np.int64)
 
 
@@ -123,13 +111,7 @@ def proposed(eps: float, eps0: float, n: int, k: int, count: int) -> Answer:
     """Return paper A's delta for one setting, as printed and computed correctly.
 
     ``correct`` is the certified upper bound for the whole histogram, as a guarantee must be.
-
-    Parameters
-    ----------
-    eps, eps0, n, k
-        Central and local budget, number of users and of cells.
-    count
-        Number of other users in the cell x0.
+    ``count`` is the number of other users in the cell x0.
     """
     setting = Setting(n, k, eps0)
     upper = from_log(float(certified.upper_log_delta(eps, setting)))
@@ -194,13 +176,10 @@ def _table_ii_large_n(eps: float, eps0: float, n: int) -> Answer:
     beginning_at_1 = from_log(
         log_delta_as_tabulated(eps, Setting(n, _LARGE_N_CELLS, eps0), 1, first=1)
     )
-    if eps < _EPS_THRESHOLD:
-        recovered, note = "k, n_x0 unknown; k=2, n_x0=1 (assumed)", _ONE_DIFFERS
-    else:
-        recovered, note = (
-            "k=2, n_x0=1, eps0=0.5 (recovered)",
-            _SUM_BEGINS_AT_1.format(answer.as_printed),
-        )
+    recovered, note = "k, n_x0 unknown; k=2, n_x0=1 (assumed)", _ONE_DIFFERS
+    if eps > _EPS_THRESHOLD:
+        recovered = "k=2, n_x0=1, eps0=0.5 (recovered)"
+        note = _SUM_BEGINS_AT_1.format(answer.as_printed)
     return replace(answer, as_printed=beginning_at_1, recovered=recovered, note=note)
 
 
@@ -244,22 +223,20 @@ def log_delta_as_tabulated(eps: float, setting: Setting, count: int, first: int 
 
 
 # Bounds with which Table II compares: the formula as printed, and its description.
-_TABULATED: Final[Mapping[str, tuple[Callable[..., np.ndarray], str]]] = MappingProxyType(
-    {
-        "erlingsson": (
-            closed_forms.as_tabulated_erlingsson_log_delta,
-            "exp(-n (eps/(12 eps0))^2)",
-        ),
-        "balle": (
-            closed_forms.as_tabulated_balle_log_delta,
-            "exp(-n eps^2/exp(2 eps0)), a big-O bound without its constant",
-        ),
-        "feldman": (
-            closed_forms.as_tabulated_clones_log_delta,
-            "exp(-n eps^2/(exp(eps0)-1)), a big-O bound without its constant, squared wrongly",
-        ),
-    }
-)
+_TABULATED: Final[Mapping[str, tuple[Callable[..., np.ndarray], str]]] = {
+    "erlingsson": (
+        closed_forms.as_tabulated_erlingsson_log_delta,
+        "exp(-n (eps/(12 eps0))^2)",
+    ),
+    "balle": (
+        closed_forms.as_tabulated_balle_log_delta,
+        "exp(-n eps^2/exp(2 eps0)), a big-O bound without its constant",
+    ),
+    "feldman": (
+        closed_forms.as_tabulated_clones_log_delta,
+        "exp(-n eps^2/(exp(eps0)-1)), a big-O bound without its constant, squared wrongly",
+    ),
+}
 
 
 def _earlier_bound(row: Published) -> Answer:
@@ -267,7 +244,7 @@ def _earlier_bound(row: Published) -> Answer:
     formula, formula_text = _TABULATED[row.bound]
     eps, eps0, stated = float(row.eps), table_ii_eps0(row), float(row.eps0)
     setting = Setting(int(row.n), CELLS, eps0)
-    correct, theorem = _THEOREMS[row.bound](eps, setting)
+    correct, theorem = _correct_delta(row.bound, eps, setting)
     return Answer(
         as_printed=from_log(float(formula(eps, setting))),
         correct=correct,
@@ -276,32 +253,23 @@ def _earlier_bound(row: Published) -> Answer:
     )
 
 
-def _erlingsson(eps: float, setting: Setting) -> tuple[Decimal | None, str]:
-    name = "Erlingsson et al. 2019, Corollary 9"
-    formula = float(closed_forms.as_tabulated_erlingsson_log_delta(eps, setting))
-    outside = closed_forms.erlingsson_domain(setting, formula)
-    if outside:
-        return None, f"none, outside the range of {name}: {outside.partition(' (')[0]}"
-    return from_log(formula), name
-
-
-def _balle(eps: float, setting: Setting) -> tuple[Decimal | None, str]:
-    name = f"Balle et al. 2019, Theorem 3.1 with k={CELLS} (assumed)"
-    value = float(closed_forms.balle_krr_log_delta(eps, setting))
-    if value < 0:
-        return from_log(value), name
-    return None, f"none, {name} covers no delta below 1 there"
-
-
-def _feldman(eps: float, setting: Setting) -> tuple[Decimal | None, str]:
+def _correct_delta(bound: str, eps: float, setting: Setting) -> tuple[Decimal | None, str]:
+    """Return the correct delta of an earlier bound, None if it does not apply, and its source."""
+    if bound == "erlingsson":
+        name = "Erlingsson et al. 2019, Corollary 9"
+        formula = float(closed_forms.as_tabulated_erlingsson_log_delta(eps, setting))
+        outside = closed_forms.erlingsson_domain(setting, formula)
+        if outside:
+            return None, f"none, outside the range of {name}: {outside.partition(' (')[0]}"
+        return from_log(formula), name
+    if bound == "balle":
+        name = f"Balle et al. 2019, Theorem 3.1 with k={CELLS} (assumed)"
+        value = float(closed_forms.balle_krr_log_delta(eps, setting))
+        if value < 0:
+            return from_log(value), name
+        return None, f"none, {name} covers no delta below 1 there"
     value = float(clones.clones_log_delta(eps, setting))
     return from_log(value), "Feldman et al. 2021, the clones bound computed numerically"
-
-
-# Functions that return the correct delta of a bound, None if it does not apply, and its source.
-_THEOREMS: Final[Mapping[str, Callable[[float, Setting], tuple[Decimal | None, str]]]] = (
-    MappingProxyType({"erlingsson": _erlingsson, "balle": _balle, "feldman": _feldman})
-)
 
 
 # --- Random numbers: Tables V and VI, and distances in the text -----------------------------------
@@ -340,12 +308,8 @@ class Errors:
 def repeated_errors(counts: Integers, rng: np.random.Generator, repetitions: int) -> Errors:
     """Simulate the errors of the Gaussian as published and of shuffle+INV (k-RR) at eps0 = 4.
 
-    Parameters
-    ----------
-    counts
-        True histogram, shape ``(k,)``.
-    rng, repetitions
-        Random number generator; number of independent releases of each mechanism.
+    ``counts`` is the true histogram, shape ``(k,)``; each mechanism has as many independent
+    releases as there are repetitions.
     """
     n = int(counts.sum())
     reports = krr.randomise(counts, _EPS0, rng, repetitions)
@@ -427,26 +391,17 @@ def _column_answers(
 
 def _grouped(
     rows: Sequence[Published], key: Callable[[Published], tuple[str, ...]]
-) -> Mapping[tuple[str, ...], list[Published]]:
-    groups: dict[tuple[str, ...], list[Published]] = {}
-    for row in rows:
-        groups.setdefault(key(row), []).append(row)
-    return groups
+) -> Iterator[tuple[tuple[str, ...], list[Published]]]:
+    """Yield each value of a key and the rows that have it."""
+    for value, group in groupby(sorted(rows, key=key), key):
+        yield value, list(group)
 
 
 def table_v(
     rows: Sequence[Published], seed: int, repetitions: int
 ) -> Iterator[tuple[Published, Answer]]:
-    """Recompute Table V: errors of single cells of the synthetic histogram; x0 counts from 1.
-
-    Parameters
-    ----------
-    rows
-        The printed numbers.
-    seed, repetitions
-        See `table_vi`.
-    """
-    for (n, _), column in _grouped(rows, lambda row: (row.n, row.mechanism)).items():
+    """Recompute Table V: errors of single cells of the synthetic histogram; x0 counts from 1."""
+    for (n, _), column in _grouped(rows, lambda row: (row.n, row.mechanism)):
         errors = _synthetic_errors(int(n), BINNING, seed, repetitions)
         cells = [int(row.x0) - 1 for row in column]
         yield from _column_answers(column, errors, cells, f"{BINNING} (assumed)", "")
@@ -476,18 +431,10 @@ def table_vi(
 ) -> Iterator[tuple[Published, Answer]]:
     """Recompute Table VI: errors of single cells of the real histograms.
 
-    The cells are numbered by `NUMBERING` in both cities.
-
-    Parameters
-    ----------
-    rows
-        The printed numbers.
-    histograms
-        Check-ins by region, shape ``(rows, columns)`` from the south-west.
-    seed, repetitions
-        Seed of the random streams; number of independent releases.
+    The cells are numbered by `NUMBERING` in both cities. ``histograms`` has the check-ins by
+    region, shape ``(rows, columns)`` from the south-west.
     """
-    for (region,), printed in _grouped(rows, lambda row: (row.region,)).items():
+    for (region,), printed in _grouped(rows, lambda row: (row.region,)):
         counts = histograms[region]
         rng = stream(seed, "paper A, table VI", region)
         errors = repeated_errors(counts.ravel(), rng, repetitions)
@@ -495,7 +442,7 @@ def table_vi(
         recovered = (
             f"n={counts.sum()}, k={counts.size}; cells {NUMBERING}, counted from 1 (assumed)"
         )
-        for (mechanism,), column in _grouped(printed, lambda row: (row.mechanism,)).items():
+        for (mechanism,), column in _grouped(printed, lambda row: (row.mechanism,)):
             cells = {
                 order: [int(indices[int(row.x0) - 1]) for row in column]
                 for order, indices in index.items()
@@ -522,15 +469,7 @@ def _other_orders(
 
 
 def text_distance(row: Published, seed: int, repetitions: int) -> Answer:
-    """Recompute a total variation distance of section V-C2, for each way of binning the data.
-
-    Parameters
-    ----------
-    row
-        The printed number.
-    seed, repetitions
-        See `table_vi`.
-    """
+    """Recompute a total variation distance of section V-C2, for each way of binning the data."""
     samples = {}
     for binning in BINNINGS:
         errors = _synthetic_errors(int(row.n), binning, seed, repetitions)
@@ -574,10 +513,6 @@ def james_stein(noisy: ArrayLike, sigma: float) -> Floats:
         Values with independent normal noise, shape ``(..., k)``; no row is all 0.
     sigma
         Standard deviation of the noise.
-
-    Returns
-    -------
-    Shape ``(..., k)``.
     """
     noisy = np.asarray(noisy, np.float64)
     square = (noisy * noisy).sum(axis=-1, keepdims=True)
@@ -611,17 +546,10 @@ _COMPARED: Final = (CentralGaussian(), KRandomisedResponse())
 def surface_table(budgets: Floats = BUDGETS) -> pd.DataFrame:
     """Return the data of figure 1: delta over eps and eps0, as printed and certified.
 
-    Parameters
-    ----------
-    budgets
-        Values of both eps and eps0.
-
-    Returns
-    -------
-    Columns of `pipeline.tables.PRIVACY`, only for eps < eps0, because delta is 0 from eps0 on.
+    ``budgets`` are the values of both eps and eps0. The columns are those of
+    `pipeline.tables.PRIVACY`, with rows only for eps < eps0, because delta is 0 from eps0 on.
     """
-    eps, eps0 = (grid.ravel() for grid in np.meshgrid(budgets, budgets))
-    pairs = [(e, e0) for e, e0 in zip(eps, eps0, strict=True) if e < e0]
+    pairs = [(eps, eps0) for eps0 in budgets for eps in budgets if eps < eps0]
     settings = [(e, Setting(SURFACE_N, CELLS, e0)) for e, e0 in pairs]
     log_deltas = {
         "single-bin-as-printed": [
@@ -642,11 +570,7 @@ def distance_table(seed: int, repetitions: int = _FIGURE_REPETITIONS) -> pd.Data
     """Simulate the data of figure 2: total variation distances on synthetic data over n, eps0 = 4.
 
     The Gaussian is calibrated once as published, with eps = eps0, and once to the certified
-    privacy of shuffled k-RR at delta = 1e-6.
-
-    Returns
-    -------
-    Columns of `pipeline.tables.DISTANCES`.
+    privacy of shuffled k-RR at delta = 1e-6. The columns are those of `pipeline.tables.DISTANCES`.
     """
     return pd.concat([_distances(n, seed, repetitions) for n in SIZES], ignore_index=True)
 

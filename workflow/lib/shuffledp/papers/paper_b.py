@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -79,14 +78,8 @@ def corollary_3_2(order: ArrayLike, setting: Setting) -> Floats:
 
     The result is inf where the condition ``l^4 E^5 < n / 9`` fails. As the paper says in its proof,
     the bound follows from Theorem 3.1 for large n only: at small eps0 the tail
-    ``exp(eps0 l - (n-1)/(8E))`` may be larger (docs/errata.md, B6).
-
-    Parameters
-    ----------
-    order
-        Integer orders >= 2, any shape.
-    setting
-        One round; the number of cells does not matter.
+    ``exp(eps0 l - (n-1)/(8E))`` may be larger (docs/errata.md, B6). Orders are integers >= 2 of any
+    shape; the number of cells does not matter.
     """
     orders = np.asarray(order, np.float64)
     holds = 4.0 * np.log(orders) + 5.0 * setting.eps0 < np.log(setting.n / 9.0)
@@ -95,10 +88,7 @@ def corollary_3_2(order: ArrayLike, setting: Setting) -> Floats:
 
 
 def corollary_3_5(order: ArrayLike, setting: Setting) -> Floats:
-    """Return Corollary 3.5's lower bound ``log(1 + C(l,2) (E-1)^2 / (n E)) / (l - 1)`` on RDP.
-
-    See `corollary_3_2` for the parameters.
-    """
+    """Return Corollary 3.5's lower bound ``log(1 + C(l,2) (E-1)^2 / (n E)) / (l - 1)`` on RDP."""
     E = np.exp(setting.eps0)
     return _quadratic(np.asarray(order, np.float64), (E - 1.0) ** 2 / (setting.n * E))
 
@@ -108,7 +98,6 @@ def remark_3(order: ArrayLike, setting: Setting) -> Floats:
 
     The value that the remark uses is missing from the available text. Theorem 3.1 itself uses 1/2;
     compared with that, the leading term is halved at best, and terms of higher order decrease more.
-    See `corollary_3_2` for the parameters.
     """
     bounds = [shuffled_rdp_upper(order, setting, float(share)) for share in SHORTFALLS]
     return np.asarray(np.min(bounds, axis=0))
@@ -169,12 +158,7 @@ _FEW_ORDERS = ORDERS[::4]  # the special pair is slow: its RDP is a sum over cou
 def special_pair_epsilon(log_delta: float, setting: Setting) -> float:
     """Return the exact eps of B's special pair in its worse direction, a lower bound for 2-RR.
 
-    Parameters
-    ----------
-    log_delta
-        Natural log of delta.
-    setting
-        One round of 2-RR; all users but one hold the same record.
+    All users but one hold the same record.
     """
     return calibrate.epsilon(
         lambda eps: float(single_bin.log_delta(eps, setting, setting.n - 1)),
@@ -303,20 +287,9 @@ def composed_dp(
 
 
 def certified_composition(setting: Setting, rounds: Floats, side: Side) -> Floats:
-    """Return the certified total eps of composed 2-RR at delta = 1e-8.
+    """Return the certified total eps of composed 2-RR at delta = 1e-8 for each number of rounds.
 
-    Parameters
-    ----------
-    setting
-        Users, cells and budget; its number of rounds is ignored.
-    rounds
-        Numbers of rounds, integers, shape ``(m,)``.
-    side
-        ``upper``, which holds for every randomiser, or ``lower``.
-
-    Returns
-    -------
-    Shape ``(m,)``.
+    The side ``upper`` holds for every randomiser. The setting's number of rounds is ignored.
     """
     step = _GRID_COARSENING * default_step(pairs.weak_adversary(setting))
     log_delta = float(np.log(COMPOSED_DELTA))
@@ -337,43 +310,40 @@ def certified_composition(setting: Setting, rounds: Floats, side: Side) -> Float
 
 
 def composed_renyi(rdp: Floats, orders: Floats, rounds: Floats) -> Floats:
-    """Return the total eps at delta = 1e-8 for each number of rounds, from one round's RDP.
-
-    Parameters
-    ----------
-    rdp, orders
-        RDP of one round and the orders, all above 1, both of shape ``(m,)``.
-    rounds
-        Numbers of rounds, shape ``(l,)``.
-
-    Returns
-    -------
-    Shape ``(l,)``.
-    """
+    """Return the total eps at delta = 1e-8 for each number of rounds, from one round's RDP."""
     totals = [renyi.composed_rdp(rdp, count) for count in rounds]
     return np.array([renyi.rdp_to_dp(orders, total, np.log(COMPOSED_DELTA)) for total in totals])
 
 
+def _clones_curves(setting: Setting, rounds: Floats, rate: float = 1.0) -> dict[str, Floats]:
+    """Return the total eps of clones for each number of rounds, by bound and theorem."""
+    optimal, advanced = theorems.kov_epsilon, theorems.advanced_epsilon
+    numeric, closed = numeric_clones_epsilon, closed_clones_epsilon
+    sampled = ", sampled" if rate < 1.0 else ""
+    return {
+        f"{name} clones{sampled}, {theorem} composition": composed_dp(
+            one_round, compose, setting, rounds, rate
+        )
+        for name, one_round, theorem, compose in (
+            ("numeric", numeric, "optimal", optimal),
+            ("numeric", numeric, "advanced", advanced),
+            ("closed-form", closed, "optimal", optimal),
+        )
+    }
+
+
 def _rounds_panel(title: str, setting: Setting) -> Iterator[pd.DataFrame]:
-    def improving(name: str, eps: Floats) -> pd.DataFrame:
-        return curve(title, name, "upper", ROUNDS, below_budget(eps, ROUNDS * setting.eps0))
-
-    def clones_curve(one_round: OneRound, compose: Composition) -> Floats:
-        return composed_dp(one_round, compose, setting, ROUNDS)
-
     upper = certified_composition(setting, FEW_ROUNDS, "upper")
     yield curve(title, UPPER, "upper", FEW_ROUNDS, upper)
     lower = certified_composition(setting, FEW_ROUNDS, "lower")
     yield curve(title, LOWER, "lower", FEW_ROUNDS, lower)
-    rdp = renyi.shuffled_rdp_upper(ORDERS, setting)
-    yield improving(THEOREM_3_1, composed_renyi(rdp, ORDERS, ROUNDS))
-    optimal, advanced = theorems.kov_epsilon, theorems.advanced_epsilon
-    numeric, closed = numeric_clones_epsilon, closed_clones_epsilon
-    yield improving("numeric clones, optimal composition", clones_curve(numeric, optimal))
-    yield improving("numeric clones, advanced composition", clones_curve(numeric, advanced))
-    yield improving("closed-form clones, optimal composition", clones_curve(closed, optimal))
-    erlingsson = erlingsson_rdp(ORDERS, setting)
-    yield improving(ERLINGSSON, composed_renyi(erlingsson, ORDERS, ROUNDS))
+    theorem, erlingsson = (
+        composed_renyi(rdp(ORDERS, setting), ORDERS, ROUNDS)
+        for rdp in (renyi.shuffled_rdp_upper, erlingsson_rdp)
+    )
+    improving = {THEOREM_3_1: theorem, **_clones_curves(setting, ROUNDS), ERLINGSSON: erlingsson}
+    for name, eps in improving.items():
+        yield curve(title, name, "upper", ROUNDS, below_budget(eps, ROUNDS * setting.eps0))
 
 
 def eps_of_composition() -> pd.DataFrame:
@@ -414,14 +384,9 @@ _SAMPLED_ORDERS = ORDERS[ORDERS <= 1000.0]  # the sampling theorem sums over all
 def known_sample_epsilon(setting: Setting, rate: float) -> float:
     """Return the certified eps at delta = 1e-8 of sampled 2-RR if the adversary knows the sample.
 
-    It holds for replacement neighbours and for every eps0-LDP randomiser.
-
-    Parameters
-    ----------
-    setting
-        Users before sampling, and the number of rounds.
-    rate
-        Probability that a user takes part in a round, independently of the others.
+    It holds for replacement neighbours and for every eps0-LDP randomiser. The setting has the users
+    before sampling and the number of rounds; each user takes part in a round independently of the
+    others, with a probability of ``rate``.
     """
     sampled = BOUNDS["any-randomiser"].curve(replace(setting, sampling_rate=rate))
     return float(sampled.epsilon(np.log(COMPOSED_DELTA)).promised)
@@ -435,21 +400,9 @@ def mean_sample(setting: Setting, rate: float) -> Setting:
 def sampled_renyi(setting: Setting, rate: float, rounds: Floats) -> Floats:
     """Return the eps that B plots in figure 5, from Theorem 3.1 for ``rate * n`` users.
 
-    The RDP is subsampled, composed and converted. The result is no guarantee for replacement
-    neighbours (see `renyi.subsampled_rdp`).
-
-    Parameters
-    ----------
-    setting
-        One round, with the users before sampling.
-    rate
-        Probability in ``(0, 1]`` that a user takes part in a round, independently of the others.
-    rounds
-        Numbers of rounds, shape ``(m,)``.
-
-    Returns
-    -------
-    Eps at delta = 1e-8, shape ``(m,)``.
+    The RDP is subsampled, composed and converted. The result, at delta = 1e-8 for each number of
+    rounds, is no guarantee for replacement neighbours (see `renyi.subsampled_rdp`). See
+    `known_sample_epsilon` for ``setting`` and ``rate``.
     """
     participants = mean_sample(setting, rate)
     rdp = renyi.subsampled_rdp(
@@ -459,25 +412,12 @@ def sampled_renyi(setting: Setting, rate: float, rounds: Floats) -> Floats:
 
 
 def _sampling_panel(title: str, setting: Setting, rate: float) -> Iterator[pd.DataFrame]:
-    def improving(name: str, eps: Floats) -> pd.DataFrame:
-        return curve(title, name, "approximate", ROUNDS, below_budget(eps, ROUNDS * setting.eps0))
-
-    def clones_curve(one_round: OneRound, compose: Composition) -> Floats:
-        return composed_dp(one_round, compose, mean_sample(setting, rate), ROUNDS, rate)
-
     composed = [replace(setting, rounds=int(count)) for count in FEW_ROUNDS]
     certified = [known_sample_epsilon(one, rate) for one in composed]
     yield curve(title, "certified, known sample", "upper", FEW_ROUNDS, certified)
-    yield improving("Girgis et al., Theorem 3.1, sampled", sampled_renyi(setting, rate, ROUNDS))
-    optimal, advanced = theorems.kov_epsilon, theorems.advanced_epsilon
-    numeric, closed = numeric_clones_epsilon, closed_clones_epsilon
-    yield improving("numeric clones, sampled, optimal composition", clones_curve(numeric, optimal))
-    yield improving(
-        "numeric clones, sampled, advanced composition", clones_curve(numeric, advanced)
-    )
-    yield improving(
-        "closed-form clones, sampled, optimal composition", clones_curve(closed, optimal)
-    )
+    theorem = {"Girgis et al., Theorem 3.1, sampled": sampled_renyi(setting, rate, ROUNDS)}
+    for name, eps in (theorem | _clones_curves(mean_sample(setting, rate), ROUNDS, rate)).items():
+        yield curve(title, name, "approximate", ROUNDS, below_budget(eps, ROUNDS * setting.eps0))
 
 
 def eps_of_sampling() -> pd.DataFrame:
@@ -517,14 +457,12 @@ _FIGURE_5: Final = FigureSpec(
 )
 
 
-FIGURES: Final[Mapping[str, FigureSpec]] = MappingProxyType(
-    {
-        "figure-2": _FIGURE_2,
-        "figure-3": _FIGURE_3,
-        "figure-4": _FIGURE_4,
-        "figure-5": _FIGURE_5,
-    }
-)
+FIGURES: Final[Mapping[str, FigureSpec]] = {
+    "figure-2": _FIGURE_2,
+    "figure-3": _FIGURE_3,
+    "figure-4": _FIGURE_4,
+    "figure-5": _FIGURE_5,
+}
 
 
 # --- Numbers in the text --------------------------------------------------------------------------
@@ -549,10 +487,9 @@ def headline(row: Published) -> Answer:
         eps = sampled_renyi(all_users, rate, rounds)[0]
     else:
         eps = composed_renyi(renyi.shuffled_rdp_upper(ORDERS, setting), ORDERS, rounds)[0]
-    kov, advanced = theorems.kov_epsilon, theorems.advanced_epsilon
-    closed_gain = composed_dp(closed_clones_epsilon, kov, setting, rounds, rate)[0] / eps
-    numeric_gain = composed_dp(numeric_clones_epsilon, kov, setting, rounds, rate)[0] / eps
-    advanced_gain = composed_dp(numeric_clones_epsilon, advanced, setting, rounds, rate)[0] / eps
+    numeric_gain, advanced_gain, closed_gain = (
+        clones[0] / eps for clones in _clones_curves(setting, rounds, rate).values()
+    )
     return Answer(
         as_printed=Decimal(float(numeric_gain)),
         recovered=f"{_ASSUMED}, {setting.n:,} users in a round (assumed)" if sampling else "",

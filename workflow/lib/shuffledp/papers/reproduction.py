@@ -6,7 +6,6 @@ The rules write the results to results/reproduction/values.csv and summary.md.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -28,14 +27,12 @@ from shuffledp.papers.paper_d import curves
 from shuffledp.pipeline.tables import CHECKED, reading
 
 # Figures that are drawn from a table of curves, by the prefix of their file names.
-FIGURES: Final[Mapping[str, Mapping[str, FigureSpec]]] = MappingProxyType(
-    {
-        "paper_b": paper_b.FIGURES,
-        "paper_c": paper_c.FIGURES,
-        "paper_d": curves.FIGURES,
-        "literature": all_bounds.FIGURES,
-    }
-)
+FIGURES: Final[Mapping[str, Mapping[str, FigureSpec]]] = {
+    "paper_b": paper_b.FIGURES,
+    "paper_c": paper_c.FIGURES,
+    "paper_d": curves.FIGURES,
+    "literature": all_bounds.FIGURES,
+}
 
 
 def read_histogram(grid: Path) -> Integers:
@@ -60,17 +57,12 @@ def answers(
     Parameters
     ----------
     published
-        Rows of any of the papers' tables.
+        Rows of any of the papers' tables. It is a ValueError if a row's table is unknown.
     histograms
         Check-ins per cell of paper A's grids by region, shape ``(rows, columns)`` from the
         south-west.
     seed, repetitions
         Seed of the random streams; number of simulations of each random quantity.
-
-    Raises
-    ------
-    ValueError
-        If a row belongs to an unknown table.
     """
     recompute: dict[tuple[str, str], Callable[[Published], Answer]] = {
         ("A", "II"): paper_a.table_ii,
@@ -135,14 +127,9 @@ Row = Mapping[Any, str]
 
 
 def summary(values: pd.DataFrame, figures: Mapping[str, Sequence[str]]) -> str:
-    """Return the summary of a reproduction in Markdown.
+    """Return the summary of a `values_table` in Markdown.
 
-    Parameters
-    ----------
-    values
-        Table of `values_table`.
-    figures
-        Names of the files that show each figure of the papers.
+    ``figures`` has the names of the files that show each figure of the papers.
     """
     rows: list[Row] = list(values.to_dict("records"))
     lines = [
