@@ -28,7 +28,8 @@ def confidence_tables(
     Parameters
     ----------
     releases
-        Columns of `pipeline.tables.RELEASES`: complete releases with their unbiased estimates.
+        Columns of `pipeline.tables.RELEASES`. It is an `InputError` if a release does not have one
+        unbiased estimate for each cell.
     samples
         True histograms: users per cell by sample size, shape ``(k,)`` each.
     region, grid
@@ -42,11 +43,6 @@ def confidence_tables(
     estimates have no standard error; use that of the unbiased estimate of the same release, which
     also decides ``known`` for all estimates of the release. One in 30 to 44 empty cells is wrongly
     called known.
-
-    Raises
-    ------
-    InputError
-        If a release does not have one unbiased estimate for each cell.
     """
     release = releases.groupby(_RELEASE_KEYS, sort=False, dropna=False).ngroup().to_numpy()
     for number in range(release.max(initial=-1) + 1):

@@ -25,16 +25,8 @@ def cell_sizes_table(
 ) -> pd.DataFrame:
     """Return the mean distance of each estimate to the true histogram, grid by grid.
 
-    Parameters
-    ----------
-    histograms
-        True counts by the grid's name, shape ``(k,)`` each.
-    delta
-        Delta of the target; its eps is `EPS`.
-    repetitions
-        Number of independent releases of `MECHANISM` on each grid.
-    seed, region
-        Seed and name of the random streams.
+    `MECHANISM` is released several times, independently, with the true counts of each grid, shape
+    ``(k,)``. Its target is `EPS` at ``delta``. Seed and region name the random streams.
 
     Returns
     -------

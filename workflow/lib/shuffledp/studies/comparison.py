@@ -25,7 +25,8 @@ def comparison_summary(
     Parameters
     ----------
     utility_by_region
-        Table with the columns of `pipeline.tables.UTILITY`, by the region's title.
+        Table with the columns of `pipeline.tables.UTILITY`, by the region's title. It is an
+        `InputError` if a table has no matched release at the target delta.
     unit_by_region
         Unit of the guarantee by region: ``one check-in`` or ``one user``.
     target_delta
@@ -41,11 +42,6 @@ def comparison_summary(
     of the distance over the repetitions; ``ratio`` is the mean distance divided by the reference's,
     with its standard error (NaN for a single repetition): mechanisms have independent noise, so the
     relative variances of the two means add up.
-
-    Raises
-    ------
-    InputError
-        If a table has no matched release at the target delta.
     """
     parts = []
     for region, table in utility_by_region.items():

@@ -23,20 +23,10 @@ _NORMAL_P10, _NORMAL_P90 = (float(ndtri(0.5 + 0.5 * share)) for share in (0.1, 0
 
 
 def individual_cells(k: int, every: int | None) -> range:
-    """Return the cells to summarise: every, 2 every, ..., below k.
+    """Return the cells to summarise: every, 2 every, ..., below k, the number of cells.
 
-    Parameters
-    ----------
-    k
-        Number of cells.
-    every
-        Step between cells, which are numbered row by row from 0 in the south-west; None means
-        k / 20.
-
-    Raises
-    ------
-    InputError
-        If ``every`` selects no cell.
+    They are numbered row by row from 0 in the south-west. None stands for every = k / 20. A step
+    that selects no cell is an `InputError`.
     """
     every = max(1, k // 20) if every is None else every
     if not 0 < every < k:
@@ -59,9 +49,9 @@ def individual_summary(
     counts
         True histogram, shape ``(k,)``.
     every
-        See `individual_cells`.
+        See `individual_cells`, also for errors.
     target_delta
-        Delta of the matched mechanisms.
+        Delta of the matched mechanisms; a table without it is an `InputError`.
 
     Returns
     -------
@@ -69,11 +59,6 @@ def individual_summary(
     p10, p90``; mean and quantiles are over the repetitions. Series that are not at equal privacy
     come first; comparable estimators are next to each other. With calibration ``none`` the error
     depends on the privacy parameters only through eps0.
-
-    Raises
-    ------
-    InputError
-        If the table does not have the target delta, or ``every`` selects no cell.
     """
     picked = releases[releases["cell"].isin(individual_cells(counts.size, every))]
     truth = (counts / counts.sum())[picked["cell"]]
@@ -143,10 +128,6 @@ def _describe(rows: pd.DataFrame) -> pd.DataFrame:
     """Summarise the repetitions of one series cell by cell."""
     by_cell = rows.groupby(_CELL_KEYS, sort=True)
     errors = by_cell["error"]
-    numbers = {
-        "repetitions": errors.size(),
-        "mean": errors.mean(),
-        "p10": errors.quantile(0.1),
-        "p90": errors.quantile(0.9),
-    }
-    return by_cell[["eps", "log10_delta"]].first().assign(**numbers).reset_index()
+    table = by_cell[["eps", "log10_delta"]].first()
+    table = table.assign(repetitions=errors.size(), mean=errors.mean())
+    return table.assign(p10=errors.quantile(0.1), p90=errors.quantile(0.9)).reset_index()

@@ -24,19 +24,8 @@ _MAX_TOTAL: Final = 10**9  # NumPy samples without replacement only from fewer c
 def sample_sizes(sizes: Sequence[int | str], total: int, place: str) -> list[int]:
     """Return the configured sizes as numbers, in increasing order.
 
-    Parameters
-    ----------
-    sizes
-        Numbers of check-ins, at least 2, or ``all``; at least one size.
-    total
-        Number of available check-ins.
-    place
-        Region and grid as text, for error messages.
-
-    Raises
-    ------
-    InputError
-        If a size exceeds the number of check-ins, or there are fewer than two.
+    The size ``all`` is the total number of check-ins. It is an `InputError`, which names the place,
+    if a size exceeds the total, or the total is below 2.
     """
     if total < _MIN_SIZE:
         raise InputError(
@@ -55,13 +44,9 @@ def sample_sizes(sizes: Sequence[int | str], total: int, place: str) -> list[int
 def sample_counts(counts: Integers, n: int, seed: int, region: str, grid: str) -> Integers:
     """Return the histogram of ``n`` check-ins drawn without replacement.
 
-    It is ``counts`` itself, shape ``(k,)``, if n is the number of all check-ins. The random stream
-    is named by seed, region, grid and n.
-
-    Raises
-    ------
-    InputError
-        If n is smaller than the number of all check-ins, and that is at least 1,000,000,000.
+    It is ``counts`` itself, shape ``(k,)``, if n is the number of all check-ins. A smaller n is an
+    `InputError` if there are 1,000,000,000 check-ins or more. The random stream is named by seed,
+    region, grid and n.
     """
     total = int(counts.sum())
     if n == total:
@@ -80,28 +65,14 @@ def sample_table(
 ) -> pd.DataFrame:
     """Return a histogram of sampled check-ins for every sample size.
 
-    `sample_sizes` and `sample_counts` explain the arguments. The table has the columns of
-    `pipeline.tables.SAMPLES`, sizes increasing.
-
-    Raises
-    ------
-    InputError
-        See `sample_sizes` and `sample_counts`.
+    `sample_sizes` and `sample_counts` explain the arguments and errors. The table has the columns
+    of `pipeline.tables.SAMPLES`, sizes increasing.
     """
-    total = int(counts.sum())
-    return pd.concat(
-        [
-            pd.DataFrame(
-                {
-                    "n": n,
-                    "cell": np.arange(counts.size),
-                    "count": sample_counts(counts, n, seed, region, grid),
-                }
-            )
-            for n in sample_sizes(sizes, total, f"region {region}, grid {grid}")
-        ],
-        ignore_index=True,
-    )
+    numbers = sample_sizes(sizes, int(counts.sum()), f"region {region}, grid {grid}")
+    samples = {n: sample_counts(counts, n, seed, region, grid) for n in numbers}
+    cells = np.arange(counts.size)
+    parts = [pd.DataFrame({"n": n, "cell": cells, "count": part}) for n, part in samples.items()]
+    return pd.concat(parts, ignore_index=True)
 
 
 def read_contributions(source: Path) -> Contributions:
@@ -120,10 +91,8 @@ def read_contributions(source: Path) -> Contributions:
 def read_samples(source: Path) -> Mapping[int, Integers]:
     """Return the histograms in a file by increasing sample size, shape ``(k,)`` each.
 
-    Raises
-    ------
-    InputError
-        If the file is damaged, or a sample does not have the stated number of users.
+    It is an `InputError` if the file is damaged, or a sample does not have the stated number of
+    users.
     """
     table = read_tables([source])
     samples = {}

@@ -20,8 +20,6 @@ def slots_table(n: int, k: int, targets: Mapping[str, Any], slots: Sequence[int]
 
     Parameters
     ----------
-    n, k
-        Numbers of users and of cells.
     targets
         ``eps`` (a list), ``delta``, and optionally ``colluding`` and ``response_rate``.
     slots

@@ -51,7 +51,7 @@ class Point:
     delta
         The delta of the calibration.
     reason
-        Why the mechanism cannot be calibrated, or None.
+        The reason, or None.
     """
 
     mechanism: Mechanism[Any]
@@ -209,20 +209,10 @@ def promises_table(
 ) -> pd.DataFrame:
     """Return the certified curve of each calibrated mechanism, up to 1.5 times its eps.
 
-    Parameters
-    ----------
-    summary
-        Result of `shuffledp.studies.utility.utility_summary` for one region.
-    k
-        Number of cells.
-    contributions
-        Bound on the records of the unit that is protected.
-
-    Returns
-    -------
-    Columns of `pipeline.tables.PROMISES`: upper bounds on delta at eps from 0, one of which is the
-    promised eps. There are no rows if some users do not respond, because each delta is then a mean
-    over the number of respondents.
+    ``summary`` is a `shuffledp.studies.utility.utility_summary` for one region of k cells. The
+    result has the columns of `pipeline.tables.PROMISES`: upper bounds on delta at eps from 0, one
+    of which is the promised eps. There are no rows if some users do not respond, because each delta
+    is then a mean over the number of respondents.
     """
     calibrated_rows = at_targets(summary)
     met = calibrated_rows["reason"].isna() & (calibrated_rows["response_rate"] == 1.0)

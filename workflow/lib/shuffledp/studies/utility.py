@@ -37,18 +37,11 @@ COLUMNS = (
 def utility_summary(utility: pd.DataFrame, region: str, unit: str) -> pd.DataFrame:
     """Return the mean errors of each estimator at each calibration, with the mechanism's costs.
 
-    Parameters
-    ----------
-    utility
-        Columns of `pipeline.tables.UTILITY`.
-    region, unit
-        Title of the region, and the unit of its guarantee: ``one check-in`` or ``one user``.
-
-    Returns
-    -------
-    Columns `COLUMNS`, for the estimators that are compared: means over the repetitions with 10 %
-    and 90 % quantiles; ``trust`` says who must be trusted with what. An infinite ``local_eps0``
-    means that a user's messages reveal the record.
+    ``utility`` has the columns of `pipeline.tables.UTILITY`; ``region`` is a title, and ``unit`` is
+    that of the guarantee: ``one check-in`` or ``one user``. The result has the columns `COLUMNS`
+    for the estimators that are compared: means over the repetitions with 10 % and 90 % quantiles;
+    ``trust`` says who must be trusted with what. An infinite ``local_eps0`` means that a user's
+    messages reveal the record.
     """
     pairs = pd.MultiIndex.from_frame(utility[["mechanism", "estimator"]])
     compared = [pair for pair in pairs.unique() if get_estimator(*pair).counterpart is not None]
@@ -127,12 +120,7 @@ def rounds_findings(rounds: Sequence[int] = (1, 12, 52)) -> str:
 
     Each entry is the standard deviation of a cell's count in users and, in brackets, the largest
     amount by which ten dishonest users move it in a round. If calibration chose the shape of the
-    noise, the entry also names it.
-
-    Parameters
-    ----------
-    rounds
-        Numbers of rounds, one column for each.
+    noise, the entry also names it. There is a column for each number of rounds.
     """
     n, k = _REPEATED.n, _REPEATED.k
     shares, log_delta = np.full(k, 1.0 / k), float(np.log(_REPEATED_DELTA))
