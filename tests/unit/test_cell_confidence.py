@@ -27,10 +27,9 @@ def released(mechanisms, repetitions, samples=None):
     return pd.concat([releases for releases, _ in parts], ignore_index=True)
 
 
-def judged(table, **samples):
-    return pd.concat(
-        confidence_tables(table, samples.get("samples", {N: COUNTS}), **PLACE), ignore_index=True
-    )
+def judged(table, samples=None):
+    parts = confidence_tables(table, samples or {N: COUNTS}, **PLACE)
+    return pd.concat(parts, ignore_index=True)
 
 
 @pytest.fixture(scope="module")
@@ -99,10 +98,9 @@ def test_every_calibration_and_size_has_its_own_standard_error():
 
 
 def test_half_a_release_is_refused(few):
-    with pytest.raises(InputError, match="one unbiased estimate of gaussian for each of 12 cells"):
-        judged(few[few["cell"] != 5])
-    with pytest.raises(InputError, match="one unbiased estimate of gaussian for each of 12 cells"):
-        judged(few.drop(index=few.index[0]))
+    for part in (few[few["cell"] != 5], few.drop(index=few.index[0])):
+        with pytest.raises(InputError, match="one unbiased estimate of gaussian for each of 12"):
+            judged(part)
 
 
 _CHILD = """

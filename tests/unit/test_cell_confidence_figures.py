@@ -27,18 +27,21 @@ COUNTS = np.array([0, 3, 50, 7, 90, 1, 0, 120, 60, 33, 25, 11])
 ORDER = [7, 4, 8, 2, 9, 10, 11, 3, 1, 5, 0, 6]  # by count; 0 and 6 are empty
 TARGET = 1e-3
 MECHANISMS = ["gaussian", "krr"]
+PLACE = {"region": "town", "grid": "3x4"}
+
+
+def matched_releases(samples, **more):
+    sweep = BudgetSweep(4.0, [], TARGET)
+    parts = release_sweep(samples, sweep, 1, MECHANISMS, seed=7, **PLACE, **more)
+    table = pd.concat([releases for releases, _ in parts], ignore_index=True)
+    return calibrated(table, "matched", TARGET)
 
 
 @pytest.fixture(scope="module")
 def table():
     samples = {200: COUNTS // 2 + np.eye(12, dtype=int)[0] * 4, 400: COUNTS}
-    place = {"region": "town", "grid": "3x4"}
-    parts = release_sweep(samples, BudgetSweep(4.0, [], TARGET), 1, MECHANISMS, seed=7, **place)
-    releases_of_all = pd.concat([releases for releases, _ in parts], ignore_index=True)
-    return pd.concat(
-        confidence_tables(calibrated(releases_of_all, "matched", TARGET), samples, **place),
-        ignore_index=True,
-    )
+    releases = matched_releases(samples)
+    return pd.concat(confidence_tables(releases, samples, **PLACE), ignore_index=True)
 
 
 @pytest.fixture(scope="module")
@@ -80,12 +83,12 @@ def panels(figure):
     return {a.get_title(loc="left").split("\n")[0]: a for a in figure.axes[:-1]}
 
 
-def key(figure):
+def legend_texts(figure):
     (legend,) = figure.legends
     return [text.get_text() for text in legend.get_texts()]
 
 
-def colours(axes):
+def heat_map(axes):
     (heat,) = [each for each in axes.collections if each.get_array() is not None]
     return heat
 
@@ -94,13 +97,13 @@ def test_errors_share_one_symmetric_scale_and_large_ones_are_marked(cells, rows)
     figure = cell_confidence.error_maps(MapContext(cells, "Title"), rows)
     errors = {m: series(rows, m, "projected")["error"] for m in MECHANISMS}
     most = max(error.abs().max() for error in errors.values())
-    low, high = key(figure)
+    low, high = legend_texts(figure)
     threshold = float(low.split()[-2])
     assert high == low.replace("too low", "too high")
     assert 0.1 * most < threshold < 0.3 * most
     for mechanism, error in errors.items():
         axes = panels(figure)[get_estimator(mechanism, "projected").label]
-        heat = colours(axes)
+        heat = heat_map(axes)
         np.testing.assert_array_equal(heat.get_array(), error)
         assert (heat.norm.vmin, heat.norm.vmax) == (-most, most)
         low, zero, high = (np.array(heat.cmap(share)[:3]) for share in (0.0, 0.5, 1.0))
@@ -139,7 +142,7 @@ def test_known_cells_are_coloured_and_the_rest_are_hatched(cells, rows):
         known = raw["estimate"] > 2 * raw["standard_error"]
         assert 0 < known.sum() < 12
         axes = panels(figure)[get_estimator(mechanism, "raw").label]
-        heat = colours(axes)
+        heat = heat_map(axes)
         np.testing.assert_array_equal(heat.get_array(), raw["estimate"][known])
         assert heat.norm.vmax == rows.loc[rows["estimator"] == "raw", "estimate"].max()
         (unknown,) = [patch for patch in axes.patches if patch.get_hatch()]
@@ -150,7 +153,7 @@ def test_known_cells_are_coloured_and_the_rest_are_hatched(cells, rows):
             f"{(known & ~occupied).sum()} of {12 - occupied.sum()} empty cells",
             f"each estimated at {raw['estimate'][known].min():.0f} or more",
         ]
-    assert "the cell may have check-ins or none" in key(figure)[0]
+    assert "the cell may have check-ins or none" in legend_texts(figure)[0]
 
 
 @pytest.mark.parametrize("known", [True, False])
@@ -192,7 +195,7 @@ def test_the_busiest_cells_with_their_intervals(cells, rows, layers):
                 reach, np.stack([raw[column] - two, raw[column] + two], axis=1), atol=1e-9
             )
         inside = int((raw["error"].abs() <= 2 * raw["standard_error"]).sum())
-        entries = key(figure)
+        entries = legend_texts(figure)
         label = get_estimator(mechanism, "raw").label
         (line,) = [text for text in entries if text.startswith(label)]
         assert line.endswith(f": {inside} of 12 intervals contain the true count")
@@ -272,15 +275,11 @@ def test_corners_in_a_file_are_those_of_its_polygons(cells, tmp_path):
 
 
 def test_maps_show_posterior_medians_of_the_mechanisms_that_have_them(cells):
-    samples, place = {400: COUNTS}, {"region": "town", "grid": "3x4"}
-    parts = release_sweep(
-        samples, BudgetSweep(4.0, [], TARGET), 1, MECHANISMS, seed=7, estimate="posterior", **place
-    )
-    both = pd.concat([part for part, _ in parts], ignore_index=True)
-    releases = calibrated(both, "matched", TARGET)
+    samples = {400: COUNTS}
+    releases = matched_releases(samples, estimate="posterior")
     labels = ["Gaussian, posterior", "shuffle+INV, projected"]
     assert list(release_panels(COUNTS, releases)) == ["Original", *labels]
-    table = pd.concat(confidence_tables(releases, samples, **place), ignore_index=True)
+    table = pd.concat(confidence_tables(releases, samples, **PLACE), ignore_index=True)
     assert {"raw", "projected", "posterior"} <= set(table["estimator"])
     figure = cell_confidence.error_maps(MapContext(cells, "Town"), table)
     titles = [axes.get_title(loc="left").partition("\n")[0] for axes in figure.axes]

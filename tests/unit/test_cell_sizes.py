@@ -45,12 +45,9 @@ def test_the_text_has_a_line_for_each_grid(table):
     first, *_, coarse, fine = text.splitlines()
     assert first.startswith(f"Town, n = {table['n'].iloc[0]:,}, noise by both servers, eps = 1, ")
     for line, k in ((coarse, 20), (fine, 400)):
-        distances = table["tv_distance"][table["k"] == k]
-        assert line.split() == [
-            f"{k}",
-            f"{table['empty'][table['k'] == k].iloc[0]:.0%}",
-            *map("{:.4f}".format, distances),
-        ]
+        rows = table[table["k"] == k]
+        distances = [f"{distance:.4f}" for distance in rows["tv_distance"]]
+        assert line.split() == [f"{k}", f"{rows['empty'].iloc[0]:.0%}", *distances]
 
 
 def test_the_figure_shows_the_table(table):
@@ -83,11 +80,9 @@ def test_real_distances_are_those_that_were_measured_independently():
         points = pd.read_csv(file)
     histograms = {}
     for factor in (1, 2, 4, 8):
-        edges = [
-            np.linspace(SOUTH, NORTH, 17 * factor + 1),
-            np.linspace(WEST, EAST, 24 * factor + 1),
-        ]
-        counts, *_ = np.histogram2d(points["latitude"], points["longitude"], edges)
+        rows = np.linspace(SOUTH, NORTH, 17 * factor + 1)
+        columns = np.linspace(WEST, EAST, 24 * factor + 1)
+        counts, *_ = np.histogram2d(points["latitude"], points["longitude"], [rows, columns])
         histograms[f"grid-{factor}"] = counts.ravel().astype(np.int64)
     table = cell_sizes_table(histograms, 1e-6, 6, **NAMES)
     for k, measured in MEASURED.items():

@@ -179,9 +179,8 @@ def test_calibrated_mechanisms_keep_the_target_among_colluders_and_dropouts(name
     parameters = calibrated(mechanism, 0.5, target, setting)
 
     def reached(parameters):
-        return (
-            with_participation(partial(mechanism.curve, parameters), setting).log_delta(0.5).upper
-        )
+        curve = with_participation(partial(mechanism.curve, parameters), setting)
+        return curve.log_delta(0.5).upper
 
     if name == "shuffler-dummies":  # its dummies do not depend on the number of users
         assert parameters == mechanism.calibrate(0.5, target, Setting(n, k))

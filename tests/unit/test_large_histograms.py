@@ -19,10 +19,8 @@ def test_the_worst_of_many_cells_is_found_among_fewer(k, eps):
     counts = np.arange(k)  # every cell has a different count
     n = int(counts.sum())
     table = privacy_table({n: counts}, 4.0, [eps], BOUNDS).set_index("bound")["log10_delta"]
-    for name, bound in [
-        ("single-bin", single_bin.log_delta),
-        ("single-bin-as-printed", log_delta_as_printed),
-    ]:
+    bounds = {"single-bin": single_bin.log_delta, "single-bin-as-printed": log_delta_as_printed}
+    for name, bound in bounds.items():
         every = bound(eps, Setting(n, k, 4.0), counts[1:] - 1).max() / np.log(10.0)
         # The threshold is a whole number of reports, so neighbours differ by about a power of ten.
         assert every - 1.5 <= table[name] <= every * (1.0 - 1e-12)

@@ -20,21 +20,14 @@ def table() -> pd.DataFrame:
 
 def test_longer_envelopes_leave_less_error_for_more_messages(table: pd.DataFrame) -> None:
     """No envelope of 20 messages keeps a target, and none of 60 keeps the smaller eps."""
-    assert list(zip(table["eps"], table["slots"], strict=True)) == [
-        (0.5, 300),
-        (1.0, 60),
-        (1.0, 300),
-    ]
+    assert table[["eps", "slots"]].to_numpy().tolist() == [[0.5, 300], [1.0, 60], [1.0, 300]]
     short, long = table[table["eps"] == 1.0].to_dict("records")
     assert long["cell_error"] < short["cell_error"]
     assert long["messages"] > short["messages"]
-    calibrated = calibrate_to_target(
-        SignedDummies(60), 1.0, np.log(1e-6), Setting(10_000, 192), np.full(192, 1 / 192)
-    )
-    assert (short["cell_error"], short["messages"]) == (
-        calibrated.cell_sd,
-        calibrated.per_user.messages,
-    )
+    setting, shares = Setting(10_000, 192), np.full(192, 1 / 192)
+    calibrated = calibrate_to_target(SignedDummies(60), 1.0, np.log(1e-6), setting, shares)
+    assert short["cell_error"] == calibrated.cell_sd
+    assert short["messages"] == calibrated.per_user.messages
 
 
 def test_without_a_length_that_keeps_a_target_there_is_no_figure(table: pd.DataFrame) -> None:
@@ -42,9 +35,7 @@ def test_without_a_length_that_keeps_a_target_there_is_no_figure(table: pd.DataF
         slots_errors(table.iloc[:0], pd.DataFrame())
 
 
-def test_the_figure_has_a_line_for_the_best_of_each_kind_of_trust(
-    table: pd.DataFrame,
-) -> None:
+def test_the_figure_has_a_line_for_the_best_of_each_kind_of_trust(table: pd.DataFrame) -> None:
     names = ["krr", "gaussian", "signed-dummies", "oue"]
     summary = pd.DataFrame(
         [

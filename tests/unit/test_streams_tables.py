@@ -26,17 +26,8 @@ def test_streams_depend_on_seed_and_labels_only():
 
 
 def _table(rows=3):
-    return pd.DataFrame(
-        {
-            "n": np.arange(rows),
-            "k": 2,
-            "eps0": 1.0,
-            "eps": 0.5,
-            "bound": "upper",
-            "delta": 0.1,
-            "log10_delta": -1.0,
-        }
-    )
+    alike = {"k": 2, "eps0": 1.0, "eps": 0.5, "bound": "upper", "delta": 0.1, "log10_delta": -1.0}
+    return pd.DataFrame({"n": np.arange(rows), **alike})
 
 
 def test_equal_tables_have_equal_bytes_and_keep_metadata(tmp_path):

@@ -29,6 +29,7 @@ from shuffledp.studies.sweeps import BudgetSweep, matched_budgets
 
 COUNTS = np.array([0, 3, 50, 7, 90, 1, 0, 120, 60, 33, 25, 11])
 SAMPLE = np.array([0, 2, 26, 3, 45, 0, 0, 60, 30, 16, 12, 6])
+SETTING = Setting(400, 12, 4.0)
 TARGET = 1e-3
 KEYS = [
     "n", "eps0", "eps", "log10_delta", "calibration", "mechanism", "estimator", "repetition",
@@ -71,6 +72,12 @@ def releases_and_utility(**changes):
 
 def released(**changes):
     return releases_and_utility(**changes)[0]
+
+
+def single_bin_log_delta(eps, others):
+    """Return log delta of one cell's count, given the number of other users in the cell."""
+    setting = replace(SETTING, count=int(others))
+    return float(get_bound("single-bin").curve(setting).log_delta(eps).only)
 
 
 # --- samples -------------------------------------------------------------------------------------
@@ -148,19 +155,17 @@ def test_every_series_has_its_own_random_stream():
 
 
 def test_budgets_are_points_of_the_certified_curve():
-    setting = Setting(400, 12, 4.0)
-    swept, target = matched_budgets(setting, [0.5], [TARGET])
-    upper = get_bound("upper")
+    swept, target = matched_budgets(SETTING, [0.5], [TARGET])
+    upper = get_bound("upper").curve(SETTING)
     assert (swept.eps, swept.label, target.label) == (0.5, "eps=0.5", "delta=0.001")
-    assert swept.log_delta == float(upper.curve(setting).log_delta(0.5).only)
+    assert swept.log_delta == float(upper.log_delta(0.5).only)
     assert target.log_delta == pytest.approx(np.log(TARGET))
-    assert float(upper.curve(setting).log_delta(target.eps).only) <= target.log_delta
+    assert float(upper.log_delta(target.eps).only) <= target.log_delta
 
 
 def test_budgets_that_no_gaussian_keeps_are_left_out_with_a_warning(caplog):
-    setting = Setting(400, 12, 4.0)
     with caplog.at_level("WARNING"):
-        assert matched_budgets(setting, [4.0, 5.0], [1.0 - 1e-9]) == []
+        assert matched_budgets(SETTING, [4.0, 5.0], [1.0 - 1e-9]) == []
     assert "3 points left out" in caplog.text
 
 
@@ -169,16 +174,12 @@ def test_delta_hat_is_the_largest_of_one_cell_and_has_the_eps_of_the_comparison(
     rows = table[table["calibration"] == "delta-hat"]
     assert set(rows["mechanism"]) == {"gaussian"}
     (eps,), (log10_delta,) = rows["eps"].unique(), rows["log10_delta"].unique()
-    setting, single = Setting(400, 12, 4.0), get_bound("single-bin")
-    assert eps == get_bound("upper").curve(setting).epsilon(np.log(TARGET)).only
-    of_cells = [
-        float(single.curve(replace(setting, count=int(count) - 1)).log_delta(eps).only)
-        for count in COUNTS[COUNTS > 0]
-    ]
-    assert log10_delta == pytest.approx(max(of_cells) / np.log(10.0), rel=1e-12)
+    assert eps == get_bound("upper").curve(SETTING).epsilon(np.log(TARGET)).only
+    largest = max(single_bin_log_delta(eps, count) for count in COUNTS[COUNTS > 0] - 1)
+    assert log10_delta == pytest.approx(largest / np.log(10.0), rel=1e-12)
     assert log10_delta < np.log10(TARGET)  # it claims more than holds
     noise = (rows["estimate"] - COUNTS[rows["cell"]] / 400)[rows["estimator"] == "raw"]
-    sigma = gaussian_sigma(eps, max(of_cells)) / 400
+    sigma = gaussian_sigma(eps, largest) / 400
     assert 0.5 * sigma < noise.std() < 1.5 * sigma
 
 
@@ -189,18 +190,12 @@ def test_bounds_that_look_at_one_cell_are_maximised_over_the_occupied_ones():
     table = privacy_table({400: COUNTS}, 4.0, [0.5, 1.0], ["single-bin", "upper"])
     assert sorted(table.columns) == sorted(PRIVACY.names)
     log_deltas = table.set_index(["bound", "eps"])["log10_delta"] * np.log(10.0)
-    single, setting = get_bound("single-bin"), Setting(400, 12, 4.0)
-    occupied = COUNTS[COUNTS > 0]
     for eps in (0.5, 1.0):
-        each = [
-            float(single.curve(replace(setting, count=int(c) - 1)).log_delta(eps).only)
-            for c in occupied
-        ]
+        each = [single_bin_log_delta(eps, count) for count in COUNTS[COUNTS > 0] - 1]
         assert len(set(each)) > 1
         assert log_deltas["single-bin", eps] == pytest.approx(max(each), rel=1e-12)
-        assert log_deltas["upper", eps] == pytest.approx(
-            float(get_bound("upper").curve(setting).log_delta(eps).only), rel=1e-12
-        )
+        upper = float(get_bound("upper").curve(SETTING).log_delta(eps).only)
+        assert log_deltas["upper", eps] == pytest.approx(upper, rel=1e-12)
 
 
 def test_the_targets_own_report_is_not_counted_among_the_others():
@@ -209,7 +204,7 @@ def test_the_targets_own_report_is_not_counted_among_the_others():
 
 @pytest.mark.parametrize("name", ["erlingsson", "exact-2rr", "kov-composition"])
 def test_a_bound_has_no_rows_where_it_does_not_apply(name):
-    assert get_bound(name).why_not(Setting(400, 12, 4.0))
+    assert get_bound(name).why_not(SETTING)
     table = privacy_table({400: COUNTS}, 4.0, [0.5, 1.0], ["upper", name])
     assert table["bound"].tolist() == ["upper", "upper"]
 
@@ -227,16 +222,15 @@ def test_a_bound_has_rows_for_the_sizes_to_which_it_applies():
 def test_curves_go_from_0_to_where_the_loosest_guarantee_ends():
     table = privacy_curves(COUNTS, [4.0], ["upper", "lower", "clones"], TARGET)
     assert sorted(table.columns) == sorted(PRIVACY.names)
-    setting = Setting(400, 12, 4.0)
     for name, curve in table.groupby("bound", sort=False):
         eps, log10_delta = curve["eps"].to_numpy(), curve["log10_delta"].to_numpy()
         assert eps[0] == 0.0 and (np.diff(eps) > 0.0).all()
         for e, value in zip(eps, log10_delta, strict=True):
-            expected = float(get_bound(name).curve(setting).log_delta(e).only) / np.log(10.0)
+            expected = float(get_bound(name).curve(SETTING).log_delta(e).only) / np.log(10.0)
             assert value == pytest.approx(expected, rel=1e-12)
         assert (log10_delta[:-1] >= -12.0).all()
-    assert table["eps"].max() == get_bound("clones").curve(setting).epsilon(np.log(1e-12)).only
-    assert get_bound("upper").curve(setting).epsilon(np.log(TARGET)).only in set(table["eps"])
+    assert table["eps"].max() == get_bound("clones").curve(SETTING).epsilon(np.log(1e-12)).only
+    assert get_bound("upper").curve(SETTING).epsilon(np.log(TARGET)).only in set(table["eps"])
 
 
 def test_curves_are_accurate_between_their_points():
@@ -290,15 +284,12 @@ def test_utility_is_the_total_variation_distance_to_the_sample():
     samples = {200: SAMPLE, 400: COUNTS}
     table, utility = releases_and_utility(samples=samples, repetitions=2)
     keys = KEYS[:-1]
-    for key, rows in table.groupby(keys, dropna=False, sort=False):
-        truth = samples[key[0]] / key[0]
-        expected = 0.5 * np.abs(rows.sort_values("cell")["estimate"].to_numpy() - truth).sum()
-        same = np.ones(len(utility), dtype=bool)
-        for name, value in zip(keys, key, strict=True):
-            column = utility[name]
-            same &= column.isna() if pd.isna(value) else column == value
-        (distance,) = utility.loc[same, "tv_distance"]
-        assert distance == pytest.approx(expected, rel=1e-12)
+    truth = [samples[n][cell] / n for n, cell in table[["n", "cell"]].itertuples(index=False)]
+    table["expected"] = 0.5 * np.abs(table["estimate"] - truth)
+    expected = table.groupby(keys, dropna=False)["expected"].sum().reset_index()
+    beside = utility.merge(expected, on=keys, validate="1:1")
+    assert len(beside) == len(utility) == len(expected)
+    np.testing.assert_allclose(beside["tv_distance"], beside["expected"], rtol=1e-12)
 
 
 def test_the_error_of_a_cell_at_its_own_delta_is_that_of_its_gaussian():
@@ -309,9 +300,8 @@ def test_the_error_of_a_cell_at_its_own_delta_is_that_of_its_gaussian():
     assert set(own.index) == set(summary["cell"]) == set(range(1, 12))
     assert (own["calibration"] == "own-delta").all() and (own["mechanism"] == "gaussian").all()
     eps = summary[summary["calibration"] == "matched"]["eps"].iloc[0]
-    single = get_bound("single-bin")
     for cell, others in [(1, 2), (2, 49), (6, 0)]:  # nobody is in cell 6
-        log_delta = float(single.curve(Setting(400, 12, 4.0, count=others)).log_delta(eps).only)
+        log_delta = single_bin_log_delta(eps, others)
         assert own.loc[cell, "log10_delta"] == pytest.approx(log_delta / np.log(10.0))
         sigma = gaussian_sigma(eps, log_delta)
         drawn = np.abs(np.random.default_rng(1).normal(0.0, sigma / 400, 100_000))
@@ -400,18 +390,13 @@ def test_ratios_of_three_mechanisms_refer_to_any_of_them(reference):
 
 
 def test_each_region_has_its_own_reference():
-    one, other = by_hand(HAND), by_hand(HAND)
-    summary = comparison_summary(
-        {"City": one, "Town": other},
-        {"City": "one user", "Town": "one check-in"},
-        TARGET,
-        {"City": "gaussian", "Town": "krr"},
-    )
-    by_region = summary.groupby("region")[["unit", "reference"]].first().to_dict("index")
-    assert by_region == {
-        "City": {"unit": "one user", "reference": "gaussian"},
-        "Town": {"unit": "one check-in", "reference": "krr"},
-    }
+    tables = {"City": by_hand(HAND), "Town": by_hand(HAND)}
+    units = {"City": "one user", "Town": "one check-in"}
+    references = {"City": "gaussian", "Town": "krr"}
+    summary = comparison_summary(tables, units, TARGET, references)
+    by_region = summary.groupby("region")[["unit", "reference"]].first()
+    assert by_region["unit"].to_dict() == units
+    assert by_region["reference"].to_dict() == references
 
 
 def test_a_single_repetition_has_a_ratio_without_an_error():

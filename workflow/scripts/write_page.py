@@ -8,16 +8,16 @@ from shuffledp.pipeline.jobs import job
 from shuffledp.pipeline.tables import read_metadata
 
 with job(snakemake.log[0]):
-    given = {name: Path(path) for name, path in snakemake.input.items() if isinstance(path, str)}
+    paths = {name: Path(path) for name, path in snakemake.input.items() if isinstance(path, str)}
     regions, checksums = [], {}
     for region, words in snakemake.params.regions.items():
         start = f"{region}__"
-        files = {name.removeprefix(start): p for name, p in given.items() if name.startswith(start)}
+        files = {name.removeprefix(start): p for name, p in paths.items() if name.startswith(start)}
         regions.append(region_data(files, target_delta=snakemake.params.target_delta, **words))
         checksums[words["title"]] = read_metadata(files["samples"])["source_sha256"]
     config = snakemake.params.config
     reproduction = (
-        reproduction_data(given["values"], given["errata"]) if "values" in given else None
+        reproduction_data(paths["values"], paths["errata"]) if "values" in paths else None
     )
     page = render(
         {
