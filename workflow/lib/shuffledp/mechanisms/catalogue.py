@@ -304,13 +304,7 @@ CATALOGUE: Final[dict[str, Entry]] = {each.name: each for each in _ENTRIES}
 
 
 def get_entries(names: Iterable[str]) -> list[Entry]:
-    """Return the entries of mechanisms by their names.
-
-    Raises
-    ------
-    InputError
-        If a mechanism does not exist; the message lists those that do.
-    """
+    """Return the entries of mechanisms by their names; raise `InputError` if one is unknown."""
     names = list(names)
     for name in names:
         if name not in CATALOGUE:
@@ -326,10 +320,7 @@ def get_estimator(mechanism: str, estimator: str) -> Estimator:
 def own_calibrations(names: Iterable[str]) -> dict[str, str]:
     """Return the captions of these mechanisms' calibrations that are not at equal privacy, by name.
 
-    Raises
-    ------
-    InputError
-        If a mechanism does not exist.
+    Raises `InputError` like `get_entries`.
     """
     return {
         calibration: caption

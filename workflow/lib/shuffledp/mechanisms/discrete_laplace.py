@@ -65,19 +65,7 @@ def _draw_untruncated(k: int, budget: float, rng: np.random.Generator) -> Intege
 
 
 def draw_noise(k: int, budget: float, rng: np.random.Generator, nu: float = np.inf) -> Floats:
-    """Draw integer noise for k cells, shape ``(k,)``.
-
-    Parameters
-    ----------
-    k
-        Number of cells, at least 1.
-    budget
-        Central budget, positive, with ``theta = exp(-budget / 2)``.
-    rng
-        Source of randomness.
-    nu
-        Centre of the law truncated to integers >= 0; inf for the law around 0 without truncation.
-    """
+    """Draw noise with the law of `noise_moments` for k cells, shape ``(k,)``."""
     noise = _draw_untruncated(k, budget, rng)
     if nu == np.inf:
         return np.asarray(noise, np.float64)
@@ -89,13 +77,7 @@ def draw_noise(k: int, budget: float, rng: np.random.Generator, nu: float = np.i
 
 @dataclass(frozen=True)
 class DiscreteLaplaceParameters:
-    """Parameter eps of the noise, with theta = exp(-eps/2).
-
-    Raises
-    ------
-    InputError
-        If eps is not positive and finite.
-    """
+    """Parameter eps of the noise, positive and finite, with theta = exp(-eps/2)."""
 
     eps: float
 
@@ -150,17 +132,11 @@ class DiscreteLaplace(Mechanism[DiscreteLaplaceParameters]):
         smallest = quotient_down(eps, setting.rounds)
         return DiscreteLaplaceParameters(calibrate.eps0(composed, log_delta, smallest))
 
-    def observe(
-        self,
-        counts: ArrayLike,
-        parameters: DiscreteLaplaceParameters,
-        rng: np.random.Generator,
-        repetitions: int = 1,
+    def draw(
+        self, counts: Integers, parameters: DiscreteLaplaceParameters, rng: np.random.Generator
     ) -> Floats:
-        """Draw noisy histograms of counts."""
-        counts = np.asarray(counts, dtype=np.int64)
-        noise = [draw_noise(counts.size, parameters.eps, rng) for _ in range(repetitions)]
-        return np.asarray(counts + np.stack(noise), dtype=np.float64)
+        """Draw a noisy histogram of counts."""
+        return counts + draw_noise(counts.size, parameters.eps, rng)
 
     def variance(
         self, shares: ArrayLike, n: float, parameters: DiscreteLaplaceParameters

@@ -40,17 +40,9 @@ def additive_noise_estimators(
 ) -> dict[str, Estimate[P]]:
     """Return the estimators of a mechanism that adds independent noise to the count of each cell.
 
-    Parameters
-    ----------
-    unbiased
-        The unbiased estimator.
-    noise_law
-        Function from n, k and parameters to the law of observation minus count.
-
-    Returns
-    -------
-    The estimators of `raw_and_projected`, and the posterior medians of the counts, divided by n.
-    These shares are at least 0, but their sum may differ from 1.
+    They are those of `raw_and_projected`, and the posterior medians of the counts, divided by n.
+    These shares are at least 0, but their sum may differ from 1. ``noise_law`` returns the law of
+    observation minus count, given n, k and the parameters.
     """
 
     def posterior(observed: Floats, n: int, parameters: P) -> Floats:
@@ -64,15 +56,7 @@ def project_simplex(values: ArrayLike) -> Floats:
     """Return the Euclidean projection of each row onto the probability simplex.
 
     The algorithm is that of Wang and Carreira-Perpinan (2013), which paper A uses for shuffle+INV.
-
-    Parameters
-    ----------
-    values
-        Finite numbers, shape ``(..., k)``.
-
-    Returns
-    -------
-    Non-negative rows that sum to 1, shape ``(..., k)``.
+    Values have shape ``(..., k)`` and must be finite.
     """
     values = np.asarray(values, dtype=np.float64)
     if not np.isfinite(values).all():
@@ -86,26 +70,11 @@ def project_simplex(values: ArrayLike) -> Floats:
 
 
 def maximum_likelihood(reports: ArrayLike, eps0: float) -> Floats:
-    """Return the maximum-likelihood distribution of the users, given histograms of k-RR reports.
+    """Return the maximum-likelihood distribution of the users for each histogram of k-RR reports.
 
-    Parameters
-    ----------
-    reports
-        Histograms of reports, shape ``(..., k)``, each row with a positive sum.
-    eps0
-        Local budget of each report.
+    Histograms have shape ``(..., k)`` and a positive sum. Raises `InputError` if ``k < 2``, or eps0
+    is not positive and finite.
 
-    Returns
-    -------
-    Non-negative rows that sum to 1, shape ``(..., k)``, each estimated from its row of reports.
-
-    Raises
-    ------
-    InputError
-        If ``k < 2``, or eps0 is not positive and finite.
-
-    Notes
-    -----
     Cell i is reported with probability ``q + (p - q) x_i = q (1 + d x_i)``, where x is the
     distribution and ``d = p / q - 1 = e^eps0 - 1``. With c the counts of the reports, the
     log-likelihood is ``sum_i c_i log(1 + d x_i)`` plus a constant, concave in x. By

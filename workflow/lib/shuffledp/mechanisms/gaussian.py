@@ -39,23 +39,8 @@ def gaussian_sigma(
 ) -> float:
     """Return the smallest standard deviation for (eps, delta)-DP, for delta down to 1e-10000.
 
-    Parameters
-    ----------
-    eps
-        Central budget, positive.
-    log_delta
-        Natural log of delta, negative and finite, because no Gaussian is (eps, 0)-DP.
-    sensitivity
-        L2 sensitivity; by default that of a histogram under replacement of one record.
-
-    Returns
-    -------
-    Standard deviation, rounded up by a relative 1e-10.
-
-    Raises
-    ------
-    InputError
-        If eps is not positive or delta is not in (0, 1).
+    It is rounded up by a relative 1e-10. ``sensitivity`` is the L2 sensitivity. Raises `InputError`
+    if eps is not positive or delta is not in (0, 1); no Gaussian is (eps, 0)-DP.
 
     Source: Balle and Wang, "Improving the Gaussian mechanism" (2018), Algorithm 1.
     """
@@ -95,17 +80,6 @@ def classical_sigma(eps: ArrayLike, delta: float, sensitivity: float) -> Floats:
     For larger eps it may be too small: for eps = 10 and delta = 1e-6 the true delta is 1.9e-6.
     Paper A's Definition V.1 omits the condition eps <= 1. `gaussian_sigma` is exact.
 
-    Parameters
-    ----------
-    eps
-        Central budget, positive, any shape.
-    delta
-        Number in ``(0, 1)``.
-    sensitivity
-        L2 sensitivity.
-
-    Notes
-    -----
     Source: Dwork and Roth (2014), Theorem A.1.
     """
     return np.asarray(sensitivity * np.sqrt(2.0 * np.log(1.25 / delta)) / np.asarray(eps))
@@ -142,15 +116,6 @@ def diffprivlib_sigma(eps: float, delta: float, sensitivity: float) -> float:
 
     For delta below about 1e-16 it stops increasing, and is too small for (eps, delta)-DP. This
     explains paper A's Gaussian noise at eps = eps0.
-
-    Parameters
-    ----------
-    eps
-        Central budget, positive.
-    delta
-        Number in ``(0, 1]``.
-    sensitivity
-        L2 sensitivity, at least 0.
     """
     return DiffprivlibRequest(eps, delta, sensitivity).sigma
 
@@ -165,11 +130,6 @@ class GaussianParameters:
     """Standard deviation of the noise in counts, and the equivalent arguments of diffprivlib.
 
     diffprivlib draws the noise if its standard deviation agrees within 1e-6, otherwise NumPy does.
-
-    Raises
-    ------
-    InputError
-        If sigma is not positive and finite.
     """
 
     sigma: float

@@ -146,18 +146,10 @@ class MatrixRandomiser(Randomiser):
 
 
 def pairs_within(places: ArrayLike, distance: float) -> Integers:
-    """Return the pairs of places whose great-circle distance is at most ``distance``.
+    """Return the pairs of places whose great-circle distance is at most ``distance`` km.
 
-    Parameters
-    ----------
-    places
-        Latitudes and longitudes in degrees, shape ``(places, 2)``.
-    distance
-        Distance in km, at least 0.
-
-    Returns
-    -------
-    Pairs of indices of places, the smaller index first, shape ``(pairs, 2)``.
+    Places are latitudes and longitudes in degrees, shape ``(places, 2)``. Pairs are indices of
+    places, the smaller index first, shape ``(pairs, 2)``.
     """
     latitude, longitude = np.radians(np.asarray(places, np.float64)).T
     apart = np.sin(0.5 * (latitude[:, None] - latitude)) ** 2
@@ -212,14 +204,7 @@ def _check_ratios(rows: Floats) -> None:
 def _adjacency(near: ArrayLike, distinct_index: Integers, distinct: int) -> Bools:
     """Return the adjacency matrix of distinct rows: whether any of their records are neighbours.
 
-    Parameters
-    ----------
-    near
-        Pairs of records, shape ``(pairs, 2)``.
-    distinct_index
-        Index of each record's row among the distinct rows.
-    distinct
-        Number of distinct rows.
+    ``distinct_index`` is the index of each record's row among the ``distinct`` rows.
     """
     pairs = np.array(near)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or not pairs.size:

@@ -48,16 +48,9 @@ def _proof_elements(k: int, chunk: int) -> int:
 
 
 def input_share_bytes(k: int, chunk: int) -> tuple[int, int]:
-    """Return the bytes of the leader's and of the helper's input share.
+    """Return the bytes of the leader's and of the helper's input share, for a chunk length.
 
     The leader's has the shares of measurement and proof, and a seed. The helper's has two seeds.
-
-    Parameters
-    ----------
-    k
-        Number of cells, at least 1.
-    chunk
-        Chunk length, from 1 to k.
     """
     return (k + _proof_elements(k, chunk)) * FIELD_BYTES + SEED_BYTES, 2 * SEED_BYTES
 

@@ -18,7 +18,7 @@ from shuffledp.accounting.curve import UpperCurve, no_guarantee
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.catalogue import CATALOGUE, Entry
-from shuffledp.numerics.arrays import Floats, quotient_down, sum_up
+from shuffledp.numerics.arrays import Floats, Integers, quotient_down, sum_up
 
 P = TypeVar("P")  # a mechanism's parameters: a frozen dataclass
 # Function of observations, n and parameters that returns estimated shares of the users per cell.
@@ -149,13 +149,7 @@ class Mechanism(ABC, Generic[P]):
         """
 
     def shape(self, parameters: P) -> str | None:
-        """Return the name of the noise's shape if calibration chooses it, otherwise None.
-
-        Parameters
-        ----------
-        parameters
-            Parameters of the mechanism.
-        """
+        """Return the name of the noise's shape if calibration chooses it, otherwise None."""
         del parameters
         return None
 
@@ -169,37 +163,21 @@ class Mechanism(ABC, Generic[P]):
 
         Parameters
         ----------
-        parameters
-            Parameters of the mechanism.
-        setting
-            Setting in which n is the number of records.
+        parameters, setting
+            See `curve`; n is the number of records.
         contributions
             Bound on the records of one user. Neighbours have the same number of records.
         """
         return group_curve(self.curve(parameters, setting), contributions.records_per_user)
 
     def achieved(self, parameters: P, setting: Setting) -> UpperCurve:
-        """Return the curve for the users who took part rather than for the promised minimum.
-
-        Parameters
-        ----------
-        parameters, setting
-            See `curve`.
-        """
+        """Return the curve for the users who took part rather than for the promised minimum."""
         return self.curve(parameters, setting)
 
     def views(self, parameters: P, setting: Setting) -> dict[str, UpperCurve]:
         """Return the curve of each of `catalogue.VIEWS` for which `curve` does not hold.
 
-        Parameters
-        ----------
-        parameters, setting
-            See `curve`.
-
-        Returns
-        -------
-        Curves by view. By default, it is the curve of analyst and shuffler together, who see each
-        user's messages.
+        By default, it is the curve of analyst and shuffler together, who see each user's messages.
         """
         local_eps0 = self.per_user(setting.n, setting.k, parameters).local_eps0
         budget = sum_up([(setting.rounds, local_eps0)])
@@ -231,90 +209,47 @@ class Mechanism(ABC, Generic[P]):
     def calibrate_for_user(
         self, eps: float, log_delta: float, setting: Setting, contributions: Contributions
     ) -> P:
-        """Return parameters for which `user_curve` keeps a target.
-
-        Parameters
-        ----------
-        eps, log_delta
-            Target for the replacement of all records of one user.
-        setting, contributions
-            See `user_curve`.
-
-        Raises
-        ------
-        InputError
-            If no parameters keep the target.
-        """
+        """Return parameters for which `user_curve` keeps a target; see `calibrate` for errors."""
         target = one_record_target(eps, log_delta, contributions.records_per_user)
         return self.calibrate(*target, setting)
 
-    @abstractmethod
     def observe(
         self, counts: ArrayLike, parameters: P, rng: np.random.Generator, repetitions: int = 1
     ) -> Floats:
-        """Draw the analyst's observations from their exact law, without a loop over users.
+        """Draw the analyst's observations, shape ``(repetitions, k)``, from their exact law.
 
-        Parameters
-        ----------
-        counts
-            True histogram, shape ``(k,)``, integers >= 0.
-        parameters
-            Parameters of the mechanism.
-        rng
-            Source of randomness.
-        repetitions
-            Number of independent releases. A larger number only appends releases.
-
-        Returns
-        -------
-        Observations of shape ``(repetitions, k)``.
+        By default, `draw` is called for each of the independent releases. A mechanism that
+        overrides this must only append releases if there are more repetitions.
         """
+        counts = np.asarray(counts, np.int64)
+        releases = [self.draw(counts, parameters, rng) for _ in range(repetitions)]
+        return np.stack(releases).astype(np.float64)
+
+    def draw(self, counts: Integers, parameters: P, rng: np.random.Generator) -> Floats | Integers:
+        """Draw the observation of one release, shape ``(k,)``, without a loop over users.
+
+        ``counts`` is the true histogram, of the same shape. A mechanism that overrides `observe`
+        need not define this.
+        """
+        raise NotImplementedError
 
     @abstractmethod
     def variance(self, shares: ArrayLike, n: float, parameters: P) -> Floats:
-        """Return the variance of the unbiased estimate of each share.
+        """Return the variance of the unbiased estimate of each share, shape ``(..., k)``.
 
-        Parameters
-        ----------
-        shares
-            True distribution over the cells, shape ``(..., k)``.
-        n
-            Number of users, positive.
-        parameters
-            Parameters of the mechanism.
-
-        Returns
-        -------
-        Variances in squared shares, shape ``(..., k)``.
+        ``shares`` is the true distribution over the cells, of the same shape.
         """
 
     def expected_distance(self, shares: ArrayLike, n: float, parameters: P) -> Floats:
-        """Return the expected total variation distance of the unbiased estimate.
+        """Return the expected total variation distance of the unbiased estimate, shape ``(...)``.
 
         This is half the sum of the shares' mean absolute errors. By default the errors are assumed
         to be normally distributed.
-
-        Parameters
-        ----------
-        shares, n, parameters
-            See `variance`.
-
-        Returns
-        -------
-        One number >= 0 for each histogram, shape ``(...)``.
         """
         return expected_distance(self.variance(shares, n, parameters))
 
     def per_user(self, n: int, k: int, parameters: P) -> PerUser:
-        """Return what one user sends and reveals, by default one true message.
-
-        Parameters
-        ----------
-        n, k
-            Numbers of users and of cells.
-        parameters
-            Parameters of the mechanism.
-        """
+        """Return what one user sends and reveals, by default one true message."""
         del n, k, parameters
         return PerUser()
 
@@ -325,19 +260,8 @@ def calibrate_rounds_by_search(
     """Return parameters of each round with which all rounds together keep the target.
 
     Each round is calibrated to a share of delta, and to nearly the largest eps for which the
-    composition of all rounds keeps the target.
-
-    Parameters
-    ----------
-    mechanism
-        A mechanism that can be calibrated to one round.
-    eps, log_delta, setting
-        See `Mechanism.calibrate`.
-
-    Raises
-    ------
-    InputError
-        If eps is not positive and finite, or no parameters keep the target.
+    composition of all rounds keeps the target. Raises `InputError` if eps is not positive and
+    finite, or no parameters keep the target.
     """
     from tqdm import tqdm
 
@@ -386,16 +310,9 @@ def expected_distance(variances: ArrayLike) -> Floats:
 
 
 def participation_variance(shares: ArrayLike, n: int, rate: float) -> Floats:
-    """Return the variance that random participation adds to the estimated shares of all users.
+    """Return the variance that random participation adds to the estimated shares of all n users.
 
-    Parameters
-    ----------
-    shares
-        Shares of all users, any shape.
-    n
-        Number of all users.
-    rate
-        Probability in ``(0, 1]`` with which each user takes part.
+    ``rate`` is the probability in ``(0, 1]`` with which each user takes part.
     """
     shares = np.asarray(shares, np.float64)
     return np.asarray((1.0 - rate) * shares * (1.0 - shares) / (rate * n))

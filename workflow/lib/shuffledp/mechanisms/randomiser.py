@@ -83,35 +83,19 @@ class Randomiser(ABC):
         """Return the laws of G for data sets in which all other users hold the same record."""
 
     def log_hidden(self, eps: float, n: int, kappa: float, ceiling: float) -> float:
-        """Return the upper bound on log delta of docs/hidden-slot.md; by default the ceiling.
+        """Return the upper bound on log delta of docs/hidden-slot.md for n >= 2 users.
 
-        Parameters
-        ----------
-        eps
-            Central budget.
-        n
-            Number of users, at least 2.
-        kappa
-            Probability with which each user is exposed, as defined there.
-        ceiling
-            A known upper bound on log delta; the result is never larger.
+        ``kappa`` is the probability with which each user is exposed, as defined there. ``ceiling``
+        is a known upper bound on log delta; the result is never larger, and by default equal.
         """
         del eps, n, kappa
         return ceiling
 
     def curve(self, setting: Setting, *, hidden_slot: bool = False) -> UpperCurve:
-        """Return the certified privacy curve of the shuffled reports of all users.
+        """Return the certified privacy curve of the shuffled reports of n honest users.
 
-        Parameters
-        ----------
-        setting
-            n honest users who all report, with fresh randomness in each round.
-        hidden_slot
-            See `upper_log_delta`.
-
-        Returns
-        -------
-        Curve whose upper end holds for every data set, and whose lower end some data set attains.
+        All users report in every round, with fresh randomness. The upper end holds for every data
+        set, and some data set attains the lower end. See `upper_log_delta` for ``hidden_slot``.
         """
         n = setting.n
 
@@ -141,17 +125,8 @@ class Randomiser(ABC):
     def observe(self, counts: ArrayLike, rng: np.random.Generator) -> Floats:
         """Draw the analyst's observation from its exact law, without a loop over users.
 
-        Parameters
-        ----------
-        counts
-            Number of users with each record, shape ``(k,)``.
-        rng
-            Source of randomness.
-
-        Returns
-        -------
-        Number of reports that support each record, shape ``(k,)``; for a matrix, number of reports
-        of each column.
+        ``counts`` has the number of users with each record. The result is the number of reports
+        that support each record; for a matrix, the number of reports of each column.
         """
 
     @abstractmethod
@@ -181,17 +156,6 @@ def upper_log_delta(
     report from the part of R(.|x) that all records share. With ``hidden_slot`` it is the minimum of
     this and the bound of docs/hidden-slot.md, which nobody outside this project has reviewed.
     Raises `InputError` for an eps below 0 or an n below 1.
-
-    Parameters
-    ----------
-    eps
-        Central budget, at least 0.
-    n
-        Number of users, at least 1.
-    randomiser
-        The randomiser of each user.
-    hidden_slot
-        Whether to use the bound of docs/hidden-slot.md as well.
     """
     eps = _valid_eps(eps, n, randomiser)
     upper = _hidden_slot_upper if hidden_slot else _blanket_upper
@@ -221,17 +185,7 @@ def _blanket_upper(eps: float, n: int, randomiser: Randomiser) -> float:
 
 
 def lower_log_delta(eps: float, n: int, randomiser: Randomiser) -> float:
-    """Return a lower bound on log delta, which some data set of n users attains.
-
-    Parameters
-    ----------
-    eps
-        Central budget, at least 0.
-    n
-        Number of users, at least 1.
-    randomiser
-        The randomiser of each user.
-    """
+    """Return a lower bound on log delta, which some data set of n users attains."""
     eps = _valid_eps(eps, n, randomiser)
     if eps >= randomiser.eps0:
         return -np.inf
@@ -246,17 +200,6 @@ def approximate_log_delta(
 
     Over several rounds, the sum of the privacy losses is assumed to be normally distributed, with a
     standard deviation that follows from delta of one round at eps = 0. The result is not a bound.
-
-    Parameters
-    ----------
-    eps
-        Central budget of all rounds, at least 0.
-    setting
-        n honest users who all report, with fresh randomness in each round.
-    randomiser
-        The randomiser of each user.
-    hidden_slot
-        See `upper_log_delta`.
     """
     if setting.rounds == 1:
         eps = min(eps, randomiser.horizon)

@@ -47,11 +47,5 @@ def with_options(mechanism: M, **options: Any) -> M:
 
 
 def get_mechanisms(names: Iterable[str]) -> list[Mechanism[Any]]:
-    """Return the mechanisms with these names.
-
-    Raises
-    ------
-    InputError
-        If a mechanism does not exist; the message lists those that do.
-    """
+    """Return the mechanisms with these names; raise `InputError` like `get_entries`."""
     return [MECHANISMS[entry.name] for entry in get_entries(names)]

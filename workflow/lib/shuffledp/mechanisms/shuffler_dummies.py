@@ -30,7 +30,7 @@ from shuffledp.mechanisms.discrete_laplace import (
 )
 from shuffledp.mechanisms.estimators import additive_noise_estimators
 from shuffledp.mechanisms.protocol import Mechanism, PerUser, calibrate_rounds_by_search
-from shuffledp.numerics.arrays import Floats
+from shuffledp.numerics.arrays import Floats, Integers
 from shuffledp.numerics.posterior import NoiseLaw
 
 MAX_NU = 2**53
@@ -40,13 +40,7 @@ TRUNCATION_SHARE = 0.1
 
 
 def check_nu(nu: int) -> None:
-    """Check that the most likely number of a cell's dummies is an integer from 0 to 2^53.
-
-    Raises
-    ------
-    InputError
-        If it is not.
-    """
+    """Raise `InputError` unless a cell's most likely number of dummies is from 0 to 2^53."""
     check_centre(nu)
     if nu > MAX_NU:
         raise InputError(f"nu must be an integer from 0 to 2^53 (got nu={nu})")
@@ -54,13 +48,7 @@ def check_nu(nu: int) -> None:
 
 @dataclass(frozen=True)
 class ShufflerDummiesParameters:
-    """Law of the number of a cell's dummies: theta = exp(-eps/2), and the most likely number nu.
-
-    Raises
-    ------
-    InputError
-        If eps is not positive and finite, or nu is not an integer from 0 to 2^53.
-    """
+    """Law of the number of a cell's dummies: theta = exp(-eps/2), and the most likely number nu."""
 
     eps: float
     nu: int
@@ -153,19 +141,11 @@ class ShufflerDummies(Mechanism[ShufflerDummiesParameters]):
             noise_eps, fewest_dummies(keeps_target, eps, log_delta, min(int(likely_nu), MAX_NU))
         )
 
-    def observe(
-        self,
-        counts: ArrayLike,
-        parameters: ShufflerDummiesParameters,
-        rng: np.random.Generator,
-        repetitions: int = 1,
+    def draw(
+        self, counts: Integers, parameters: ShufflerDummiesParameters, rng: np.random.Generator
     ) -> Floats:
-        """Draw histograms of reports and dummies."""
-        counts = np.asarray(counts, dtype=np.int64)
-        dummies = [
-            draw_noise(counts.size, parameters.eps, rng, parameters.nu) for _ in range(repetitions)
-        ]
-        return np.asarray(counts + np.stack(dummies), dtype=np.float64)
+        """Draw a histogram of reports and dummies."""
+        return counts + draw_noise(counts.size, parameters.eps, rng, parameters.nu)
 
     def variance(
         self, shares: ArrayLike, n: float, parameters: ShufflerDummiesParameters

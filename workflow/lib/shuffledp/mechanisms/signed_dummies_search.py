@@ -270,15 +270,9 @@ def _least_ratio(pairs: float, eps: float, log_delta: float) -> float | None:
 def best_noise(target: Target, slots: int | None) -> SignedDummiesParameters | None:
     """Return the parameters with the least noise; None if none keep the target.
 
-    Geometric numbers of messages (size 1) are tried first, and then larger sizes.
-
-    Parameters
-    ----------
-    target
-        Privacy target, and limit of overflow.
-    slots
-        Number of messages in an envelope. By default the first of `ENVELOPE_LENGTHS` with which the
-        error of geometric noise is at most a tenth above the least.
+    Geometric numbers of messages (size 1) are tried first, and then larger sizes. By default, the
+    number of slots is the first of `ENVELOPE_LENGTHS` with which the error of geometric noise is at
+    most a tenth above the least.
     """
     # For any number of pairs, the ratio is at least about exp(-eps / 2).
     least_deviation, best = _deviation(np.exp(-0.5 * target.eps)), None

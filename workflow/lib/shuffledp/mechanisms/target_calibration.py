@@ -58,12 +58,8 @@ def views_of_rounds(
 ) -> dict[str, UpperCurve]:
     """Return the curve of each of `catalogue.VIEWS` after a sequence of different rounds.
 
-    Parameters
-    ----------
-    rounds
-        Mechanism and setting of a round, and the number of such rounds.
-    curve
-        Curve of all rounds for views that in no round know more than the analyst.
+    Each item of ``rounds`` has the mechanism and the setting of a round, and the number of such
+    rounds. ``curve`` is for views that in no round know more than the analyst.
     """
     history: dict[str, list[tuple[UpperCurve, int]]] = {view: [] for view in VIEWS}
     with_more_knowledge = set[str]()
@@ -117,6 +113,9 @@ def calibrations(
 ) -> list[Calibration[P]]:
     """Return the calibrations of a mechanism for a comparison with shuffled k-RR in a setting.
 
+    There is one calibration for each budget, or a single one if the parameters follow from eps0.
+    The mechanism's published calibrations come last.
+
     Parameters
     ----------
     mechanism
@@ -127,11 +126,6 @@ def calibrations(
         Points of the setting's certified curve, and possibly other named budgets.
     contributions
         Bound on the records of the unit that the budgets protect.
-
-    Returns
-    -------
-    One calibration for each budget, or a single one if the parameters follow from eps0, followed by
-    the mechanism's published calibrations.
     """
     if mechanism.entry.matched:
         own = [
@@ -165,22 +159,9 @@ def calibrated(
 ) -> P:
     """Return parameters with nearly the least error that keep a target, with dropouts as well.
 
-    Parameters
-    ----------
-    mechanism
-        Any mechanism of the registry.
-    eps, log_delta
-        Target: central budget and natural log of delta of all rounds together.
-    setting
-        Users, some of whom may collude or drop out, cells and rounds.
-    contributions
-        Bound on the records of the unit that the target protects. With several records per user,
-        all users are honest and take part.
-
-    Raises
-    ------
-    InputError
-        If the mechanism cannot meet the target, or users with several records collude or drop out.
+    The target holds for all rounds together, and protects a unit with the records that
+    ``contributions`` allows. Raises `InputError` if the mechanism cannot meet the target, or if
+    users with several records collude or drop out.
     """
     honest = setting.honest
     if contributions.records_per_user > 1 and (setting.colluding or setting.response_rate < 1.0):
@@ -214,18 +195,8 @@ def predicted(
 ) -> tuple[Floats, float]:
     """Return the variance of each estimated share and the expected total variation distance.
 
-    Both are errors of the unbiased estimate of the shares of all n users.
-
-    Parameters
-    ----------
-    mechanism, parameters
-        The mechanism and its parameters.
-    shares
-        Shares of all users, shape ``(k,)``.
-    n
-        Number of all users.
-    response_rate
-        Probability in ``(0, 1]`` with which each user reports.
+    Both are errors of the unbiased estimate of the shares of all n users, of whom each reports with
+    probability ``response_rate``.
     """
     variance = mechanism.variance(shares, n * response_rate, parameters)
     variance = variance + participation_variance(shares, n, response_rate)
@@ -245,24 +216,10 @@ def calibrate_to_target(
     setting: Setting,
     shares: ArrayLike,
 ) -> TargetCalibration[P]:
-    """Calibrate a mechanism to a target and predict its errors.
+    """Calibrate a mechanism to a target for all rounds together, and predict its errors.
 
-    Parameters
-    ----------
-    mechanism
-        Any mechanism of the registry.
-    eps, log_delta
-        Target: central budget and natural log of delta of all rounds together.
-    setting
-        Users, some of whom may collude or drop out, cells and rounds. Errors refer to one round,
-        and assume that colluding users follow the protocol.
-    shares
-        Shares of the users, shape ``(k,)``.
-
-    Raises
-    ------
-    InputError
-        If the mechanism cannot meet the target; the message gives the reason.
+    Errors refer to one round with these shares of the users, shape ``(k,)``, and assume that
+    colluding users follow the protocol. Raises `InputError` like `calibrated`.
     """
     shares = np.asarray(shares, np.float64)
     n, response_rate = setting.n, setting.response_rate
@@ -288,12 +245,8 @@ def calibrate_to_target(
 def read_parameters(mechanism: Mechanism[P], text: str) -> P:
     """Parse parameters in the format of `format_parameters`, for example ``eps=1.0, nu=25``.
 
-    If the mechanism has parameters of several classes, the names determine the class.
-
-    Raises
-    ------
-    InputError
-        If a parameter is missing, unknown, or out of range.
+    If the mechanism has parameters of several classes, the names determine the class. Raises
+    `InputError` if a parameter is missing, unknown, or out of range.
     """
     items = [[piece.strip() for piece in item.partition("=")[::2]] for item in text.split(",")]
     forms = [

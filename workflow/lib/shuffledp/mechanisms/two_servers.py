@@ -59,12 +59,7 @@ MIN_GAUSSIAN_LOG_DELTA = -600.0
 class GaussianServersParameters:
     """Discrete Gaussian law of both noises: sigma, and the most likely number nu of dummies.
 
-    The number of a cell's dummies is conditioned on being at least 0.
-
-    Raises
-    ------
-    InputError
-        If sigma is not from 0.1 to 10,000, or nu is not an integer from 0 to 2^53.
+    The number of a cell's dummies is conditioned on being at least 0. sigma is from 0.1 to 10,000.
     """
 
     sigma: float
@@ -211,18 +206,6 @@ def draw_gaussian(k: int, noise: GaussianNoise, rng: np.random.Generator) -> Int
     """Draw discrete Gaussian noise for k cells, shape ``(k,)``.
 
     Two-sided geometric noise is drawn and accepted with a probability that makes it Gaussian.
-
-    Parameters
-    ----------
-    k
-        Number of cells, at least 1.
-    noise
-        Law of the noise, at least ``-noise.nu``.
-    rng
-        Source of randomness.
-
-    Notes
-    -----
     Source: Canonne, Kamath and Steinke (2020), Algorithm 3.
     """
     scale = np.floor(noise.sigma) + 1.0
@@ -292,17 +275,11 @@ class TwoServers(Mechanism[ServersParameters]):
             return geometric
         return gaussian
 
-    def observe(
-        self,
-        counts: ArrayLike,
-        parameters: ServersParameters,
-        rng: np.random.Generator,
-        repetitions: int = 1,
+    def draw(
+        self, counts: Integers, parameters: ServersParameters, rng: np.random.Generator
     ) -> Floats:
-        """Draw histograms of reports, dummies and the analyst's noise."""
-        counts, servers = np.asarray(counts, dtype=np.int64), _servers(parameters)
-        noise = [servers.draw(counts.size, rng) for _ in range(repetitions)]
-        return np.asarray(counts + np.stack(noise), dtype=np.float64)
+        """Draw a histogram of reports, dummies and the analyst's noise."""
+        return counts + _servers(parameters).draw(counts.size, rng)
 
     def variance(self, shares: ArrayLike, n: float, parameters: ServersParameters) -> Floats:
         """Return the variance of each share, which is the same for all."""

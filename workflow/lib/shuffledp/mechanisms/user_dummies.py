@@ -32,13 +32,7 @@ from shuffledp.numerics.posterior import NoiseLaw
 
 @dataclass(frozen=True)
 class UserDummiesParameters:
-    """Mean number lambda of a user's dummies, in ``(0, chances]``, and largest number ``chances``.
-
-    Raises
-    ------
-    InputError
-        If one is out of range.
-    """
+    """Mean number lambda of a user's dummies, in ``(0, chances]``, and the largest number."""
 
     dummies: float
     chances: int
@@ -68,16 +62,8 @@ class UserDummiesParameters:
 def draw_dummies(chances: int, k: int, rate: float, rng: np.random.Generator) -> Integers:
     """Draw the histogram of the dummies of all users, shape ``(k,)``.
 
-    Parameters
-    ----------
-    chances
-        Number of possible dummies of all users together.
-    k
-        Number of cells.
-    rate
-        Probability with which each possible dummy is sent.
-    rng
-        Source of randomness.
+    Each of the ``chances`` possible dummies of all users together is sent with probability
+    ``rate``.
     """
     return rng.multinomial(rng.binomial(chances, rate), np.full(k, 1.0 / k))
 
@@ -172,20 +158,12 @@ class UserDummies(Mechanism[UserDummiesParameters]):
         )
         return UserDummiesParameters(dummies or float(chances), chances)
 
-    def observe(
-        self,
-        counts: ArrayLike,
-        parameters: UserDummiesParameters,
-        rng: np.random.Generator,
-        repetitions: int = 1,
-    ) -> Floats:
-        """Draw histograms of reports and dummies."""
-        counts = np.asarray(counts, dtype=np.int64)
+    def draw(
+        self, counts: Integers, parameters: UserDummiesParameters, rng: np.random.Generator
+    ) -> Integers:
+        """Draw a histogram of reports and dummies."""
         chances = int(counts.sum()) * parameters.chances
-        dummies = [
-            draw_dummies(chances, counts.size, parameters.rate, rng) for _ in range(repetitions)
-        ]
-        return np.asarray(counts + np.stack(dummies), dtype=np.float64)
+        return counts + draw_dummies(chances, counts.size, parameters.rate, rng)
 
     def variance(self, shares: ArrayLike, n: float, parameters: UserDummiesParameters) -> Floats:
         """Return the variance of each share, due to a binomial number of dummies per cell."""
