@@ -113,13 +113,7 @@ class ReplaceOnePLD(PrivacyLossDistribution):  # type: ignore[misc]
         privacy_loss_distribution: PrivacyLossDistribution,
         tail_mass_truncation: float = 1e-15,
     ) -> ReplaceOnePLD:
-        """Return the distribution of both mechanisms together.
-
-        Raises
-        ------
-        InputError
-            If the other one states no relation, or has another grid interval.
-        """
+        """Return the distribution of both mechanisms together; see `validate_composable`."""
         self.validate_composable(privacy_loss_distribution)
         return _replace_one(super().compose(privacy_loss_distribution, tail_mass_truncation))
 
@@ -128,7 +122,7 @@ class ReplaceOnePLD(PrivacyLossDistribution):  # type: ignore[misc]
         return _replace_one(super().self_compose(num_times, tail_mass_truncation))
 
     def compute_mixture(self, other: PrivacyLossDistribution, self_weight: float) -> ReplaceOnePLD:
-        """Return ``self_weight * self + (1 - self_weight) * other``; see `compose` for errors."""
+        """Return ``self_weight * self + (1 - self_weight) * other``; see `validate_composable`."""
         self.validate_composable(other)
         return _replace_one(super().compute_mixture(other, self_weight))
 
@@ -153,10 +147,7 @@ def _replace_one(pld: PrivacyLossDistribution) -> ReplaceOnePLD:
 def with_relation(pld: object, neighboring_relation: Any) -> ReplaceOnePLD:
     """Return dp_accounting's distribution as one that states its relation.
 
-    Raises
-    ------
-    InputError
-        If the relation is another one than REPLACE_ONE, or the estimate is not pessimistic.
+    Raises `InputError` if the relation is not REPLACE_ONE, or the estimate is not pessimistic.
     """
     if not isinstance(pld, PrivacyLossDistribution):
         raise InputError(

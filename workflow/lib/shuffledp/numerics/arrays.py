@@ -21,10 +21,7 @@ UNIT = 2.0**-53  # unit of rounding: largest relative error of rounding to the n
 def floats(name: str, values: object) -> Floats:
     """Return numbers of any shape as an array; ``name`` is the parameter in error messages.
 
-    Raises
-    ------
-    InputError
-        If the values are text, None or other objects.
+    Raises `InputError` if the values are text, None or other objects.
     """
     try:
         array = np.asarray(values)
@@ -52,12 +49,9 @@ def plain(values: ArrayLike) -> Any:
 
 
 def sum_up(terms: Iterable[tuple[int, float]]) -> float:
-    """Return the smallest float that is at least ``sum(count * value)``, computed exactly.
+    """Return the smallest float that is at least ``sum(count * value)``, for values >= 0.
 
-    Parameters
-    ----------
-    terms
-        Pairs ``(count, value)`` with values >= 0. The result is inf if a value is infinite.
+    The sum is computed exactly. The result is inf if a value is infinite.
     """
     terms = list(terms)
     if not all(isfinite(value) for _, value in terms):

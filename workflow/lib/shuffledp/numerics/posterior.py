@@ -46,17 +46,6 @@ def posterior_median(noisy: Floats | Integers, law: NoiseLaw) -> Integers:
     early so that the prior stays smooth. Its support consists of the integers >= 0, or of every
     quarter of a standard deviation if that is more, within ten standard deviations of some noisy
     count.
-
-    Parameters
-    ----------
-    noisy
-        Noisy counts, shape ``(counts,)``.
-    law
-        Law of the noise on each of them.
-
-    Returns
-    -------
-    Integers of the same shape, at least 0.
     """
     centred = np.asarray(noisy, np.float64) - law.centre
     if law.sd == 0.0:

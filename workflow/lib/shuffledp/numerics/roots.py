@@ -64,23 +64,9 @@ def brentq(
 ) -> float:
     """Return a root of a continuous function between two points where its signs differ.
 
-    The iterates are those of ``scipy.optimize.brentq``.
-
-    Parameters
-    ----------
-    f
-        Function that is continuous on ``[low, high]``.
-    low, high
-        Ends of the bracket.
-    xtol, rtol
-        The error of the root is at most ``xtol + rtol * |root|``.
-
-    Raises
-    ------
-    ValueError
-        If f has the same sign at both ends, or is NaN at a point.
-    RuntimeError
-        If the tolerance is not reached in 100 iterations.
+    The iterates are those of ``scipy.optimize.brentq``. The error of the root is at most
+    ``xtol + rtol * |root|``. Raises `ValueError` if f has the same sign at both ends, or is NaN at
+    a point, and `RuntimeError` if the tolerance is not reached in 100 iterations.
 
     Source: R. Brent, Algorithms for Minimization without Derivatives (1973), chapter 4.
     """

@@ -61,12 +61,7 @@ _LOG_DELTA_TOLERANCE = 1e-4
 class Search:
     """Search for the data set with the largest divergence, by bounds for blocks of data sets.
 
-    Attributes
-    ----------
-    eps, budget
-        Central budget, and the target's local budget, which is larger.
-    others
-        All other users.
+    ``budget`` is the target's local budget, which exceeds the central budget ``eps``.
     """
 
     eps: float
@@ -122,22 +117,10 @@ def merge_budgets(others: BudgetGroups) -> BudgetGroups:
 def worst(eps: float, budget: float, others: BudgetGroups, known_upper: float) -> LogInterval:
     """Return lower and upper bounds on the log of the largest delta over all data sets.
 
-    Parameters
-    ----------
-    eps
-        Central budget, at least 0.
-    budget
-        Local budget of the target.
-    others
-        All other users, in order of budget.
-    known_upper
-        A known upper bound on log delta. The search stops when a data set attains it within the
-        tolerance.
-
-    Returns
-    -------
-    Interval whose lower end is attained by a data set with the rounded budgets of `merge_budgets`.
-    If the search stops early, the upper end is the largest bound of a remaining block.
+    ``budget`` is the target's, and ``others`` are in order of budget. A data set with the rounded
+    budgets of `merge_budgets` attains the lower end. The search stops when a data set attains
+    ``known_upper``, a known upper bound, within the tolerance. If it stops early, the upper end is
+    the largest bound of a remaining block.
     """
     if eps >= budget:
         return LogInterval(-np.inf, -np.inf)
@@ -164,15 +147,7 @@ def worst(eps: float, budget: float, others: BudgetGroups, known_upper: float) -
 
 
 def estimate(eps: float, budget: float, others: BudgetGroups) -> float:
-    """Approximate `worst` by the log delta of the data set in which all other users hold x0.
-
-    Parameters
-    ----------
-    eps
-        Central budget, at least 0.
-    budget, others
-        Local budget of the target, and all other users.
-    """
+    """Approximate `worst` by the log delta of the data set in which all other users hold x0."""
     if eps >= budget:
         return -np.inf
     search = Search(eps, budget, merge_budgets(others))

@@ -61,15 +61,10 @@ KINDS: Final = ("krr", "binary", "laplace", "gaussian")
 
 
 def reports(kind: str, k: int | None = None) -> Reports:
-    """Return the kind of reports with a name in `KINDS`; ``krr`` needs k, the number of cells.
+    """Return the kind of reports with a name in `KINDS`; only ``krr`` needs k, the number of cells.
 
     Budgets are local eps; for ``gaussian`` they are mu, the length of the records' interval in
-    standard deviations of the noise.
-
-    Raises
-    ------
-    InputError
-        If the name is unknown, or k is missing, out of range, or given for other reports than krr.
+    standard deviations of the noise. Raises `InputError` if the name or k is invalid.
     """
     if kind not in KINDS:
         raise InputError(f"mechanism must be one of {', '.join(KINDS)} (got {kind!r})")
@@ -107,33 +102,14 @@ def epsilon(log_delta: float, groups: BudgetGroups, group: int, how: Reports) ->
     """Return the smallest certified central eps of the users of a group.
 
     The relative tolerance is 1e-5. The value is rounded up and at most the eps of a single report
-    without other users.
-
-    Parameters
-    ----------
-    log_delta
-        Natural log of delta, below 0.
-    groups, group
-        All users in order of budget, and the index of the group.
-    how
-        Kind of the reports.
+    without other users. ``groups`` has all users in order of budget.
     """
     return float(how.curve(groups, group, log_delta).epsilon(log_delta).promised)
 
 
 @dataclass(frozen=True)
 class RangeEpsilon:
-    """The certified central eps of users with budgets in a range.
-
-    Attributes
-    ----------
-    low, high
-        Smallest and largest budget of the range.
-    users
-        Number of users in the range.
-    eps
-        Certified central eps of each of these users.
-    """
+    """The certified central eps of each of a number of users with budgets from low to high."""
 
     low: float
     high: float
@@ -187,27 +163,10 @@ def own_epsilons(
 ) -> Iterator[RangeEpsilon]:
     """Yield the certified central eps of all users, in order of budget.
 
-    Parameters
-    ----------
-    log_delta
-        Natural log of delta, at most 0.
-    groups
-        All users in order of budget (`BudgetGroups.of`).
-    how
-        Kind of the reports.
-    rounds
-        Number of rounds; each user reports once in each, with fresh randomness.
-
-    Yields
-    ------
-    One result for each budget or, if there are many, for each range of budgets, with an eps that
-    holds for all its users. For ordered reports there are eight ranges with similar numbers of
-    users; otherwise there are up to 64 ranges with similar budgets.
-
-    Raises
-    ------
-    InputError
-        If rounds is below 1.
+    Each user reports once in each round, with fresh randomness. There is one result for each budget
+    or, if there are many, for each range of budgets, with an eps that holds for all its users. For
+    ordered reports there are eight ranges with similar numbers of users; otherwise there are up to
+    64 ranges with similar budgets. Raises `InputError` if rounds is below 1.
     """
     if rounds < 1:
         raise InputError(f"rounds must be an integer >= 1 (got {rounds})")

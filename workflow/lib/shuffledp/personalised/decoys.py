@@ -116,10 +116,9 @@ def log_mean_over_decoys(
     ----------
     others
         Log odds that each other user is a decoy.
-    log_delta
-        Function that returns an upper bound on log delta_m for an integer m >= 1; non-increasing.
-    estimate
-        Cheap approximation of ``log_delta``, which determines only the windows and blocks.
+    log_delta, estimate
+        Non-increasing function that returns an upper bound on log delta_m for an integer m >= 1;
+        its cheap approximation, which determines only the windows and blocks.
     blocks
         Approximate largest number of blocks. With 8 blocks, the loss of accuracy equals that of
         having fewer decoys by a third of their standard deviation.
@@ -213,14 +212,7 @@ def decoy_trials(log_kappa: Floats, counts: Integers) -> RandomTrials:
 def log_delta_among_decoys(eps: float, target: Target, others: RandomTrials) -> float:
     """Return an upper bound on the natural log of the target's delta.
 
-    Parameters
-    ----------
-    eps
-        Central budget, at least 0.
-    target
-        Law of G for the target's worst records.
-    others
-        Log odds that each other user is a decoy.
+    ``others`` has the log odds that each other user is a decoy.
     """
     atoms = target.atoms(eps)
 
@@ -237,16 +229,6 @@ def log_delta_among_decoys(eps: float, target: Target, others: RandomTrials) -> 
 
 
 def approximate_log_delta(eps: float, target: Target, others: RandomTrials) -> float:
-    """Return a cheap approximation of `log_delta_among_decoys`.
-
-    Parameters
-    ----------
-    eps
-        Central budget, at least 0.
-    target
-        Law of G for the target's worst records.
-    others
-        Log odds that each other user is a decoy.
-    """
+    """Return a cheap approximation of `log_delta_among_decoys`."""
     rates = 1.0 / (1.0 + np.exp(-others.log_odds))
     return log_saddle_point(target.atoms(eps), 1 + int(others.counts @ rates))

@@ -220,22 +220,16 @@ def curve(
 ) -> UpperCurve:
     """Return an upper bound on delta, for every data set, that holds for a range of mu.
 
+    It is never above the curve of a single report without other users.
+
     Parameters
     ----------
-    groups, group
-        All users in order of mu, and the index of the group with the largest mu of the range. mu is
-        the length of the records' interval in standard deviations of the noise, and 0 if a user
-        reports nothing.
+    groups, group, first
+        See `laplace.curve`, with mu in place of the budget. mu is the length of the records'
+        interval in standard deviations of the noise, and 0 if a user reports nothing.
     target_log_delta
         Approximate natural log of the delta of interest, at most 0. Truncation adds at most a
         thousandth of this delta. The curve is an upper bound for every eps.
-    first
-        Index of the group with the smallest mu of the range, by default ``group``. Users with a
-        larger mu than this one are not counted as decoys.
-
-    Returns
-    -------
-    A curve that is never above that of a single report without other users.
     """
     first = group if first is None else first
     mu = float(groups.values[group])

@@ -31,10 +31,8 @@ class BudgetGroups:
     def of(cls, budgets: ArrayLike | BudgetGroups) -> BudgetGroups:
         """Group the budgets of users, one number per user, or check existing groups.
 
-        Raises
-        ------
-        InputError
-            If there is no user, a budget is negative or above 350, or a count is not positive.
+        Raises `InputError` if there is no user, a budget is negative or above 350, or a count is
+        not positive.
         """
         if isinstance(budgets, cls):
             groups = cls(np.asarray(budgets.values, np.float64), np.asarray(budgets.counts))
@@ -78,17 +76,8 @@ def split_target(
 ) -> tuple[float, BudgetGroups, BudgetGroups]:
     """Return the target's budget, the groups of all users, and the groups of the others.
 
-    Parameters
-    ----------
-    budgets
-        Budget of each user, or groups of users.
-    target
-        Index of the user, or of the user's group; by default a user with the largest budget.
-
-    Raises
-    ------
-    InputError
-        See `BudgetGroups.of`, and if the index does not exist.
+    ``target`` is the index of a user or of a group; None stands for a user with the largest budget.
+    Raises `InputError` like `BudgetGroups.of`, and if the index does not exist.
     """
     groups = BudgetGroups.of(budgets)
     values = groups.values if isinstance(budgets, BudgetGroups) else np.asarray(budgets, np.float64)

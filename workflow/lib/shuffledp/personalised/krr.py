@@ -55,18 +55,8 @@ def divergence_log_delta(
 ) -> float:
     """Return an upper bound on log delta of a k-RR target among uniform reports of the others.
 
-    Parameters
-    ----------
-    eps
-        Central budget, at least 0, any shape.
-    target
-        Local budget of the target.
-    log_odds
-        Log odds of a uniform report, for a user of each group of the others.
-    others
-        Groups of all users but the target.
-    k
-        Number of cells, at least 2.
+    ``eps`` may have any shape, ``target`` is the target's local budget, and ``log_odds`` are those
+    of a uniform report for a user of each group of the others.
     """
     if eps >= target:
         return -np.inf
@@ -106,31 +96,20 @@ def personalised_log_delta(
     The bound is the exact delta against the weak adversary, who also learns which other users sent
     uniform reports. It is rounded up, and truncated mass is added. It holds for every data set,
     under replacement of one record, even if all budgets are public, but not if a report reveals its
-    budget. With equal budgets it equals that of `pairs.weak_adversary`.
+    budget. With equal budgets it equals that of `pairs.weak_adversary`. It is -inf where eps is at
+    least the target's budget. The relative error of delta is about 3e-9 for a million users.
 
     Parameters
     ----------
-    eps
-        Central budget, at least 0, any shape.
+    eps, k
+        Central budget, at least 0, any shape, and number of cells.
     budgets
         Local budget of each user, or groups of users. A hundred thousand distinct values are
         feasible.
-    k
-        Number of cells, at least 2.
     target
         Index into ``budgets`` of the user (or group) whose record changes and for whom the bound
         holds. By default this is a user with the largest budget; the bound then holds for every
         user (see the module's docstring).
-
-    Returns
-    -------
-    Natural logarithms with the shape of ``eps``; -inf where eps is at least the target's budget.
-    The relative error of delta is about 3e-9 for a million users.
-
-    Raises
-    ------
-    InputError
-        If eps, a budget, a count, k or target is outside its range.
     """
     budget, _, others = split_target(budgets, target)
     cells = Setting(1, k).k  # raises InputError if k is out of range
@@ -139,17 +118,7 @@ def personalised_log_delta(
 
 
 def approximate_log_delta(eps: float, groups: BudgetGroups, k: int, group: int) -> float:
-    """Return a cheap approximation of `personalised_log_delta` for a member of a group.
-
-    Parameters
-    ----------
-    eps
-        Central budget, at least 0.
-    groups, group
-        All users in order of budget, and the index of the target's group.
-    k
-        Number of cells, at least 2.
-    """
+    """Return a cheap approximation of `personalised_log_delta` for a member of a group."""
     budget = float(groups.values[group])
     if eps >= budget:
         return -np.inf
@@ -163,12 +132,7 @@ def approximate_log_delta(eps: float, groups: BudgetGroups, k: int, group: int) 
 def curve(groups: BudgetGroups, group: int, k: int) -> UpperCurve:
     """Return an upper bound on delta, for every data set and a target in the given group.
 
-    Parameters
-    ----------
-    groups, group
-        All users in order of budget, and the index of the target's group.
-    k
-        Number of cells, at least 2.
+    ``groups`` has all users in order of budget.
     """
     budget = float(groups.values[group])
     if groups.values.size == 1 and budget:  # equal budgets have a sharper bound

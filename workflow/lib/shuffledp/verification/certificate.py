@@ -367,12 +367,8 @@ KINDS: dict[int, Callable[[dict[str, Any], int], Claim]] = {
 def verify(certificate: Any, limit: int = MAX_TERMS) -> Claim:
     """Check a certificate and return the claim that it proves.
 
-    Raises
-    ------
-    RefusedError
-        If the certificate is malformed or its claim is not proven.
-    TooLongError
-        If the check would need more than `limit` terms.
+    Raises `RefusedError` if the certificate is malformed or its claim is not proven, and
+    `TooLongError` if the check would need more than `limit` terms.
     """
     kind = member(certificate, "certificate", int)
     demand(kind in KINDS, f"certificate must be one of {', '.join(map(str, KINDS))}")

@@ -31,14 +31,8 @@ def shortened(value: object) -> str:
 def read(source: Path) -> Any:
     """Return the parsed JSON of a file.
 
-    Raises
-    ------
-    TooLongError
-        If the file is not a regular one (a device or pipe may be endless), or is too large.
-    RefusedError
-        If it is not JSON, or an object has a key twice.
-    OSError
-        If it cannot be read.
+    Raises `TooLongError` if the file is too large or not a regular one (a device or pipe may be
+    endless), and `RefusedError` if it is not JSON, or an object has a key twice.
     """
     file_status = source.stat()
     if not stat.S_ISREG(file_status.st_mode):

@@ -78,11 +78,9 @@ def composed(
 ) -> tuple[list[tuple[arb, Job]], Job]:
     """Return the jobs that prove an upper end over several rounds.
 
-    Returns
-    -------
-    A list and a job. The list has, for each loss below eps0, the grid's delta of one round and the
-    job for the delta of the privacy blanket, which must not be larger. The job computes the delta
-    of all rounds at eps.
+    The list has, for each loss below eps0, the grid's delta of one round and the job for the delta
+    of the privacy blanket, which must not be larger. The last job computes the delta of all rounds
+    at eps.
     """
     if math.frexp(grid.step)[0] != 0.5:
         raise RefusedError("malformed certificate: step must be a power of 2")
