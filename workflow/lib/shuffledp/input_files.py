@@ -1,6 +1,7 @@
 """Input files: histograms, matrices, budgets, pairs, places and ledgers of rounds.
 
-A file whose name ends in ``.parquet`` is read as parquet, any other as csv.
+A file whose name ends in ``.parquet`` is read as parquet, any other as csv. Each function raises
+`InputError` if the file cannot be read, lacks a column, or has a value that is out of range.
 """
 
 import csv
@@ -28,13 +29,7 @@ _LEDGER_COLUMNS: Final = ("n", "k", "eps0", "mechanism", "parameters", "rounds",
 def read_histogram(source: str | Path) -> Integers:
     """Return the users of each cell, shape ``(rows,)``: the column ``count`` of a file.
 
-    A grid file of the pipeline has this column.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read or has no such column, a value is not a whole number of users,
-        or there is nobody.
+    A grid file of the pipeline has this column. It must count at least one user.
     """
     needed = {_COUNT: "the number of users of each cell"}
     counts = _whole_numbers(source, _COUNT, read_columns(source, needed)[_COUNT])
@@ -64,6 +59,10 @@ def _regular(source: Path) -> Path:
     if not stat.S_ISREG(source.stat().st_mode):
         raise InputError(f"{source} is no regular file: give one that is completely written")
     return source
+
+
+def _unreadable(source: Path, error: OSError) -> InputError:
+    return InputError(f"{source} cannot be read: {error.strerror or error}")
 
 
 def _require_rows(source: Path, rows: int, columns: int = 1) -> None:
@@ -111,13 +110,7 @@ class Budgets:
 def read_budgets(source: str | Path) -> Budgets:
     r"""Read local budgets: the column ``eps``, and ``count`` and ``delta`` if there are any.
 
-    Rows whose count is 0 are left out.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read or has no such column, a value is out of range, or there is
-        nobody.
+    Rows whose count is 0 are left out; there must be others.
 
     Examples
     --------
@@ -151,13 +144,7 @@ def read_budgets(source: str | Path) -> Budgets:
 
 
 def read_pairs(source: str | Path) -> Integers:
-    """Read pairs of records: the columns ``record`` and ``neighbour``, shape ``(rows, 2)``.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, has no such column or no row, or a value is no whole number.
-    """
+    """Read pairs of records: the columns ``record`` and ``neighbour``, shape ``(rows, 2)``."""
     needed = {"record": "the number of a record, from 0", "neighbour": "that of a neighbour"}
     found = read_columns(source, needed)
     pairs = np.stack([_numbers(found[name]) for name in needed], axis=1)
@@ -169,13 +156,7 @@ def read_pairs(source: str | Path) -> Integers:
 
 
 def read_places(source: str | Path) -> Floats:
-    """Read the columns ``latitude`` and ``longitude``, in degrees, shape ``(rows, 2)``.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, has no such column, or a value is out of range.
-    """
+    """Read the columns ``latitude`` and ``longitude``, in degrees, shape ``(rows, 2)``."""
     limits = {"latitude": 90.0, "longitude": 360.0}
     found = read_columns(source, dict.fromkeys(limits, "of each record, in degrees"))
     places = np.stack([_numbers(found[name]) for name in limits], axis=1)
@@ -195,26 +176,12 @@ def read_columns(
 ) -> dict[str, list[Any]]:
     """Read columns of a csv file with a header, or of a parquet file, by name.
 
-    Parameters
-    ----------
-    source
-        The file.
-    needed
-        Names of the required columns, and what they hold.
-    optional
-        Names of columns that are read if they are there.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, or a column is missing.
+    ``needed`` has the names of the required columns, and what they hold. The ``optional`` ones are
+    read if they are there.
     """
-    try:
-        source = Path(source)
-        read = _parquet if source.suffix == ".parquet" else _csv
-        return read(_regular(source), needed, optional)
-    except OSError as error:
-        raise InputError(f"{source} cannot be read: {error.strerror or error}") from None
+    source = Path(source)
+    read = _parquet if source.suffix == ".parquet" else _csv
+    return read(source, needed, optional)
 
 
 def _chosen(
@@ -230,12 +197,14 @@ def _chosen(
 
 @contextmanager
 def _csv_reading(source: Path) -> Iterator[Any]:
-    """Open a text file; raise `InputError` if it is a pipe or a device, or holds no text."""
+    """Open a regular text file; raise `InputError` if it cannot be read."""
     try:
         with _regular(source).open(encoding="utf-8-sig", newline="") as file:
             yield file
     except (UnicodeDecodeError, csv.Error):
         raise InputError(f"{source} is no csv file; parquet files end in .parquet") from None
+    except OSError as error:
+        raise _unreadable(source, error) from None
 
 
 def _csv(source: Path, needed: Mapping[str, str], optional: Sequence[str]) -> dict[str, list[Any]]:
@@ -252,6 +221,7 @@ def _csv(source: Path, needed: Mapping[str, str], optional: Sequence[str]) -> di
 
 @contextmanager
 def _parquet_reading(source: Path) -> Iterator[Any]:
+    """Open a regular parquet file; raise `InputError` if it cannot be read."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -261,7 +231,7 @@ def _parquet_reading(source: Path) -> Iterator[Any]:
             "file"
         ) from missing
     try:
-        with pq.ParquetFile(source, page_checksum_verification=True) as file:
+        with pq.ParquetFile(_regular(source), page_checksum_verification=True) as file:
             yield file
     except InputError:
         raise
@@ -270,7 +240,7 @@ def _parquet_reading(source: Path) -> Iterator[Any]:
         if is_out_of_memory(error):
             raise InputError(f"{source} is damaged, or needs more memory than there is") from None
         if isinstance(error, OSError) and error.errno:
-            raise  # the file cannot be read, but it is not damaged
+            raise _unreadable(source, error) from None
         raise InputError(f"{source} is damaged, or no parquet file") from None
 
 
@@ -302,18 +272,9 @@ def read_matrix(source: str | Path) -> Floats:
     """Read the numbers of a csv or parquet file, shape ``(rows, columns)``.
 
     A first line of csv without numbers is taken for a header.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read or is empty, lines differ in length, or a value is no number.
     """
-    try:
-        source = Path(source)
-        read = _parquet_lines if source.suffix == ".parquet" else _csv_lines
-        lines = read(_regular(source))
-    except OSError as error:
-        raise InputError(f"{source} cannot be read: {error.strerror or error}") from None
+    source = Path(source)
+    lines = _parquet_lines(source) if source.suffix == ".parquet" else _csv_lines(source)
     if not lines:
         raise InputError(f"{source} holds no numbers: give a line for each record")
     rows = []
@@ -371,11 +332,6 @@ def read_rounds(source: str | Path) -> list[Setting]:
     -------
     Settings, which `delta` and `epsilon` accept.
 
-    Raises
-    ------
-    InputError
-        If the file cannot be read, has other columns or too many rows, or a row is no setting.
-
     Examples
     --------
     >>> import tempfile
@@ -385,22 +341,19 @@ def read_rounds(source: str | Path) -> list[Setting]:
     [(1000, 3), (800, 1)]
     """
     source = Path(source)
-    try:
-        with _csv_reading(source) as file:
-            reader = csv.DictReader(file)
-            names = list(reader.fieldnames or [])
-            for name in names:
-                if name not in _LEDGER_COLUMNS:
-                    meant = did_you_mean(name, _LEDGER_COLUMNS)
-                    meant = meant or f" (columns: {', '.join(_LEDGER_COLUMNS)})"
-                    raise InputError(f"{source}: a ledger has no column {name}{meant}")
-            if len(set(names)) < len(names):
-                raise InputError(f"{source} has a column twice (columns: {', '.join(names)})")
-            if missing := [name for name in ("n", "k") if name not in names]:
-                raise InputError(f"{source} has no column {' and no column '.join(missing)}")
-            return _ledger_settings(source, reader)
-    except OSError as error:
-        raise InputError(f"{source} cannot be read: {error.strerror or error}") from None
+    with _csv_reading(source) as file:
+        reader = csv.DictReader(file)
+        names = list(reader.fieldnames or [])
+        for name in names:
+            if name not in _LEDGER_COLUMNS:
+                meant = did_you_mean(name, _LEDGER_COLUMNS)
+                meant = meant or f" (columns: {', '.join(_LEDGER_COLUMNS)})"
+                raise InputError(f"{source}: a ledger has no column {name}{meant}")
+        if len(set(names)) < len(names):
+            raise InputError(f"{source} has a column twice (columns: {', '.join(names)})")
+        if missing := [name for name in ("n", "k") if name not in names]:
+            raise InputError(f"{source} has no column {' and no column '.join(missing)}")
+        return _ledger_settings(source, reader)
 
 
 def _ledger_settings(source: Path, rows: Iterable[dict[str | None, Any]]) -> list[Setting]:
