@@ -12,7 +12,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from functools import partial
+from functools import partial, reduce
+from typing import Any
 
 import numpy as np
 
@@ -139,8 +140,31 @@ def enumerated(n: int, k: int, eps0: float) -> tuple[dict, dict]:
     )
 
 
-def comparisons(repeats: int) -> None:
+def composed(*parts: tuple[tuple[dict, dict], int]) -> Any:
+    """Return dp_accounting's composition of pairs of laws, each for a number of rounds."""
     from dp_accounting.pld.privacy_loss_distribution import from_two_probability_mass_functions
+
+    plds = [
+        from_two_probability_mass_functions(*pair, value_discretization_interval=1e-4).self_compose(
+            rounds
+        )
+        for pair, rounds in parts
+    ]
+    return reduce(lambda one, other: one.compose(other), plds)
+
+
+def against_dp_accounting(
+    what: str, ours: Callable[[], float], theirs: Callable[[], float], repeats: int
+) -> None:
+    """Compare our delta with dp_accounting's for every outcome of the same pairs of laws."""
+    quick, slow = median_seconds(ours, repeats), median_seconds(theirs, 1)
+    show(what, quick)
+    show("dp_accounting, every outcome of the same pairs", slow)
+    print(f"  {'ratio':<58}{slow / quick:12.1f} x")
+    print(f"  {'its delta over ours':<58}{theirs() / ours():12.6f}")
+
+
+def comparisons(repeats: int) -> None:
     from shuffledp.accounting.one_round.certified import upper_log_delta
     from shuffledp.accounting.one_round.single_bin import log_delta
     from shuffledp.accounting.setting import Setting
@@ -149,26 +173,16 @@ def comparisons(repeats: int) -> None:
     n, k, eps0, eps = 150, 16, 1.0, 0.15
     setting = Setting(n, k, eps0)
 
-    def theirs() -> float:
-        lower, upper = enumerated(n, k, eps0)
-        return float(
-            from_two_probability_mass_functions(
-                lower, upper, value_discretization_interval=1e-4
-            ).get_delta_for_epsilon(eps)
-        )
+    against_dp_accounting(
+        f"certified upper delta, n={n}, k=16, eps0=1, eps={eps} (theirs grows like n^3)",
+        lambda: float(np.exp(upper_log_delta(eps, setting))),
+        lambda: composed((enumerated(n, k, eps0), 1)).get_delta_for_epsilon(eps),
+        repeats,
+    )
 
-    seconds = median_seconds(theirs, 1)
-    ours = median_seconds(lambda: upper_log_delta(eps, setting), repeats)
-    exact = float(np.exp(upper_log_delta(eps, setting)))
-    show(f"certified upper delta, n={n}, k=16, eps0=1, eps={eps}", ours)
-    show(f"dp_accounting, every outcome of the same pair, n={n}", seconds)
-    print(f"  {'ratio (theirs grows like n^3)':<58}{seconds / ours:12.1f} x")
-    print(f"  {'its delta over ours':<58}{theirs() / exact:12.6f}")
-
-    n, eps = 10**4, 0.0186
+    n, eps, m = 10**4, 0.0186, 2000
     setting = Setting(n, k, eps0)
     exact = float(np.exp(upper_log_delta(eps, setting)))
-    m = 2000
     direct = median_seconds(lambda: single_bin_direct(n, k, m, eps0, eps), repeats)
     tilted = median_seconds(lambda: log_delta(eps, setting, m, "forward"), repeats)
     show("single-bin, direct evaluation of A's eq. (6)", direct)
@@ -189,14 +203,14 @@ def any_randomiser(repeats: int) -> None:
     """Compare the evaluator for any randomiser, applied to k-RR, with the code specific to k-RR."""
     from shuffledp.accounting.one_round.certified import upper_log_delta as of_krr
     from shuffledp.accounting.setting import Setting
-    from shuffledp.mechanisms.randomiser import _upper, upper_log_delta
+    from shuffledp.mechanisms.randomiser import _blanket_upper, upper_log_delta
     from shuffledp.mechanisms.subset_selection import SubsetSelection
 
     n, k, eps0 = 10**5, 408, 4.0
     setting, randomiser = Setting(n, k, eps0), SubsetSelection(k, eps0, 1)
 
     def general(eps: float) -> float:
-        _upper.cache_clear()
+        _blanket_upper.cache_clear()
         return upper_log_delta(eps, n, randomiser)
 
     for eps in (0.03, 0.4):
@@ -228,61 +242,37 @@ def dummies(n: int, k: int, dummies_each: float) -> tuple[dict, dict]:
 
 
 def dummies_by_users(repeats: int) -> None:
-    from dp_accounting.pld.privacy_loss_distribution import from_two_probability_mass_functions
     from shuffledp.accounting.setting import Setting
     from shuffledp.mechanisms.user_dummies import UserDummies, UserDummiesParameters
 
     n, k, eps = 10**4, 192, 1.0
     parameters = UserDummiesParameters(0.8, 1)
-
-    def ours() -> float:
-        return UserDummies().curve(parameters, Setting(n, k)).log_delta(eps).upper
-
-    def theirs() -> float:
-        lower, upper = dummies(n, k, parameters.dummies)
-        return float(
-            from_two_probability_mass_functions(
-                lower, upper, value_discretization_interval=1e-4
-            ).get_delta_for_epsilon(eps)
-        )
-
-    quick, slow = median_seconds(ours, repeats), median_seconds(theirs, 1)
-    show(f"dummies by users, n=1e4, k=192, 0.8 a user, eps={eps:g}", quick)
-    show("dp_accounting, every outcome of the same pair", slow)
-    print(f"  {'ratio':<58}{slow / quick:12.1f} x")
-    print(f"  {'its delta over ours':<58}{theirs() / float(np.exp(ours())):12.6f}")
+    against_dp_accounting(
+        f"dummies by users, n=1e4, k=192, 0.8 a user, eps={eps:g}",
+        lambda: UserDummies().curve(parameters, Setting(n, k)).delta(eps).upper,
+        lambda: composed((dummies(n, k, parameters.dummies), 1)).get_delta_for_epsilon(eps),
+        repeats,
+    )
 
 
 def ledger(repeats: int) -> None:
     """Compare different rounds with dp_accounting's composition of the same discrete pairs."""
-    from dp_accounting.pld.privacy_loss_distribution import from_two_probability_mass_functions
-    from shuffledp.accounting.accountant import curve
-    from shuffledp.accounting.setting import Setting
-    from shuffledp.mechanisms.target_calibration import Released
-    from shuffledp.mechanisms.user_dummies import UserDummies, UserDummiesParameters
+    from shuffledp import Setting, delta, mechanism
 
     eps = 4.0
-    noisy = Released(UserDummies(), UserDummiesParameters(0.8, 1))
-    rows = [Setting(100, 16, 1.0, rounds=30), Setting(10**4, 192, mechanism=noisy, rounds=5)]
-
-    def ours() -> float:
-        upper = curve(rows).upper
-        assert upper is not None
-        return upper(eps)
+    noise = mechanism("user-dummies", dummies=0.8, chances=1)
+    rows = [Setting(100, 16, 1.0, rounds=30), Setting(10**4, 192, mechanism=noise, rounds=5)]
 
     def theirs() -> float:
-        krr, noise = (
-            from_two_probability_mass_functions(*pair, value_discretization_interval=1e-4)
-            for pair in (enumerated(100, 16, 1.0), dummies(10**4, 192, 0.8))
-        )
-        whole = krr.self_compose(30).compose(noise.self_compose(5))
-        return float(whole.get_delta_for_epsilon(eps))
+        whole = composed((enumerated(100, 16, 1.0), 30), (dummies(10**4, 192, 0.8), 5))
+        return whole.get_delta_for_epsilon(eps)
 
-    quick, slow = median_seconds(ours, repeats), median_seconds(theirs, 1)
-    show(f"ledger of 35 rounds: k-RR, n=100; dummies, n=1e4; eps={eps:g}", quick)
-    show("dp_accounting, every outcome of the same two pairs", slow)
-    print(f"  {'ratio':<58}{slow / quick:12.1f} x")
-    print(f"  {'its delta over ours':<58}{theirs() / float(np.exp(ours())):12.6f}")
+    against_dp_accounting(
+        f"ledger of 35 rounds: k-RR, n=100; dummies, n=1e4; eps={eps:g}",
+        lambda: delta(eps, rows).promised,
+        theirs,
+        repeats,
+    )
 
 
 def paper_c() -> None:

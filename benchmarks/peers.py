@@ -18,13 +18,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from accounting import dummies, enumerated
+from accounting import composed, dummies, enumerated
 from scipy.optimize import brentq, minimize_scalar
 from scipy.stats import binom
 from shuffledp import Setting, compare, epsilon, mechanism
 from shuffledp.mechanisms.discrete_laplace import noise_moments
 from shuffledp.mechanisms.prio3_histogram import upload_bytes
 from shuffledp.mechanisms.protocol import envelope_bytes
+from shuffledp.mechanisms.target_calibration import TargetCalibration
 from shuffledp.pipeline.files import replacing
 
 TABLE = Path("results/peers.csv")
@@ -55,11 +56,15 @@ class Row:
 # --- Error of a cell ------------------------------------------------------------------------------
 
 
-def error(name: str, n: int, k: int, eps: float, delta: float) -> float:
-    """Return the standard deviation of a cell, in people, from `shuffledp.compare`."""
+def calibrated(name: str, n: int, k: int, eps: float, delta: float) -> TargetCalibration[Any]:
     (compared,) = compare(eps, delta, Setting(n, k), mechanisms=[name]).mechanisms
     assert compared.calibration is not None, compared.reason
-    return compared.calibration.cell_sd
+    return compared.calibration
+
+
+def error(name: str, n: int, k: int, eps: float, delta: float) -> float:
+    """Return the standard deviation of a cell, in people."""
+    return calibrated(name, n, k, eps, delta).cell_sd
 
 
 def sageo_error(n: int, k: int, eps: float) -> float:
@@ -85,31 +90,30 @@ def augmented_shuffle() -> Iterator[Row]:
     """Murakami, Sei and Eriguchi (arXiv 2504.07362): Census, n = 602,156, k = 915."""
     n, k, delta = 602_156, 915, 1e-12
     peer, quantity = "SAGeo-Shuffle (2504.07362)", "error of a cell, people"
-    for eps in (0.1, 1.0):
-        theirs, name = sageo_error(n, k, eps), "shuffler-dummies"
-        ours = error(name, n, k, eps, delta)
+    for eps, name in (
+        (0.1, "shuffler-dummies"),
+        (1.0, "shuffler-dummies"),
+        (1.0, "signed-dummies"),
+        (1.0, "two-servers"),
+    ):
+        theirs, ours = sageo_error(n, k, eps), error(name, n, k, eps, delta)
         yield Row(peer, quantity, n, k, eps, delta, REPLACEMENT, theirs, "formula", ours, name)
-    for name in ("signed-dummies", "two-servers"):
-        ours = error(name, n, k, 1.0, delta)
-        theirs = sageo_error(n, k, 1.0)
-        yield Row(peer, quantity, n, k, 1.0, delta, REPLACEMENT, theirs, "formula", ours, name)
 
 
 def large_domain() -> Iterator[Row]:
     """FME (arXiv 2509.02004): Foursquare, top 50 of a million cells, and the shuffler's dummies."""
     n, k, eps, delta = 18_201, 10**6, 1.0, 1e-12
     name, peer = "shuffler-dummies", "FME (2509.02004)"
-    (compared,) = compare(eps, delta, Setting(n, k), mechanisms=[name]).mechanisms
-    assert compared.calibration is not None
+    calibration = calibrated(name, n, k, eps, delta)
     published = n * sqrt(1.58961e-7)  # mean squared error of shares in the README of its code
     yield Row(peer, "error of a cell (theirs: the top 50), people", n, k, eps, delta, REPLACEMENT,
-              published, "published", compared.calibration.cell_sd, name)  # fmt: skip
+              published, "published", calibration.cell_sd, name)  # fmt: skip
     # The first of two stages has eps / 2 and delta / 2, and b buckets instead of k cells. With RSA,
     # the three layers of encryption have sizes in the proportion of 1, 2 and 3.
     q = exp(-eps / 4)
     mean = np.ceil(log(delta / 2 * (1 + q) / (2 + (delta / 2 - 2) * q)) / log(q))
     buckets = sqrt((mean + 1) * 0.95 * n * k / ((2 + 2 + 3) * mean))
-    ours = compared.calibration.per_user.messages - 1
+    ours = calibration.per_user.messages - 1
     yield Row(peer, "dummies by the shuffler, per user", n, k, eps, delta, REPLACEMENT,
               buckets * mean / n, "formula", ours, name)  # fmt: skip
 
@@ -146,10 +150,9 @@ def sample_and_threshold() -> Iterator[Row]:
         yield Row(peer, f"error of a cell of {people:,}, people (hidden below {hidden})", n, k, eps,
                   delta, REPLACEMENT, sqrt(people * (1 - p) / p), "formula",
                   error(name, n, k, eps, delta), name)  # fmt: skip
-    (compared,) = compare(eps, delta, Setting(n, k), mechanisms=["two-servers"]).mechanisms
-    assert compared.calibration is not None
+    messages = calibrated("two-servers", n, k, eps, delta).per_user.messages
     yield Row(peer, "messages that the servers handle, per user", n, k, eps, delta, REPLACEMENT, p,
-              "formula", compared.calibration.per_user.messages, "two-servers")  # fmt: skip
+              "formula", messages, "two-servers")  # fmt: skip
 
 
 def prio3() -> Iterator[Row]:
@@ -218,16 +221,6 @@ def decomposition() -> Iterator[Row]:
 
 def dp_accounting() -> Iterator[Row]:
     """Google's dp_accounting on every outcome of our pairs, as in benchmarks/accounting.py."""
-    from dp_accounting.pld.privacy_loss_distribution import from_two_probability_mass_functions
-
-    def composed(*parts: tuple[tuple[dict[Any, float], dict[Any, float]], int]) -> Any:
-        whole = None
-        for pair, rounds in parts:
-            pld = from_two_probability_mass_functions(*pair, value_discretization_interval=1e-4)
-            pld = pld.self_compose(rounds)
-            whole = pld if whole is None else whole.compose(pld)
-        return whole
-
     peer = "dp_accounting 0.6.0"
     krr = Setting(100, 16, eps0=1.0, rounds=30)
     noise = mechanism("user-dummies", dummies=0.8, chances=1)

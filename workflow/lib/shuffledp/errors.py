@@ -2,7 +2,8 @@
 
 import errno
 from collections.abc import Iterable
-from typing import Final
+from importlib import import_module
+from typing import Any, Final
 
 DEFECT: Final = "this is a defect; please report it"
 
@@ -59,6 +60,17 @@ def is_out_of_memory(error: BaseException) -> bool:
             return True
         cause = cause.__cause__ or cause.__context__
     return False
+
+
+def import_optional(module: str, caller: str) -> Any:
+    """Import a module; if it is not installed, say which package the calling function needs."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        package = (error.name or module).partition(".")[0].replace("_", "-")
+        raise ModuleNotFoundError(
+            f"{caller}() needs {package}, which is not installed: pip install {package}"
+        ) from error
 
 
 def did_you_mean(word: str, accepted: Iterable[str]) -> str:

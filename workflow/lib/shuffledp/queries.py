@@ -502,14 +502,7 @@ def compare_one_by_one(
 ) -> Iterator[ComparisonResult]:
     """Yield a result of `compare` for each mechanism as soon as it is computed.
 
-    Parameters
-    ----------
-    eps, delta, setting, mechanisms, shares, max_seconds
-        See `compare`.
-    histogram
-        Name of the histogram in the result.
-    **options
-        hidden_slot, slots and share; see `compare`.
+    ``histogram`` names the histogram in the result. Options are hidden_slot, slots and share.
     """
     from tqdm import tqdm
 

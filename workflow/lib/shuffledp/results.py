@@ -11,7 +11,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from decimal import Decimal
-from importlib import import_module
 from math import inf, isfinite, log
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic
@@ -23,6 +22,7 @@ from shuffledp.accounting.conventions import NEIGHBOURS
 from shuffledp.accounting.curve import Curve, End, Interval, UpperCurve, exp_down, exp_up
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import Setting
+from shuffledp.errors import import_optional
 from shuffledp.mechanisms.catalogue import CATALOGUE, VIEWS
 
 if TYPE_CHECKING:
@@ -61,16 +61,6 @@ def _delta_cell(delta: float | Decimal) -> float | str:
     return float(delta) or str(delta)
 
 
-def _optional_module(name: str, method: str) -> Any:
-    try:
-        return import_module(name)
-    except ModuleNotFoundError as error:
-        package = name.partition(".")[0]
-        raise ModuleNotFoundError(
-            f"{method}() needs {package}, which is not installed: pip install {package}"
-        ) from error
-
-
 class Result(ABC):
     """A result of a public function, with a table and a plot."""
 
@@ -94,30 +84,13 @@ class Result(ABC):
         ]
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the table as a pandas data frame.
-
-        Raises
-        ------
-        ModuleNotFoundError
-            If pandas is not installed.
-        """
-        frame: pd.DataFrame = _optional_module("pandas", "to_frame").DataFrame(self.rows())
+        """Return the table as a pandas data frame."""
+        frame: pd.DataFrame = import_optional("pandas", "to_frame").DataFrame(self.rows())
         return frame
 
     def plot(self, axes: Axes | None = None) -> Axes:
-        """Plot the result and return the axes.
-
-        Parameters
-        ----------
-        axes
-            Axes to draw on; by default the current axes of pyplot.
-
-        Raises
-        ------
-        ModuleNotFoundError
-            If matplotlib is not installed.
-        """
-        drawn: Axes = _optional_module("matplotlib.pyplot", "plot").gca() if axes is None else axes
+        """Plot the result and return the axes, by default the current ones of pyplot."""
+        drawn: Axes = import_optional("matplotlib.pyplot", "plot").gca() if axes is None else axes
         rows = self._drawn_rows()
         if self._x in ("bound", "mechanism", "file"):
             labels = [str(row[self._x]) for row in rows]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import csv
 from functools import cache
-from importlib import import_module
 from math import log
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -23,7 +22,7 @@ from shuffledp.accounting.calibrate import COARSE_XTOL
 from shuffledp.accounting.conventions import NEIGHBOURS, eps_values
 from shuffledp.accounting.curve import Curve, UpperCurve, exp_up, require_upper
 from shuffledp.accounting.rounds.profile import dominating, point_spacing, points_of_curve
-from shuffledp.errors import InputError
+from shuffledp.errors import InputError, import_optional
 from shuffledp.numerics.arrays import scalar
 from shuffledp.pipeline.files import replacing
 
@@ -44,16 +43,6 @@ GRID_POINTS_PER_BUDGET: Final = 512.0
 # own search for eps, and rounding errors of the other accountant's search.
 EPS_FACTOR: Final = 1.0 + 2.0 * COARSE_XTOL
 COLUMNS: Final = ("eps", "delta_upper", "log10_delta_upper", "neighbours")
-
-
-def _import(module: str, caller: str) -> Any:
-    try:
-        return import_module(module)
-    except ModuleNotFoundError as error:
-        package = (error.name or module).partition(".")[0].replace("_", "-")
-        raise ModuleNotFoundError(
-            f"{caller}() needs {package}, which is not installed: pip install {package}"
-        ) from error
 
 
 def _upper_curve(setting_or_curve: SettingOrLedger | Curve) -> UpperCurve:
@@ -111,7 +100,7 @@ def to_dp_accounting(
     >>> round(pld.self_compose(10).get_epsilon_for_delta(1e-6), 3)
     0.13
     """
-    privacy_loss = _import("shuffledp.interoperability.privacy_loss", "to_dp_accounting")
+    privacy_loss = import_optional("shuffledp.interoperability.privacy_loss", "to_dp_accounting")
     interval = scalar("value_discretization_interval", value_discretization_interval)
     if not 0.0 < interval < np.inf:
         raise InputError(
@@ -161,7 +150,7 @@ def from_dp_accounting(pld: Any, neighboring_relation: Any) -> ReplaceOnePLD:
     >>> round(epsilon(1e-6, [rounds, query]).upper, 3)
     0.423
     """
-    privacy_loss = _import("shuffledp.interoperability.privacy_loss", "from_dp_accounting")
+    privacy_loss = import_optional("shuffledp.interoperability.privacy_loss", "from_dp_accounting")
     stated: ReplaceOnePLD = privacy_loss.with_relation(pld, neighboring_relation)
     return stated
 
@@ -195,7 +184,7 @@ def to_opendp_profile(setting_or_curve: SettingOrLedger | Curve) -> PrivacyProfi
     >>> round(profile.epsilon(delta=1e-6), 4)
     0.0379
     """
-    opendp = _import("opendp.measures", "to_opendp_profile")
+    opendp = import_optional("opendp.measures", "to_opendp_profile")
     curve = _with_margin(_upper_curve(setting_or_curve))
 
     def delta(eps: float) -> float:

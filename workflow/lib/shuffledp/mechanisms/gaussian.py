@@ -95,7 +95,11 @@ class DiffprivlibRequest:
 
     @property
     def sigma(self) -> float:
-        """Standard deviation of diffprivlib's noise."""
+        """Standard deviation of diffprivlib's noise.
+
+        For delta below about 1e-16 it stops increasing, and is too small for (eps, delta)-DP. This
+        explains paper A's Gaussian noise at eps = eps0.
+        """
         return float(self.mechanism(0)._scale)
 
     def mechanism(self, seed: int):  # type: ignore[no-untyped-def]
@@ -111,18 +115,9 @@ class DiffprivlibRequest:
         )
 
 
-def diffprivlib_sigma(eps: float, delta: float, sensitivity: float) -> float:
-    """Return the standard deviation of diffprivlib's ``GaussianAnalytic``.
-
-    For delta below about 1e-16 it stops increasing, and is too small for (eps, delta)-DP. This
-    explains paper A's Gaussian noise at eps = eps0.
-    """
-    return DiffprivlibRequest(eps, delta, sensitivity).sigma
-
-
 def published_sigma(eps0: float) -> float:
     """Return the standard deviation of paper A's noise, which keeps none of its (eps, delta)."""
-    return diffprivlib_sigma(eps0, PUBLISHED_DELTA, PUBLISHED_SENSITIVITY)
+    return DiffprivlibRequest(eps0, PUBLISHED_DELTA, PUBLISHED_SENSITIVITY).sigma
 
 
 @dataclass(frozen=True)

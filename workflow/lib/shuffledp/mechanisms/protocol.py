@@ -140,12 +140,7 @@ class Mechanism(ABC, Generic[P]):
     def curve(self, parameters: P, setting: Setting) -> UpperCurve:
         """Return the certified privacy curve, for every data set and replacement of one record.
 
-        Parameters
-        ----------
-        parameters
-            Parameters of the mechanism, the same in every round.
-        setting
-            Setting in which all users are honest and take part in every round.
+        All users are honest and take part in every round, with the same parameters.
         """
 
     def shape(self, parameters: P) -> str | None:
@@ -159,14 +154,8 @@ class Mechanism(ABC, Generic[P]):
         """Return the certified curve for the replacement of all records of one user.
 
         By default it follows from `curve` by group privacy. A mechanism that knows more about the
-        sensitivity of its histogram overrides this and `calibrate_for_user`.
-
-        Parameters
-        ----------
-        parameters, setting
-            See `curve`; n is the number of records.
-        contributions
-            Bound on the records of one user. Neighbours have the same number of records.
+        sensitivity of its histogram overrides this and `calibrate_for_user`. In the setting, n is
+        the number of records. Neighbours have the same number of records.
         """
         return group_curve(self.curve(parameters, setting), contributions.records_per_user)
 
@@ -192,18 +181,8 @@ class Mechanism(ABC, Generic[P]):
         The parameters are the same in every round. A mechanism that can only be calibrated to one
         round calls `calibrate_rounds_by_search` for several.
 
-        Parameters
-        ----------
-        eps, log_delta
-            Target: central budget and natural log of delta of all rounds together.
-        setting
-            Numbers of users, cells and rounds. All users are honest and take part; see
-            `target_calibration.calibrated` for other settings.
-
-        Raises
-        ------
-        InputError
-            If no parameters keep the target.
+        All users are honest and take part; see `target_calibration.calibrated` for other settings.
+        Raises `InputError` if no parameters keep the target.
         """
 
     def calibrate_for_user(

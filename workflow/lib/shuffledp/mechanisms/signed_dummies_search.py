@@ -77,11 +77,6 @@ class SignedDummiesParameters:
         Number M of honest users who must take part for the guarantee to hold.
     size
         Size of the negative binomial numbers of plus and minus messages, positive; 1 if geometric.
-
-    Raises
-    ------
-    InputError
-        If one is out of range.
     """
 
     ratio: float

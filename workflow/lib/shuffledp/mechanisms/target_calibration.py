@@ -114,18 +114,9 @@ def calibrations(
     """Return the calibrations of a mechanism for a comparison with shuffled k-RR in a setting.
 
     There is one calibration for each budget, or a single one if the parameters follow from eps0.
-    The mechanism's published calibrations come last.
-
-    Parameters
-    ----------
-    mechanism
-        Any mechanism of the registry.
-    setting
-        Numbers of users and cells, and the local budget eps0 of k-RR.
-    budgets
-        Points of the setting's certified curve, and possibly other named budgets.
-    contributions
-        Bound on the records of the unit that the budgets protect.
+    The mechanism's published calibrations come last. The setting has the local budget eps0 of k-RR.
+    The budgets are points of its certified curve, and possibly others with a name. They protect a
+    unit with the records that ``contributions`` allows.
     """
     if mechanism.entry.matched:
         own = [

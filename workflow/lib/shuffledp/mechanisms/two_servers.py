@@ -10,7 +10,6 @@ Geometric noise has the smaller error for few rounds, Gaussian noise for many (d
 Calibration chooses the shape; the class of the parameters tells which it is.
 """
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 
@@ -78,38 +77,9 @@ class GaussianServersParameters:
 ServersParameters = ShufflerDummiesParameters | GaussianServersParameters
 
 
-class _Servers(ABC):
-    """Noise of both servers, which has the same shape.
+class _GeometricServers:
+    """Two-sided geometric noise of both servers."""
 
-    Attributes
-    ----------
-    shape
-        Name of the shape.
-    analyst_moments
-        Moments of the analyst's noise in a cell.
-    """
-
-    shape: str
-    analyst_moments: NoiseMoments
-
-    @abstractmethod
-    def curve(self, view: str, setting: Setting) -> UpperCurve:
-        """Return the curve of the view ``analyst``, ``shuffler`` or ``public`` after all rounds."""
-
-    @abstractmethod
-    def draw(self, k: int, rng: np.random.Generator) -> Floats:
-        """Draw the dummies plus the analyst's noise of each cell, shape ``(k,)``."""
-
-    @abstractmethod
-    def absolute_error(self) -> float | None:
-        """Return the mean absolute deviation of a cell's noise; None if its law is too wide."""
-
-    @abstractmethod
-    def log_probability(self, z: Floats) -> Floats:
-        """Return logs of the probabilities of dummies plus noise in a cell, for integers z."""
-
-
-class _GeometricServers(_Servers):
     shape = "discrete Laplace"
 
     def __init__(self, parameters: ShufflerDummiesParameters) -> None:
@@ -118,6 +88,7 @@ class _GeometricServers(_Servers):
         self.analyst_moments = noise_moments(parameters.eps)
 
     def curve(self, view: str, setting: Setting) -> UpperCurve:
+        """Return the curve of the view ``analyst``, ``shuffler`` or ``public`` after all rounds."""
         if view == "analyst":
             return ShufflerDummies().curve(self._parameters, setting)
         budget, both = self._parameters.eps, self._both
@@ -135,11 +106,13 @@ class _GeometricServers(_Servers):
         return compose(public, setting.rounds)
 
     def draw(self, k: int, rng: np.random.Generator) -> Floats:
+        """Draw the dummies plus the analyst's noise of each cell, shape ``(k,)``."""
         eps, nu = self._parameters.eps, self._parameters.nu
         dummies = draw_noise(k, eps, rng, nu)
         return dummies + draw_noise(k, eps, rng)
 
     def absolute_error(self) -> float | None:
+        """Return the mean absolute deviation of a cell's noise; None if its law is too wide."""
         if not self._both.is_summable:
             return None
         first = int(self._parameters.nu - self._both.last)
@@ -148,10 +121,13 @@ class _GeometricServers(_Servers):
         return float(law @ np.abs(first + np.arange(law.size) - mean))
 
     def log_probability(self, z: Floats) -> Floats:
+        """Return logs of the probabilities of dummies plus noise in a cell, for integers z."""
         return self._both.log_probability(z)
 
 
-class _GaussianServers(_Servers):
+class _GaussianServers:
+    """Discrete Gaussian noise of both servers, with the interface of `_GeometricServers`."""
+
     shape = "discrete Gaussian"
 
     def __init__(self, parameters: GaussianServersParameters) -> None:
@@ -173,7 +149,7 @@ class _GaussianServers(_Servers):
         noise = draw_gaussian(k, self._noise, rng)
         return np.asarray(self._nu + dummies + noise, np.float64)
 
-    def absolute_error(self) -> float | None:
+    def absolute_error(self) -> float:
         return self._dummies.law_of_both.moments[2]
 
     def log_probability(self, z: Floats) -> Floats:
@@ -196,7 +172,7 @@ def _moments(law: CellLaw, centre: float = 0.0) -> NoiseMoments:
     return NoiseMoments(centre + mean, variance, absolute_error)
 
 
-def _servers(parameters: ServersParameters) -> _Servers:
+def _servers(parameters: ServersParameters) -> _GeometricServers | _GaussianServers:
     if isinstance(parameters, GaussianServersParameters):
         return _GaussianServers(parameters)
     return _GeometricServers(parameters)

@@ -219,7 +219,7 @@ def _d7() -> Iterator[str]:
 
 def _l1() -> Iterator[str]:
     for delta in 1e-12, 1e-20, 1e-40:
-        theirs = gaussian.diffprivlib_sigma(1, delta, 1.0)
+        theirs = gaussian.DiffprivlibRequest(1, delta, 1.0).sigma
         yield f"{delta:g} {theirs:.4f} {gaussian.gaussian_sigma(1, float(log(delta)), 1.0):.4f}"
 
 
