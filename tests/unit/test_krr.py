@@ -38,18 +38,6 @@ def test_sampled_releases_have_the_exact_mean_and_covariance():
     assert gap.max() < 5.5
 
 
-def test_inversion_is_unbiased_and_has_the_exact_variance():
-    counts, eps0, repetitions = np.array([700, 200, 100]), 0.8, 40_000
-    estimates = invert(randomise(counts, eps0, np.random.default_rng(11), repetitions), eps0)
-    n = counts.sum()
-    p, q = probabilities(eps0, counts.size)
-    _, covariance = exact_moments(counts, eps0)
-    deviation = np.sqrt(np.diag(covariance)) / (n * (p - q))
-    z = (estimates.mean(axis=0) - counts / n) / (deviation / np.sqrt(repetitions))
-    assert np.abs(z).max() < 5.5
-    assert estimates.std(axis=0) == pytest.approx(deviation, rel=0.03)
-
-
 @given(
     counts=st.lists(st.integers(0, 10**9), min_size=2, max_size=30).filter(any),
     eps0=st.floats(0.05, 20),

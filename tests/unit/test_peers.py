@@ -57,7 +57,3 @@ def test_the_page_has_the_recorded_numbers(peers):
     for settings in peers.RECORDED.values():
         for *_, theirs in settings:
             assert any(f"| {theirs:.{digits}f}"[3:] in page for digits in (4, 5, 6))
-
-
-def test_make_peers_exists():
-    assert "benchmarks/peers.py" in (ROOT / "Makefile").read_text(encoding="utf-8")

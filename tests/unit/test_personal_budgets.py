@@ -422,36 +422,25 @@ def test_gaussian_reports_are_calibrated_to_eps_and_delta(tmp_path, capsys):
     assert next(row["what"] for row in rows if not row["guarantee"]) == "if all had the largest"
 
 
-def test_gaussian_reports_need_deltas(tmp_path, capsys):
-    source = tmp_path / "budgets.csv"
-    for text, message in (
-        ("eps\n1\n", "need delta > 0 for each user with eps > 0"),
-        ("eps,delta\n0,0\n0.5,0\n", "got eps=0.5 and delta=0"),
-    ):
-        source.write_text(text)
-        assert main(["personalised", "--budgets", str(source), "--mechanism", "gaussian"]) == 2
-        error = capsys.readouterr().err
-        assert message in error
-        assert error.count("\n") == 1
-
-
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "options", "message"),
     [
-        ("count\n3\n", "no column eps"),
-        ("eps\n-1\n", "every eps must be a number"),
-        ("eps\nnan\n", "every eps must be a number"),
-        ("eps,count\n1,1.5\n", "whole number"),
-        ("eps,count\n1,0\n", "nobody"),
-        ("eps\n", "nobody"),
-        ("eps,delta\n1,1\n", "every delta must be a number"),
-        ("eps\n400\n", "eps <= 350"),
+        ("count\n3\n", "--k 4", "no column eps"),
+        ("eps\n-1\n", "--k 4", "every eps must be a number"),
+        ("eps\nnan\n", "--k 4", "every eps must be a number"),
+        ("eps,count\n1,1.5\n", "--k 4", "whole number"),
+        ("eps,count\n1,0\n", "--k 4", "nobody"),
+        ("eps\n", "--k 4", "nobody"),
+        ("eps,delta\n1,1\n", "--k 4", "every delta must be a number"),
+        ("eps\n400\n", "--k 4", "eps <= 350"),
+        ("eps\n1\n", "--mechanism gaussian", "need delta > 0 for each user with eps > 0"),
+        ("eps,delta\n0,0\n0.5,0\n", "--mechanism gaussian", "got eps=0.5 and delta=0"),
     ],
 )
-def test_budgets_that_cannot_be_used_are_refused(tmp_path, capsys, text, message):
+def test_budgets_that_cannot_be_used_are_refused(tmp_path, capsys, text, options, message):
     source = tmp_path / "budgets.csv"
     source.write_text(text)
-    assert main(["personalised", "--budgets", str(source), "--k", "4"]) == 2
+    assert main(["personalised", "--budgets", str(source), *options.split()]) == 2
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1

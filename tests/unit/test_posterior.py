@@ -32,6 +32,20 @@ def draw_laplace(scale, size, rng):
     return rng.geometric(1 - math.exp(-1 / scale), (2, size)).T @ [1, -1]
 
 
+def dense_medians(likelihood, enough):
+    """Return posterior medians by EM until the mean log likelihood grows by less than `enough`."""
+    prior, before = np.full(likelihood.shape[1], 1 / likelihood.shape[1]), -np.inf
+    for _ in range(3_000):
+        evidence = likelihood @ prior
+        if np.log(evidence).mean() - before < enough:
+            break
+        before = np.log(evidence).mean()
+        prior = prior * (likelihood.T @ (1 / evidence)) / evidence.size
+    joint = likelihood * prior
+    cumulative = np.cumsum(joint / joint.sum(axis=1, keepdims=True), axis=1)
+    return (cumulative < 0.5).sum(axis=1)
+
+
 def test_it_is_the_median_of_bayes_under_a_known_prior():
     rng = np.random.default_rng(1)
     # With so many cells the estimated prior is nearly the true one.
@@ -48,14 +62,7 @@ def test_it_agrees_with_a_dense_em_that_runs_much_longer():
     counts = np.where(rng.random(3_000) < 0.6, 0, rng.geometric(0.1, 3_000))
     noisy = counts + draw_laplace(1.5, counts.size, rng)
     possible = np.arange(noisy.max() + 20)
-    likelihood = np.exp(-np.abs(noisy[:, None] - possible) / 1.5)
-    prior = np.full(possible.size, 1 / possible.size)
-    for _ in range(3_000):
-        joint = likelihood * prior
-        prior = (joint / joint.sum(axis=1, keepdims=True)).mean(axis=0)
-    joint = likelihood * prior
-    cumulative = np.cumsum(joint / joint.sum(axis=1, keepdims=True), axis=1)
-    expected = (cumulative < 0.5).sum(axis=1)
+    expected = dense_medians(np.exp(-np.abs(noisy[:, None] - possible) / 1.5), enough=-np.inf)
     found = posterior_median(noisy, laplace(1.5))
     assert np.abs(found - expected).mean() < 0.1
     error, longest = (np.abs(each - counts).mean() for each in (found, expected))
@@ -84,17 +91,8 @@ def test_rounding_of_normal_noise_does_not_change_estimates():
     noisy = counts + rng.normal(0.0, 3.0, counts.size)
     possible = np.arange(math.ceil(noisy.max()) + 30)
     likelihood = np.exp(-0.5 * np.square((noisy[:, None] - possible) / 3.0))
-    prior, before = np.full(possible.size, 1 / possible.size), -np.inf
-    while True:
-        evidence = likelihood @ prior
-        if np.log(evidence).mean() - before < 1e-5:
-            break
-        before = np.log(evidence).mean()
-        prior = prior * (likelihood.T @ (1 / evidence)) / counts.size
-    joint = likelihood * prior
-    cumulative = np.cumsum(joint / joint.sum(axis=1, keepdims=True), axis=1)
     found = posterior_median(noisy, NoiseLaw(3.0, lambda z: -0.5 * np.square(z / 3.0)))
-    difference = np.abs(found - (cumulative < 0.5).sum(axis=1))
+    difference = np.abs(found - dense_medians(likelihood, enough=1e-5))
     assert difference.max() <= 1
     assert difference.mean() < 0.05
 

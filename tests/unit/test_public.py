@@ -265,14 +265,6 @@ def test_every_result_is_a_frame_and_a_picture(monkeypatch):
             getattr(result, method)()
 
 
-def test_a_certificate_of_the_api_is_verified(tmp_path):
-    pytest.importorskip("flint")
-    shuffledp.certify(0.3, Setting(20, 3, 1.0)).write(tmp_path / "c.json")
-    found = shuffledp.verify(tmp_path / "c.json")
-    assert found.proven
-    assert found.to_frame()["verdict"].tolist() == ["proven"]
-
-
 TYPED = """
 from collections.abc import Mapping
 import numpy as np

@@ -14,10 +14,8 @@ from shuffledp.mechanisms.unary_encoding import UnaryEncoding
 
 COUNTS = np.array([400, 0, 50, 200, 10, 340])
 N, K = int(COUNTS.sum()), COUNTS.size
-CLOSE = MatrixRandomiser(
-    np.exp(-0.4 * np.abs(np.subtract.outer(np.arange(K), np.arange(K + 2))))
-    / np.exp(-0.4 * np.abs(np.subtract.outer(np.arange(K), np.arange(K + 2)))).sum(1)[:, None]
-)
+CLOSE_WEIGHTS = np.exp(-0.4 * np.abs(np.subtract.outer(np.arange(K), np.arange(K + 2))))
+CLOSE = MatrixRandomiser(CLOSE_WEIGHTS / CLOSE_WEIGHTS.sum(axis=1, keepdims=True))
 RANDOMISERS = {
     "k-RR": SubsetSelection(K, 1.5, 1),
     "subsets of 3": SubsetSelection(K, 1.5, 3),
@@ -138,20 +136,11 @@ def test_a_clamped_geometric_matrix_has_its_reference_band():
         (lambda: MatrixRandomiser([[1.0, 1e-290], [0.4, 0.6]]), "0 or at least 1e-280 .*report 1"),
         (lambda: MatrixRandomiser([[1.0, 1e-200], [0.4, 0.6]]), r"at most exp\(350\) \(got"),
         (lambda: MatrixRandomiser([[0.4, 0.6]]), "at least 2 records"),
-        (lambda: upper_log_delta(-0.1, 10, SubsetSelection(5, 1.0, 1)), "eps must be at least 0"),
-        (lambda: lower_log_delta(-0.1, 10, SubsetSelection(5, 1.0, 1)), "eps must be at least 0"),
-        (
-            lambda: SubsetSelection(5, 1.0, 1).curve(Setting(10, 5)).log_delta(-0.1),
-            "eps must be at least 0",
-        ),
-        (
-            lambda: upper_log_delta(0.1, 0, SubsetSelection(5, 1.0, 1)),
-            "n, the number of users, must",
-        ),
-        (
-            lambda: lower_log_delta(0.1, 0, SubsetSelection(5, 1.0, 1)),
-            "n, the number of users, must",
-        ),
+        (lambda: upper_log_delta(-0.1, 10, CLOSE), "eps must be at least 0"),
+        (lambda: lower_log_delta(-0.1, 10, CLOSE), "eps must be at least 0"),
+        (lambda: CLOSE.curve(Setting(10, K)).log_delta(-0.1), "eps must be at least 0"),
+        (lambda: upper_log_delta(0.1, 0, CLOSE), "n, the number of users, must"),
+        (lambda: lower_log_delta(0.1, 0, CLOSE), "n, the number of users, must"),
     ],
 )
 def test_bad_input_is_refused_in_a_line(make, words):
