@@ -20,7 +20,7 @@ from shuffledp.numerics import number_parsing
 from shuffledp.numerics.arrays import Floats, Integers
 
 _COUNT: Final = "count"
-# As objects of Python so many values take half a gigabyte.
+# This many values take half a gigabyte as Python objects.
 MAX_VALUES = 2_000_000
 MAX_LEDGER_ROWS = 100_000
 _LEDGER_COLUMNS: Final = ("n", "k", "eps0", "mechanism", "parameters", "rounds", "note")
@@ -101,7 +101,7 @@ class Budgets:
     counts: Integers
 
     def deltas_of(self, budgets: Floats) -> Floats:
-        """Return the mean delta of the users of each budget, given all budgets in order."""
+        """Return the mean delta of the users of each budget, which are in order."""
         place = np.searchsorted(budgets, self.eps)
         sums = np.bincount(place, self.delta * self.counts, budgets.size)
         return np.asarray(sums / np.bincount(place, self.counts, budgets.size))
@@ -121,18 +121,18 @@ def read_budgets(source: str | Path) -> Budgets:
     [900, 100]
     """
     needed = {"eps": "the local budget of each user, or of count users"}
-    found = read_columns(source, needed, optional=(_COUNT, "delta"))
-    eps = _numbers(found["eps"])
-    delta = _numbers(found.get("delta", [0.0] * eps.size))
-    counts = _whole_numbers(source, _COUNT, found.get(_COUNT, [1] * eps.size))
-    for name, values, right in (
+    columns = read_columns(source, needed, optional=(_COUNT, "delta"))
+    eps = _numbers(columns["eps"])
+    delta = _numbers(columns.get("delta", [0.0] * eps.size))
+    counts = _whole_numbers(source, _COUNT, columns.get(_COUNT, [1] * eps.size))
+    for name, values, valid in (
         ("eps", eps, (eps >= 0.0) & (eps <= LARGEST_EPS0)),
         ("delta", delta, (delta >= 0.0) & (delta < 1.0)),
     ):
-        wrong = np.flatnonzero(~right)
+        wrong = np.flatnonzero(~valid)
         if wrong.size:
             limits = f"0 <= eps <= {LARGEST_EPS0:g}" if name == "eps" else "0 <= delta < 1"
-            first = shortened(repr(found[name][wrong[0]]))
+            first = shortened(repr(columns[name][wrong[0]]))
             raise InputError(
                 f"{source}: every {name} must be a number with {limits} (row {wrong[0] + 1} has "
                 f"{first}; {wrong.size} of {values.size} rows are wrong)"
@@ -146,8 +146,8 @@ def read_budgets(source: str | Path) -> Budgets:
 def read_pairs(source: str | Path) -> Integers:
     """Read pairs of records: the columns ``record`` and ``neighbour``, shape ``(rows, 2)``."""
     needed = {"record": "the number of a record, from 0", "neighbour": "that of a neighbour"}
-    found = read_columns(source, needed)
-    pairs = np.stack([_numbers(found[name]) for name in needed], axis=1)
+    columns = read_columns(source, needed)
+    pairs = np.stack([_numbers(columns[name]) for name in needed], axis=1)
     if not pairs.size:
         raise InputError(f"{source} names no pair")
     if not (np.abs(pairs) < MAX_VALUES).all() or (pairs != np.floor(pairs)).any():
@@ -158,14 +158,14 @@ def read_pairs(source: str | Path) -> Integers:
 def read_places(source: str | Path) -> Floats:
     """Read the columns ``latitude`` and ``longitude``, in degrees, shape ``(rows, 2)``."""
     limits = {"latitude": 90.0, "longitude": 360.0}
-    found = read_columns(source, dict.fromkeys(limits, "of each record, in degrees"))
-    places = np.stack([_numbers(found[name]) for name in limits], axis=1)
-    for (name, most), values in zip(limits.items(), places.T, strict=True):
-        wrong = np.flatnonzero(~(np.abs(values) <= most))
+    columns = read_columns(source, dict.fromkeys(limits, "of each record, in degrees"))
+    places = np.stack([_numbers(columns[name]) for name in limits], axis=1)
+    for (name, limit), values in zip(limits.items(), places.T, strict=True):
+        wrong = np.flatnonzero(~(np.abs(values) <= limit))
         if wrong.size:
-            first = shortened(repr(found[name][wrong[0]]))
+            first = shortened(repr(columns[name][wrong[0]]))
             raise InputError(
-                f"{source}: every {name} must be a number from {-most:g} to {most:g} (row "
+                f"{source}: every {name} must be a number from {-limit:g} to {limit:g} (row "
                 f"{wrong[0] + 1} has {first})"
             )
     return places
@@ -346,9 +346,9 @@ def read_rounds(source: str | Path) -> list[Setting]:
         names = list(reader.fieldnames or [])
         for name in names:
             if name not in _LEDGER_COLUMNS:
-                meant = did_you_mean(name, _LEDGER_COLUMNS)
-                meant = meant or f" (columns: {', '.join(_LEDGER_COLUMNS)})"
-                raise InputError(f"{source}: a ledger has no column {name}{meant}")
+                hint = did_you_mean(name, _LEDGER_COLUMNS)
+                hint = hint or f" (columns: {', '.join(_LEDGER_COLUMNS)})"
+                raise InputError(f"{source}: a ledger has no column {name}{hint}")
         if len(set(names)) < len(names):
             raise InputError(f"{source} has a column twice (columns: {', '.join(names)})")
         if missing := [name for name in ("n", "k") if name not in names]:
@@ -376,25 +376,25 @@ def _ledger_settings(source: Path, rows: Iterable[dict[str | None, Any]]) -> lis
 def _row_setting(row: dict[str | None, Any]) -> Setting:
     if None in row:
         raise InputError('it has more values than columns: parameters stand in quotes, "a=1, b=2"')
-    given = {name: value.strip() for name, value in row.items() if name and (value or "").strip()}
-    if missing := [name for name in ("n", "k") if name not in given]:
+    values = {name: text.strip() for name, text in row.items() if name and (text or "").strip()}
+    if missing := [name for name in ("n", "k") if name not in values]:
         raise InputError(f"it has no {' and no '.join(missing)}")
-    by_name = [name for name in ("mechanism", "parameters") if name in given]
-    if len(by_name) == 1 or bool(by_name) == ("eps0" in given):
+    named = [name for name in ("mechanism", "parameters") if name in values]
+    if len(named) == 1 or bool(named) == ("eps0" in values):
         raise InputError("give eps0, for k-RR, or a mechanism and its parameters")
-    n, k, rounds = (_whole(given.get(name, "1")) for name in ("n", "k", "rounds"))
-    if not by_name:
+    n, k, rounds = (_whole(values.get(name, "1")) for name in ("n", "k", "rounds"))
+    if not named:
         try:
-            return Setting(n, k, number_parsing.number(given["eps0"]), rounds)
+            return Setting(n, k, number_parsing.number(values["eps0"]), rounds)
         except InputError:
             raise
         except ValueError:
-            raise InputError(f"{shortened(given['eps0'])} is not a number") from None
+            raise InputError(f"{shortened(values['eps0'])} is not a number") from None
     from shuffledp.mechanisms.registry import get_mechanisms
     from shuffledp.mechanisms.target_calibration import Released, read_parameters
 
-    (mechanism,) = get_mechanisms([given["mechanism"]])
-    released = Released(mechanism, read_parameters(mechanism, given["parameters"]))
+    (mechanism,) = get_mechanisms([values["mechanism"]])
+    released = Released(mechanism, read_parameters(mechanism, values["parameters"]))
     return Setting(n, k, rounds=rounds, mechanism=released)
 
 
