@@ -41,18 +41,10 @@ class CurveOf(Protocol):
 class Reports:
     """A kind of reports with personal budgets.
 
-    Attributes
-    ----------
-    name, about
-        Name and description for tables and help.
-    curve
-        Function that returns the curve for a group of users.
-    ordered
-        Whether delta never decreases with the target's budget or with the budgets of others.
+    ``ordered`` says whether delta never decreases with the target's budget or with the budgets of
+    others.
     """
 
-    name: str
-    about: str
     curve: CurveOf
     ordered: bool
 
@@ -73,12 +65,11 @@ def reports(kind: str, k: int | None = None) -> Reports:
             f"k, the number of cells, is required for krr and only for krr (got k={k})"
         )
     if kind == "laplace":
-        return Reports(kind, "a number of a known range plus Laplace noise", _laplace, False)
+        return Reports(_laplace, ordered=False)
     if kind == "gaussian":
-        return Reports(kind, "a number of a known range plus normal noise", gaussian.curve, False)
-    about = "yes or no, by randomised response" if k is None else f"one of {k} cells, by k-RR"
+        return Reports(gaussian.curve, ordered=False)
     cells = Setting(1, 2 if k is None else k).k  # raises InputError for other values
-    return Reports(kind, about, _krr(cells), True)
+    return Reports(_krr(cells), ordered=True)
 
 
 def _laplace(
