@@ -172,6 +172,7 @@ def _moments(law: CellLaw, centre: float = 0.0) -> NoiseMoments:
     return NoiseMoments(centre + mean, variance, absolute_error)
 
 
+@lru_cache(maxsize=2)  # each release asks for it, and it keeps what it has computed
 def _servers(parameters: ServersParameters) -> _GeometricServers | _GaussianServers:
     if isinstance(parameters, GaussianServersParameters):
         return _GaussianServers(parameters)
