@@ -5,8 +5,7 @@ k-randomised response (k-RR) with local budget eps0, or by another mechanism. Al
 (eps, delta)-DP for the replacement of one user's record, against an adversary who sees the
 histogram of all reports (docs/accounting.md). A value is enclosed between a certified lower and
 upper end, and only the upper end may be promised to users. Each function returns a result with
-`to_frame()` and `plot()` (`shuffledp.results`). It raises `InputError` if an argument is out of
-range or does not apply; the message names the argument, its value and what is accepted.
+`to_frame()` and `plot()` (`shuffledp.results`).
 """
 
 from __future__ import annotations  # so that help() shows ArrayLike, not its definition
@@ -103,6 +102,11 @@ def log_delta(
     -------
     Ends of ln(delta), at most 0 and -inf for a delta of 0, shaped like ``eps``.
 
+    Raises
+    ------
+    InputError
+        If a parameter is out of range, or the bound does not apply there.
+
     Examples
     --------
     >>> log_delta(0.5, Setting(n=100_000, k=408, eps0=4.0)).upper  # 1e-465
@@ -133,6 +137,11 @@ def delta(eps: ArrayLike, setting: SettingOrLedger, *, bound: str = CERTIFIED) -
     -------
     Ends in ``[0, 1]``, shaped like ``eps``. For a delta below the smallest positive float, the
     lower end is 0 and the upper end is that float.
+
+    Raises
+    ------
+    InputError
+        If a parameter is out of range, or the bound does not apply there.
 
     Examples
     --------
@@ -175,6 +184,11 @@ def epsilon(
     -------
     Ends in ``[0, rounds * eps0]``, shaped like ``delta``.
 
+    Raises
+    ------
+    InputError
+        If a parameter is out of range, or the bound does not apply there.
+
     Examples
     --------
     >>> epsilon(1e-6, Setting(n=100_000, k=408, eps0=4.0))
@@ -200,6 +214,11 @@ def mechanism(name: str, parameters: str = "", **numbers: float) -> Released[Any
         Parameters in the notation that `compare` prints: ``"eps=1.0, nu=25"``.
     **numbers
         Parameters as keywords, instead of or in addition to ``parameters``.
+
+    Raises
+    ------
+    InputError
+        If there is no such mechanism, or a parameter is missing, unknown or out of range.
 
     Examples
     --------
@@ -315,6 +334,11 @@ def bounds(delta: float | Decimal, setting: Setting) -> BoundsResult:
     The eps of each bound by its name, smallest first. ``upper`` and ``lower`` are the certified
     pair; ``shuffledp list`` shows which others are guarantees.
 
+    Raises
+    ------
+    InputError
+        If delta is out of range, or no bound applies.
+
     Examples
     --------
     >>> found = bounds(1e-6, Setting(n=1000, k=5, eps0=1.0))
@@ -360,6 +384,11 @@ def plan(
     -------
     The smallest certified n, k, eps or delta, or the largest certified eps0; and the predicted
     errors of unbiased estimates of a uniform histogram.
+
+    Raises
+    ------
+    InputError
+        If not exactly one value is left out, one is out of range, or no value meets the target.
 
     Examples
     --------
@@ -472,6 +501,11 @@ def compare(
     -------
     Parameters, views and errors of each mechanism, or the reason why there are none.
 
+    Raises
+    ------
+    InputError
+        If an argument is out of range.
+
     Examples
     --------
     >>> comparison = compare(1, 1e-6, Setting(10_000, 16), mechanisms=["gaussian", "krr"])
@@ -570,6 +604,11 @@ def rdp(order: ArrayLike, setting: Setting, *, bound: str = "renyi") -> RenyiRes
     bound
         ``renyi``, ``renyi-simple``, or ``renyi-special-pair``, which is not a guarantee.
 
+    Raises
+    ------
+    InputError
+        If an order is out of range, or the bound does not state Renyi DP.
+
     References
     ----------
     Girgis, Data, Diggavi, Suresh and Kairouz 2021, On the Renyi differential privacy of the
@@ -599,6 +638,11 @@ def fdp(alpha: ArrayLike, setting: Setting, *, bound: str = CERTIFIED) -> Tradeo
     -------
     Lower bounds on the type II error, shaped like ``alpha``, which upper bounds on delta at 66
     values of eps imply (`shuffledp.accounting.rounds.tradeoff`).
+
+    Raises
+    ------
+    InputError
+        If an alpha is out of range, or the bound does not apply there.
 
     References
     ----------
@@ -687,6 +731,11 @@ def matrix(
         Whether the upper end also uses the hidden-slot bound (docs/hidden-slot.md).
     **participation
         Other fields of the `Setting`: rounds, colluding, response_rate.
+
+    Raises
+    ------
+    InputError
+        If an argument is out of range, or not exactly one of eps and delta is given.
 
     Examples
     --------
@@ -779,6 +828,11 @@ def personal_budgets(
     -------
     The certified eps of each group of users and of all users; for comparison, the eps if all had
     the same budget, and published bounds (docs/personalised.md).
+
+    Raises
+    ------
+    InputError
+        If an argument is out of range, or Gaussian budgets have no delta.
 
     Examples
     --------
@@ -884,6 +938,11 @@ def certify(eps: float, setting: Setting, *, view: str = "analyst") -> Certifica
     view
         Party against whom a mechanism is certified: ``analyst``, ``shuffler``, ``public`` or
         ``both``.
+
+    Raises
+    ------
+    InputError
+        If an argument is out of range, or the collection cannot be certified.
 
     Examples
     --------

@@ -132,11 +132,17 @@ class DiscreteLaplace(Mechanism[DiscreteLaplaceParameters]):
         smallest = quotient_down(eps, setting.rounds)
         return DiscreteLaplaceParameters(calibrate.eps0(composed, log_delta, smallest))
 
-    def draw(
-        self, counts: Integers, parameters: DiscreteLaplaceParameters, rng: np.random.Generator
+    def observe(
+        self,
+        counts: ArrayLike,
+        parameters: DiscreteLaplaceParameters,
+        rng: np.random.Generator,
+        repetitions: int = 1,
     ) -> Floats:
-        """Draw a noisy histogram of counts."""
-        return counts + draw_noise(counts.size, parameters.eps, rng)
+        """Draw noisy histograms of counts."""
+        counts = np.asarray(counts, dtype=np.int64)
+        noise = [draw_noise(counts.size, parameters.eps, rng) for _ in range(repetitions)]
+        return np.asarray(counts + np.stack(noise), dtype=np.float64)
 
     def variance(
         self, shares: ArrayLike, n: float, parameters: DiscreteLaplaceParameters

@@ -123,12 +123,18 @@ class KRandomisedResponse(Mechanism[KRRParameters]):
 
         return KRRParameters(largest_eps0(eps, log_delta, curve_of, setting.rounds))
 
-    def draw(
-        self, counts: Integers, parameters: KRRParameters, rng: np.random.Generator
-    ) -> Integers:
-        """Draw a histogram of the shuffled reports."""
-        reports: Integers = randomise(counts, parameters.eps0, rng)[0]
-        return reports
+    def observe(
+        self,
+        counts: ArrayLike,
+        parameters: KRRParameters,
+        rng: np.random.Generator,
+        repetitions: int = 1,
+    ) -> Floats:
+        """Draw histograms of the shuffled reports."""
+        return np.concatenate(
+            [randomise(counts, parameters.eps0, rng) for _ in range(repetitions)],
+            dtype=np.float64,
+        )
 
     def variance(self, shares: ArrayLike, n: float, parameters: KRRParameters) -> Floats:
         """Return the variance of each share estimated by inversion.

@@ -15,7 +15,7 @@ from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms.estimators import raw_and_projected
 from shuffledp.mechanisms.protocol import Mechanism, PerUser, envelope_bytes
 from shuffledp.mechanisms.randomiser import SupportRandomiser, approximate_log_delta
-from shuffledp.numerics.arrays import Floats, Integers, quotient_down
+from shuffledp.numerics.arrays import Floats, quotient_down
 
 # Tolerance of the shape that minimises the error, which is flat near its minimum.
 SHAPE_XTOL: Final = 0.02
@@ -108,9 +108,17 @@ class ShuffledRandomiser(Mechanism[Q]):
             )
         return self.member(eps0, best)
 
-    def draw(self, counts: Integers, parameters: Q, rng: np.random.Generator) -> Floats:
+    def observe(
+        self,
+        counts: ArrayLike,
+        parameters: Q,
+        rng: np.random.Generator,
+        repetitions: int = 1,
+    ) -> Floats:
         """Draw the numbers of reports that support each cell."""
-        return self.randomiser(counts.size, parameters).observe(counts, rng)
+        counts = np.asarray(counts, np.int64)
+        randomiser = self.randomiser(counts.size, parameters)
+        return np.stack([randomiser.observe(counts, rng) for _ in range(repetitions)])
 
     def variance(self, shares: ArrayLike, n: float, parameters: Q) -> Floats:
         """Return the variance of each unbiased share."""

@@ -20,7 +20,7 @@ from shuffledp.mechanisms.estimators import raw_and_projected
 from shuffledp.mechanisms.krr import KRandomisedResponse, randomise
 from shuffledp.mechanisms.protocol import Mechanism, PerUser, envelope_bytes
 from shuffledp.mechanisms.user_dummies import draw_dummies
-from shuffledp.numerics.arrays import Floats, Integers
+from shuffledp.numerics.arrays import Floats
 
 # Candidates for the local budget, minus that of k-RR without dummies. With few cells, larger local
 # budgets have smaller errors, down to that of dummies alone, which do not protect single reports.
@@ -146,13 +146,22 @@ class Mixdump(Mechanism[MixdumpParameters]):
         )
         return None if dummies is None else replace(likely, dummies=dummies)
 
-    def draw(
-        self, counts: Integers, parameters: MixdumpParameters, rng: np.random.Generator
-    ) -> Integers:
-        """Draw a histogram of reports and dummies."""
-        chances = int(counts.sum()) * parameters.chances
-        reports: Integers = randomise(counts, parameters.eps0, rng)[0]
-        return reports + draw_dummies(chances, counts.size, parameters.rate, rng)
+    def observe(
+        self,
+        counts: ArrayLike,
+        parameters: MixdumpParameters,
+        rng: np.random.Generator,
+        repetitions: int = 1,
+    ) -> Floats:
+        """Draw histograms of reports and dummies."""
+        counts = np.asarray(counts, dtype=np.int64)
+        n, k = int(counts.sum()), counts.size
+        rows = [
+            randomise(counts, parameters.eps0, rng)[0]
+            + draw_dummies(n * parameters.chances, k, parameters.rate, rng)
+            for _ in range(repetitions)
+        ]
+        return np.stack(rows).astype(np.float64)
 
     def variance(self, shares: ArrayLike, n: float, parameters: MixdumpParameters) -> Floats:
         """Return the variance of each unbiased share, from reports and dummies."""

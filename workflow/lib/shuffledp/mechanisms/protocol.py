@@ -18,7 +18,7 @@ from shuffledp.accounting.curve import UpperCurve, no_guarantee
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.catalogue import CATALOGUE, Entry
-from shuffledp.numerics.arrays import Floats, Integers, quotient_down, sum_up
+from shuffledp.numerics.arrays import Floats, quotient_down, sum_up
 
 P = TypeVar("P")  # a mechanism's parameters: a frozen dataclass
 # Function of observations, n and parameters that returns estimated shares of the users per cell.
@@ -192,25 +192,16 @@ class Mechanism(ABC, Generic[P]):
         target = one_record_target(eps, log_delta, contributions.records_per_user)
         return self.calibrate(*target, setting)
 
+    @abstractmethod
     def observe(
         self, counts: ArrayLike, parameters: P, rng: np.random.Generator, repetitions: int = 1
     ) -> Floats:
-        """Draw the analyst's observations, shape ``(repetitions, k)``, from their exact law.
+        """Draw the analyst's observations from their exact law, without a loop over users.
 
-        By default, `draw` is called for each of the independent releases. A mechanism that
-        overrides this must only append releases if there are more repetitions.
+        ``counts`` is the true histogram, shape ``(k,)``, of integers >= 0. The result has the shape
+        ``(repetitions, k)``, one row for each independent release. More repetitions only append
+        rows.
         """
-        counts = np.asarray(counts, np.int64)
-        releases = [self.draw(counts, parameters, rng) for _ in range(repetitions)]
-        return np.stack(releases).astype(np.float64)
-
-    def draw(self, counts: Integers, parameters: P, rng: np.random.Generator) -> Floats | Integers:
-        """Draw the observation of one release, shape ``(k,)``, without a loop over users.
-
-        ``counts`` is the true histogram, of the same shape. A mechanism that overrides `observe`
-        need not define this.
-        """
-        raise NotImplementedError
 
     @abstractmethod
     def variance(self, shares: ArrayLike, n: float, parameters: P) -> Floats:

@@ -30,7 +30,7 @@ from shuffledp.mechanisms.discrete_laplace import (
 )
 from shuffledp.mechanisms.estimators import additive_noise_estimators
 from shuffledp.mechanisms.protocol import Mechanism, PerUser, calibrate_rounds_by_search
-from shuffledp.numerics.arrays import Floats, Integers
+from shuffledp.numerics.arrays import Floats
 from shuffledp.numerics.posterior import NoiseLaw
 
 MAX_NU = 2**53
@@ -141,11 +141,19 @@ class ShufflerDummies(Mechanism[ShufflerDummiesParameters]):
             noise_eps, fewest_dummies(keeps_target, eps, log_delta, min(int(likely_nu), MAX_NU))
         )
 
-    def draw(
-        self, counts: Integers, parameters: ShufflerDummiesParameters, rng: np.random.Generator
+    def observe(
+        self,
+        counts: ArrayLike,
+        parameters: ShufflerDummiesParameters,
+        rng: np.random.Generator,
+        repetitions: int = 1,
     ) -> Floats:
-        """Draw a histogram of reports and dummies."""
-        return counts + draw_noise(counts.size, parameters.eps, rng, parameters.nu)
+        """Draw histograms of reports and dummies."""
+        counts = np.asarray(counts, dtype=np.int64)
+        dummies = [
+            draw_noise(counts.size, parameters.eps, rng, parameters.nu) for _ in range(repetitions)
+        ]
+        return np.asarray(counts + np.stack(dummies), dtype=np.float64)
 
     def variance(
         self, shares: ArrayLike, n: float, parameters: ShufflerDummiesParameters

@@ -39,7 +39,7 @@ from shuffledp.mechanisms.signed_dummies_search import (
     best_noise,
     check_sizes,
 )
-from shuffledp.numerics.arrays import Floats, Integers
+from shuffledp.numerics.arrays import Floats
 from shuffledp.numerics.posterior import NoiseLaw
 
 __all__ = ["SignedDummies", "SignedDummiesParameters"]
@@ -174,14 +174,23 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
             )
         return best
 
-    def draw(
-        self, counts: Integers, parameters: SignedDummiesParameters, rng: np.random.Generator
-    ) -> Integers:
+    def observe(
+        self,
+        counts: ArrayLike,
+        parameters: SignedDummiesParameters,
+        rng: np.random.Generator,
+        repetitions: int = 1,
+    ) -> Floats:
         """Draw the numbers of plus messages minus those of minus messages, without pairs."""
+        counts = np.asarray(counts, dtype=np.int64)
         size = parameters.size * counts.sum() / parameters.smallest
         keep = 1.0 - parameters.ratio
-        plus = rng.negative_binomial(size, keep, counts.size)
-        return counts + plus - rng.negative_binomial(size, keep, counts.size)
+        noise = [
+            rng.negative_binomial(size, keep, counts.size)
+            - rng.negative_binomial(size, keep, counts.size)
+            for _ in range(repetitions)
+        ]
+        return np.asarray(counts + np.stack(noise), dtype=np.float64)
 
     def variance(self, shares: ArrayLike, n: float, parameters: SignedDummiesParameters) -> Floats:
         """Return the variance of each share: that of a difference of two negative binomials."""

@@ -252,11 +252,17 @@ class TwoServers(Mechanism[ServersParameters]):
             return geometric
         return gaussian
 
-    def draw(
-        self, counts: Integers, parameters: ServersParameters, rng: np.random.Generator
+    def observe(
+        self,
+        counts: ArrayLike,
+        parameters: ServersParameters,
+        rng: np.random.Generator,
+        repetitions: int = 1,
     ) -> Floats:
-        """Draw a histogram of reports, dummies and the analyst's noise."""
-        return counts + _servers(parameters).draw(counts.size, rng)
+        """Draw histograms of reports, dummies and the analyst's noise."""
+        counts, servers = np.asarray(counts, dtype=np.int64), _servers(parameters)
+        noise = [servers.draw(counts.size, rng) for _ in range(repetitions)]
+        return np.asarray(counts + np.stack(noise), dtype=np.float64)
 
     def variance(self, shares: ArrayLike, n: float, parameters: ServersParameters) -> Floats:
         """Return the variance of each share, which is the same for all."""

@@ -158,12 +158,20 @@ class UserDummies(Mechanism[UserDummiesParameters]):
         )
         return UserDummiesParameters(dummies or float(chances), chances)
 
-    def draw(
-        self, counts: Integers, parameters: UserDummiesParameters, rng: np.random.Generator
-    ) -> Integers:
-        """Draw a histogram of reports and dummies."""
+    def observe(
+        self,
+        counts: ArrayLike,
+        parameters: UserDummiesParameters,
+        rng: np.random.Generator,
+        repetitions: int = 1,
+    ) -> Floats:
+        """Draw histograms of reports and dummies."""
+        counts = np.asarray(counts, dtype=np.int64)
         chances = int(counts.sum()) * parameters.chances
-        return counts + draw_dummies(chances, counts.size, parameters.rate, rng)
+        dummies = [
+            draw_dummies(chances, counts.size, parameters.rate, rng) for _ in range(repetitions)
+        ]
+        return np.asarray(counts + np.stack(dummies), dtype=np.float64)
 
     def variance(self, shares: ArrayLike, n: float, parameters: UserDummiesParameters) -> Floats:
         """Return the variance of each share, due to a binomial number of dummies per cell."""
