@@ -70,13 +70,7 @@ def certified_curve(setting: SettingOrLedger) -> UpperCurve:
 
 
 def distinct_rounds(rounds: Sequence[Setting]) -> dict[Setting, int]:
-    """Return the distinct one-round settings of a ledger, with the number of rounds of each.
-
-    Raises
-    ------
-    InputError
-        If there is no round, or there are too many rounds or too many distinct ones.
-    """
+    """Return the distinct one-round settings of a ledger, with the number of rounds of each."""
     if isinstance(rounds, str) or not isinstance(rounds, Sequence):
         raise InputError(f"setting must be a Setting or a list of them (a ledger), got {rounds!r}")
     counts = dict[Setting, int]()

@@ -229,21 +229,9 @@ class Bound:
         )
 
     def log_deltas_over_counts(self, eps: float, setting: Setting, counts: Integers) -> Floats:
-        """Return log delta for each number of other users in the target's cell.
+        """Return log delta of one round for each number of other users in the target's cell.
 
-        Parameters
-        ----------
-        eps
-            At least 0.
-        setting
-            Setting of one round; ``setting.count`` is not used.
-        counts
-            Numbers from 0 to n - 1, any shape.
-
-        Raises
-        ------
-        NotApplicableError
-            If the bound does not depend on the count.
+        Raises `NotApplicableError` if the bound does not depend on this number.
         """
         if self.formulas.over_counts is None:
             raise NotApplicableError(f"{self.name} does not depend on a count")

@@ -262,19 +262,8 @@ def guided_eps0(
 def largest_feasible_budget(meets: Callable[[float], bool], budget: float) -> float:
     """Return a budget that meets the target: the given one or, failing that, a smaller one.
 
-    A mechanism that is constructed for this budget may exceed it by rounding errors.
-
-    Parameters
-    ----------
-    meets
-        Function that returns whether a budget meets the target.
-    budget
-        The first candidate. Further candidates are smaller by factors from ``1 - 1e-14`` to 1/2.
-
-    Raises
-    ------
-    InputError
-        If no candidate meets the target.
+    A mechanism that is constructed for this budget may exceed it by rounding errors. Candidates are
+    smaller by factors from ``1 - 1e-14`` to 1/2; `InputError` is raised if none meets the target.
     """
     for reduction in (0.0, 1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2, 0.5):
         if meets(budget * (1.0 - reduction)):

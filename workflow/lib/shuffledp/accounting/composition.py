@@ -34,7 +34,7 @@ from shuffledp.accounting.rounds.tradeoff import gdp_curve, gdp_to_log_delta
 from shuffledp.accounting.setting import LARGEST_EPS0, Setting
 from shuffledp.numerics.arrays import UNIT, quotient_down, sum_up
 
-# Curves of single rounds, and the number of rounds with each curve.
+# Curves of single rounds, and the number of rounds (>= 1) with each curve.
 CountedCurves = Sequence[tuple[UpperCurve, int]]
 # Grid steps per standard deviation of a round's loss (root mean square over the rounds).
 STEPS_PER_DEVIATION = 64.0
@@ -65,11 +65,6 @@ def compose_rounds(rounds: CountedCurves) -> UpperCurve:
     deltas; it is exact if all rounds are mu-GDP. The lower end is the maximum of the composed
     losses of explicit data sets, over the rounds that have them, and of the lower ends of single
     rounds: whoever sees all rounds also sees each of them.
-
-    Parameters
-    ----------
-    rounds
-        Curves of single rounds, and the number of rounds (>= 1) with each curve.
     """
     rounds = [
         (replace(curve, upper=cache(curve.upper)), count)
@@ -100,15 +95,7 @@ def _gaussian_rounds_merged(rounds: CountedCurves) -> CountedCurves:
 
 
 class _Composition:
-    """Composition of the rounds' privacy losses on a common grid.
-
-    Parameters
-    ----------
-    rounds
-        See `compose_rounds`.
-    budget
-        Delta is 0 at this eps and above.
-    """
+    """Composition of the rounds' privacy losses on a common grid; delta is 0 from the budget on."""
 
     def __init__(self, rounds: CountedCurves, budget: float) -> None:
         self._rounds, self._budget = rounds, budget
@@ -237,18 +224,8 @@ def central_limit(
     """Return the central-limit approximation of log delta of all rounds.
 
     It is a cheap starting point for expensive searches, and neither an upper nor a lower bound.
-
-    Parameters
-    ----------
-    pair
-        Function that returns the dominating pair of one round. The pair must have a symmetric form.
-    eps
-        Central budget of all rounds together, at least 0.
-    setting
-        Setting in which all users take part in every round.
-    rate
-        Probability in ``(0, 1]`` with which each user takes part in a round; it replaces the
-        participation of ``setting``.
+    The dominating pair of one round must have a symmetric form. Each user takes part in a round
+    with probability ``rate``, which replaces the participation of ``setting``.
     """
     if eps >= setting.budget:
         return -np.inf

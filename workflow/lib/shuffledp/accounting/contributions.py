@@ -107,14 +107,9 @@ def group_curve(curve: UpperCurve, records: int) -> UpperCurve:
 
 
 def group_log_delta(log_delta: LogDelta, records: int) -> LogDelta:
-    """Return log delta of all records of one user as a function of eps, as in `group_curve`.
+    """Return log delta of all records of one user as a function of eps; see `group_curve`.
 
-    Parameters
-    ----------
-    log_delta
-        Natural log of delta of one record as a function of eps.
-    records
-        See `group_curve`.
+    ``log_delta`` is the natural log of delta of one record as a function of eps.
     """
     if records == 1:
         return log_delta
@@ -132,15 +127,6 @@ def one_record_target(eps: float, log_delta: float, records: int) -> tuple[float
     """Return the target (eps, log delta) of one record that implies a target of one user.
 
     If a curve keeps the returned target, `group_curve` of it keeps ``eps`` and ``log_delta``.
-
-    Parameters
-    ----------
-    eps
-        Positive.
-    log_delta
-        Natural log of delta, at most 0.
-    records
-        See `group_curve`.
     """
     if records == 1:
         return eps, log_delta
@@ -150,15 +136,7 @@ def one_record_target(eps: float, log_delta: float, records: int) -> tuple[float
 
 
 def log_group_factor(eps: float, records: int) -> float:
-    """Return the log of ``1 + e^eps + ... + e^((records - 1) eps)``, rounded up.
-
-    Parameters
-    ----------
-    eps
-        At least 0 and finite.
-    records
-        At least 1.
-    """
+    """Return the log of ``1 + e^eps + ... + e^((records - 1) eps)``, rounded up, for finite eps."""
     if records == 1:
         return 0.0
     terms = [float(np.log(records))]

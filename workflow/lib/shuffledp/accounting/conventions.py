@@ -25,13 +25,7 @@ _Rest = ParamSpec("_Rest")
 
 
 def eps_values(eps: ArrayLike) -> Floats:
-    """Return central budgets eps as a float array.
-
-    Raises
-    ------
-    InputError
-        If an eps is negative or NaN.
-    """
+    """Return central budgets eps as a float array; raise `InputError` if one is below 0 or NaN."""
     values = floats("eps", eps)
     invalid = values[~(values >= 0.0)]
     if invalid.size:
@@ -40,13 +34,7 @@ def eps_values(eps: ArrayLike) -> Floats:
 
 
 def log_delta_values(log_delta: ArrayLike) -> Floats:
-    """Return natural logs of delta as a float array.
-
-    Raises
-    ------
-    InputError
-        If a log of delta is above 0 or NaN.
-    """
+    """Return logs of delta as a float array; raise `InputError` if one is above 0 or NaN."""
     values = np.asarray(log_delta, np.float64)
     invalid = values[~(values <= 0.0)]
     if invalid.size:

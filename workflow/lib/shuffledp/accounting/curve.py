@@ -324,13 +324,7 @@ class UpperCurve(Curve):
 
 
 def require_upper(curve: Curve) -> UpperCurve:
-    """Return the curve itself if it has an upper end.
-
-    Raises
-    ------
-    InputError
-        If it has only a lower end.
-    """
+    """Return the curve itself, or raise `InputError` if it has only a lower end."""
     if not isinstance(curve, UpperCurve):
         raise InputError(
             "an upper bound is needed, got a lower bound, which is no guarantee and cannot compose"

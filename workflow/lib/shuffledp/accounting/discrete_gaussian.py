@@ -37,13 +37,7 @@ MAX_LATTICE_SIGMA = 256.0
 
 
 def check_sigma(sigma: float) -> None:
-    """Check that the sigma of discrete Gaussian noise is in the supported range.
-
-    Raises
-    ------
-    InputError
-        If it is not from 0.1 to 1e4.
-    """
+    """Raise `InputError` unless a sigma of discrete Gaussian noise is from 0.1 to 1e4."""
     if not MIN_SIGMA <= sigma <= MAX_SIGMA:
         raise InputError(
             f"sigma of discrete Gaussian noise must be from {MIN_SIGMA:g} to {MAX_SIGMA:g} counts "

@@ -29,13 +29,7 @@ from shuffledp.numerics.arrays import UNIT, Floats, log_sum_exp
 
 
 def check_budget(budget: float) -> None:
-    """Check that a budget of two-sided geometric noise is at least 1e-200 and finite.
-
-    Raises
-    ------
-    InputError
-        If it is not. The float theta = exp(-budget / 2) would not lie strictly between 0 and 1.
-    """
+    """Raise `InputError` unless a budget of geometric noise is at least 1e-200 and finite."""
     if not SMALLEST_EPS0 <= budget < np.inf:
         raise InputError(
             f"eps of geometric noise must be positive and finite, at least {SMALLEST_EPS0:g}, so "
@@ -44,13 +38,7 @@ def check_budget(budget: float) -> None:
 
 
 def check_centre(nu: float) -> None:
-    """Check that the centre of truncated noise is an integer >= 0 or infinite.
-
-    Raises
-    ------
-    InputError
-        If it is not.
-    """
+    """Raise `InputError` unless the centre of truncated noise is an integer >= 0 or infinite."""
     if not (nu >= 0.0 and nu == np.floor(nu)):
         raise InputError(f"nu must be an integer >= 0, a number of dummies (got nu={nu})")
 
@@ -154,12 +142,7 @@ def geometric_loss(budget: float, nu: float = np.inf) -> Loss:
     """Return the privacy loss of one round of a histogram with two-sided geometric noise.
 
     It is the sum of the losses of two cells. Each is plus or minus half the budget, or infinite if
-    the cell without the target's record has noise 0.
-
-    Parameters
-    ----------
-    budget, nu
-        See `geometric_noise`.
+    the cell without the target's record has noise 0. See `geometric_noise` for the arguments.
     """
     half = budget / 2.0
     theta, co_theta, below = np.exp(-half), -np.expm1(-half), -np.expm1(-half * nu)
@@ -268,11 +251,6 @@ class BothNoises:
 
         The loss of counts (a, b) is ``log h(a - 1) / h(a) - log h(b - 1) / h(b)``; both terms grow
         with their argument. All values b <= 0 have the same loss.
-
-        Parameters
-        ----------
-        eps
-            At least 0.
         """
         logs = self.log_law(-1)
         # Losses for a = 0, 1, ..., last; rounding disturbs their order by less than the slack.

@@ -165,10 +165,7 @@ class SymmetricForm:
 def symmetric_form(pair: Pair) -> SymmetricForm:
     """Return the pair in terms of the sum and the difference of its first two counts.
 
-    Raises
-    ------
-    ValueError
-        If exchanging the first two cells does not exchange the two laws, or n is random.
+    Raises ValueError if exchanging the first two cells does not exchange the laws, or n is random.
     """
     first, second, p = pair.log_first, pair.log_second, pair.probabilities
     mirrored = (first[1], first[0], *first[2:]) == second and p[0] == p[1]
@@ -214,12 +211,7 @@ def weak_adversary(setting: Setting) -> Pair:
 def third_cell(setting: Setting) -> Pair:
     """Return the pair of histograms where all other users hold a cell other than x0 and x1.
 
-    Their cell is the fourth of the pair.
-
-    Raises
-    ------
-    InputError
-        If ``k < 3``, because there is no such cell.
+    Their cell is the fourth of the pair. Raises `InputError` if there is no such cell.
     """
     eps0, k = setting.eps0, setting.k
     if k < 3:
@@ -328,12 +320,8 @@ def variation_ratio(setting: Setting) -> Pair:
 
     The other users' counts are ``(A, C-A)``, ``C ~ Bin(n-1, 2q)``, ``A ~ Bin(C, 1/2)``. The target
     adds (1, 0), (0, 1) or (0, 0) with probabilities p, q and 1-p-q under P, and q, p and 1-p-q
-    under Q. These are the counts of x0 and x1 where all other users hold another cell.
-
-    Raises
-    ------
-    InputError
-        If ``k < 3``, because there is no other cell.
+    under Q. These are the counts of x0 and x1 where all other users hold another cell. Raises
+    `InputError` if there is no other cell.
     """
     pair = third_cell(setting)
     first, second, _, _ = pair.probabilities
@@ -350,16 +338,8 @@ def variation_ratio(setting: Setting) -> Pair:
 def among_dummies(setting: Setting, chances: int, rate: float) -> Pair:
     """Return the weak adversary's pair if users also send dummies to uniform cells.
 
-    The dummies count among the uniform reports.
-
-    Parameters
-    ----------
-    setting
-        One round.
-    chances
-        Largest number of dummies of all users together, at least 0. Each is sent independently.
-    rate
-        Probability in ``(0, 1]`` that each of them is sent.
+    The dummies count among the uniform reports. Of at most ``chances`` dummies of all users
+    together, each is sent with probability ``rate``, independently.
     """
     with np.errstate(divide="ignore"):
         dummy_log_odds = np.log(rate) - np.log1p(-rate)
@@ -371,14 +351,8 @@ def among_dummies(setting: Setting, chances: int, rate: float) -> Pair:
 def personalised(setting: Setting, others: RandomTrials) -> Pair:
     """Return the weak adversary's pair if the other users have personal budgets.
 
-    The reports are the other users' uniform ones, whose number is random, and the target's.
-
-    Parameters
-    ----------
-    setting
-        Number of cells k, and the target's budget eps0.
-    others
-        Law of the number of reports, with the log odds of a uniform report by each other user.
+    The reports are the other users' uniform ones, whose number is random, and the target's. eps0
+    is the target's budget; ``others`` has the log odds of a uniform report by each other user.
     """
     eps0, k = setting.eps0, setting.k
     _, q = probabilities(eps0, k)

@@ -154,14 +154,7 @@ def _range_starts(others: int, rate: float, depth: float) -> list[int]:
 class _RandomParticipants:
     """A setting in which each user takes part in each round independently, with probability rate.
 
-    Parameters
-    ----------
-    curve_of
-        Function that returns the curve of a setting in which all users take part.
-    setting
-        The setting before sampling.
-    rate
-        Probability in ``(0, 1)``.
+    ``curve_of`` returns the curve of a setting in which all users take part.
     """
 
     def __init__(self, curve_of: Callable[[Setting], Curve], setting: Setting, rate: float) -> None:

@@ -220,13 +220,7 @@ BOUNDS: Final[Mapping[str, Bound]] = _Bounds()
 
 
 def get_bound(name: str) -> Bound:
-    """Return the bound with the given name.
-
-    Raises
-    ------
-    InputError
-        If no bound has that name; the message suggests a similar name or lists all names.
-    """
+    """Return the bound with a name; the error suggests a similar name or lists all names."""
     if not isinstance(name, str):
         raise InputError(f"bound must be the name of a bound, got bound={shortened(repr(name))}")
     try:

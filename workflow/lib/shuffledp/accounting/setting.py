@@ -205,13 +205,7 @@ class Setting:
             raise InputError(f"this bound covers one round only, got rounds={self.rounds}")
 
     def checked_counts(self, counts: ArrayLike) -> Integers:
-        """Return counts of other users in the target's cell as an integer array of their shape.
-
-        Raises
-        ------
-        InputError
-            If a count is outside ``0..n-1``.
-        """
+        """Return counts of other users in the target's cell, checked, as an integer array."""
         checked = np.asarray(counts, dtype=np.int64)
         if checked.size and (checked.min() < 0 or checked.max() > self.n - 1):
             raise InputError(

@@ -315,13 +315,7 @@ class SignedNoise:
         )
 
     def log_delta(self, eps: float) -> float:
-        """Return an upper bound on log delta for the replacement of one record in any data set.
-
-        Parameters
-        ----------
-        eps
-            At least 0.
-        """
+        """Return an upper bound on log delta for the replacement of one record in any data set."""
         masses, ratios, outside, units = self._law
         # Delta falls with eps, so beyond MAX_EXPONENT the delta at MAX_EXPONENT is an upper bound.
         e, slack = np.exp(min(eps, MAX_EXPONENT)), UNIT * units
@@ -363,11 +357,8 @@ def _pooled(masses: Floats, ratios: Floats) -> tuple[Floats, Floats, float]:
 class _Grid:
     """A geometric grid of ratios, which includes 0, and the masses on it.
 
-    Parameters
-    ----------
-    smallest, largest
-        Ends of the positive part: the smallest positive ratio, which is raised to `SMALLEST_RATIO`
-        if it is below, and an upper bound on all ratios.
+    The positive part ends at the smallest positive ratio, which is raised to `SMALLEST_RATIO` if it
+    is below, and at an upper bound on all ratios.
     """
 
     def __init__(self, smallest: float, largest: float) -> None:

@@ -19,14 +19,8 @@ from shuffledp.numerics.roots import brentq
 def excess(log_first: ArrayLike, log_second: ArrayLike, eps: float) -> Floats:
     """Return ``exp(log_first) - exp(eps + log_second)`` without cancellation.
 
+    The arguments are natural logs of likelihood ratios, -inf for a ratio of 0, and are broadcast.
     The logs are treated as exact; `excess_error` bounds the effect of their errors.
-
-    Parameters
-    ----------
-    log_first, log_second
-        Natural logs of likelihood ratios, broadcast together; -inf stands for a ratio of 0.
-    eps
-        At least 0.
     """
     first, second = np.broadcast_arrays(
         np.asarray(log_first, np.float64), np.asarray(log_second, np.float64)
@@ -42,15 +36,7 @@ def excess(log_first: ArrayLike, log_second: ArrayLike, eps: float) -> Floats:
 def excess_error(
     log_first: ArrayLike, log_second: ArrayLike, eps: float, log_error: float
 ) -> Floats:
-    """Return a bound on the absolute error of `excess` due to errors of its logs.
-
-    Parameters
-    ----------
-    log_first, log_second, eps
-        See `excess`.
-    log_error
-        Absolute error of each log, below 1e-3.
-    """
+    """Return a bound on the absolute error of `excess` if its logs have errors below 1e-3."""
     sizes = np.exp(log_first) + np.exp(eps + np.asarray(log_second, np.float64))
     return np.asarray(1.01 * log_error * sizes)
 
@@ -166,14 +152,9 @@ def tilt(values: Floats, masses: Floats, n: int, height: float = 1.0) -> Tilt:
 
 
 def reach(values: Floats, log_weights: Floats, n: int) -> tuple[float, float]:
-    """Return bounds that S exceeds, on either side, with probability at most ``exp(LOG_TAIL)``.
+    """Return bounds that a sum of n copies exceeds with probability at most ``exp(LOG_TAIL)`` each.
 
-    Parameters
-    ----------
-    values, log_weights
-        Atoms of a law; the weights add up to nearly 1.
-    n
-        Number of independent copies.
+    The weights of the atoms add up to nearly 1.
     """
     mean = float(np.exp(log_weights) @ values)
     below, above = (deviation([(sign * (values - mean), log_weights, n)]) for sign in (-1.0, 1.0))

@@ -151,20 +151,10 @@ class Tilted:
         return cls(tilted.lam / top, n, tuple(grids))
 
     def log_chernoff(self, rows: Floats, shared: Floats, eps: float) -> Floats:
-        """Return Chernoff bounds ``E[exp(lam S)] / (e lam n)`` on the mean excess of all pairs.
+        """Return logs of Chernoff bounds ``E[exp(lam S)] / (e lam n)`` for all pairs of records.
 
-        Parameters
-        ----------
-        rows
-            Probabilities of the reports for each record, shape ``(records, reports)``.
-        shared
-            The blanket: for each report its smallest probability over all records.
-        eps
-            Central budget.
-
-        Returns
-        -------
-        Natural logs of the smallest bounds over several tilts, shape ``(records, records)``.
+        They are the smallest over several tilts, shape ``(records, records)``. ``shared`` is the
+        blanket: for each report its smallest probability over all records. See `log_moments`.
         """
         bounds = np.full((len(rows), len(rows)), np.inf)
         for lam in self.lam * 2.0 ** np.arange(-3.0, 4.0):
@@ -182,10 +172,6 @@ def log_moments(rows: Floats, shared: Floats, eps: float, lam: float) -> Floats:
         Probabilities of the reports for each record, shape ``(records, reports)``.
     shared
         Denominator of G and mass of its atoms, shape ``(reports,)``; see `worst_pair.difference`.
-    eps
-        Central budget.
-    lam
-        Parameter of the tilt, positive.
     """
     used = shared > 0.0
     ratios = rows[:, used] / shared[used]

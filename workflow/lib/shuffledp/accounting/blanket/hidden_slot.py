@@ -76,14 +76,7 @@ class Kernel:
     def from_law(cls, law: Atoms, n: int, kappa: float) -> Self:
         """Return the kernel whose tilt is the saddle point for n copies of a law.
 
-        Parameters
-        ----------
-        law
-            A law with at least one positive value.
-        n
-            Number of copies.
-        kappa
-            Probability that a user is exposed.
+        At least one value of the law is positive.
         """
         at = tilt(law.values, law.masses, n, 2.0)
         shares = np.exp(at.log_weights(law.values, law.masses))
@@ -108,13 +101,7 @@ class Kernel:
         return log_moment_high(law, self.lam, self.n) + self.log_total
 
     def log_high(self, law: Atoms) -> float:
-        """Return an upper bound on ``log E[S_+]`` for n copies of a law.
-
-        Parameters
-        ----------
-        law
-            Law of G, whose values are treated as exact and whose masses have the stated error.
-        """
+        """Return an upper bound on ``log E[S_+]`` for n copies of a law with exact values."""
         if self.lam * float(law.values.max()) > MAX_EXPONENT:
             return np.inf
         at = Tilt(self.lam, float(logsumexp(self.lam * law.values, b=law.masses)))
@@ -138,15 +125,7 @@ class Kernel:
 
 
 def log_moment_high(law: Atoms, lam: float, n: int) -> float:
-    """Return an upper bound on ``n log E[exp(lam G)]``; inf if it overflows.
-
-    Parameters
-    ----------
-    law
-        Law of G, whose values are treated as exact and whose masses have the stated error.
-    lam, n
-        Parameter of the tilt, and number of summands.
-    """
+    """Bound ``n log E[exp(lam G)]`` from above, for exact values of G; inf if it overflows."""
     if lam * float(law.values.max()) > MAX_EXPONENT:
         return np.inf
     at = Tilt(lam, float(logsumexp(lam * law.values, b=law.masses)))
@@ -157,16 +136,8 @@ def log_moment_high(law: Atoms, lam: float, n: int) -> float:
 def no_exposure_log_delta(log_local: ArrayLike, others: int, kappa: float) -> Floats:
     """Return an upper bound on the log of ``(1 - kappa)^others delta_loc``.
 
-    This is the contribution of the event that no user is exposed.
-
-    Parameters
-    ----------
-    log_local
-        Log of delta_loc, finite, of any shape.
-    others
-        Number of other users.
-    kappa
-        Probability that each of them is exposed.
+    This is the contribution of the event that none of the other users is exposed. The log of
+    delta_loc is finite, of any shape.
     """
     log_local = np.asarray(log_local, np.float64)
     log_value = others * float(np.log1p(-kappa)) + log_local
@@ -207,14 +178,7 @@ def hidden_slot_log_delta(slots: Sequence[Atoms], n: int, kappa: float, ceiling:
 def uniform_slots_log_high(laws: Sequence[Atoms], n: int, kappa: float) -> float:
     """Return an upper bound on ``log(E[S_+] / n)``, S a sum of n copies, for the worst of the laws.
 
-    Parameters
-    ----------
-    laws
-        Laws of G, whose values are treated as exact.
-    n
-        Number of summands.
-    kappa
-        Probability that a user is exposed.
+    The values of the laws are treated as exact.
     """
     if not max(float(law.values.max()) for law in laws) > 0.0:
         return -np.inf

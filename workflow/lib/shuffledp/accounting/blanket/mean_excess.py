@@ -45,20 +45,10 @@ KERNEL_DECAY = 60.0
 def log_mean_excess(atoms: Atoms, n: int) -> LogInterval:
     """Return a certified interval around the log of ``(1/n) E[(G_1 + ... + G_n)_+]``.
 
-    It accounts for the grid, pooling, windows and rounding. For a few atoms the upper end of the
-    log is about 1e-5 too large, and the lower end 5e-5 too small, or 2e-3 if the result is 1e-300.
-    Above a million copies the rounding of the FFT dominates.
-
-    Parameters
-    ----------
-    atoms
-        Law of G.
-    n
-        Number of independent copies, at least 1.
-
-    Returns
-    -------
-    Certified ends, both -inf if no value is positive.
+    Both ends are -inf if no value is positive. The interval accounts for the grid, pooling, windows
+    and rounding. For a few atoms the upper end of the log is about 1e-5 too large, and the lower
+    end 5e-5 too small, or 2e-3 if the result is 1e-300. Above a million copies the rounding of the
+    FFT dominates.
     """
     return LogInterval(log_mean_excess_low(atoms, n), log_mean_excess_high(atoms, n))
 
@@ -100,13 +90,8 @@ def _aligned_step(values: Floats, weights: Floats, step: float) -> float:
 def log_mean_excess_high(atoms: Atoms, n: int, splitting: float = SPLITTING_LOG_TOLERANCE) -> float:
     """Return an upper bound on the log mean excess: the upper end of `log_mean_excess`.
 
-    Parameters
-    ----------
-    atoms, n
-        See `log_mean_excess`.
-    splitting
-        Largest relative increase by the grid, unless it would take too many points. The computing
-        time is proportional to the inverse of its square root.
+    ``splitting`` is the largest relative increase by the grid, unless it would take too many
+    points. The computing time is proportional to the inverse of its square root.
     """
     values, masses, log_top = _scaled(atoms, 1.0)
     if log_top == -np.inf:

@@ -77,10 +77,7 @@ class HiddenSlots:
     def law(self, x0: int, x1: int, x2: int) -> Atoms:
         """Return the law of G for a triple, with values rounded up.
 
-        Parameters
-        ----------
-        x0, x1, x2
-            The target's two possible records, and the record of the user whose slot it takes.
+        The target's record is x0 or x1; the user whose slot it takes holds x2.
         """
         used = self._shared > 0.0
         first, second = self.pairs.rows[[x0, x1]][:, used]
@@ -110,14 +107,8 @@ class HiddenSlots:
     def log_high(self, ceiling: float, triples: Integers) -> float:
         """Return an upper bound on log delta that holds for every pair and data set.
 
-        A progress bar appears on a terminal after a second.
-
-        Parameters
-        ----------
-        ceiling
-            Another upper bound on log delta; the result is at most this.
-        triples
-            Triples to evaluate first, shape ``(triples, 3)``.
+        The result is at most ``ceiling``, another upper bound. The ``triples``, shape
+        ``(triples, 3)``, are evaluated first. A progress bar appears on a terminal after a second.
         """
         leading = max(triples.tolist(), key=lambda each: log_saddle_point(self.law(*each), self.n))
         leading_law = self.law(*leading)

@@ -72,16 +72,9 @@ def widened(law: Atoms) -> Atoms:
 def gains(first: Floats, second: Floats, eps: float) -> tuple[Floats, Floats]:
     """Return ``R(y|x0) - exp(eps) R(y|x1)`` and its absolute error.
 
-    The error covers 2 units of rounding of each entry and of exp(eps), and the rounding of the
-    difference. Where the first entry is 0, the error is set to 0: the difference is certainly not
-    positive.
-
-    Parameters
-    ----------
-    first, second
-        ``R(.|x0)`` and ``R(.|x1)``, broadcast together.
-    eps
-        Central budget.
+    ``first`` and ``second`` are ``R(.|x0)`` and ``R(.|x1)``, and are broadcast. The error covers 2
+    units of rounding of each entry and of exp(eps), and the rounding of the difference. Where the
+    first entry is 0, the error is set to 0: the difference is certainly not positive.
     """
     gain = (first - second) - np.expm1(eps) * second
     error = 16.0 * UNIT * (first + np.exp(eps) * second)
@@ -141,10 +134,7 @@ class Pairs:
     def distinguishable(self, horizon: float) -> Integers:
         """Return a few dozen pairs, shape ``(pairs, 2)``, one probably close to the worst.
 
-        Parameters
-        ----------
-        horizon
-            Largest eps of interest.
+        ``horizon`` is the largest eps of interest.
         """
         count = len(self.rows)
         if self.size <= MAX_PAIRS_WITHOUT_BOUNDS:
@@ -158,16 +148,10 @@ class Pairs:
         return np.unique(np.concatenate([pairs, pairs[:, ::-1]]), axis=0)
 
     def with_others_record(self, distinguishable: Integers) -> Integers:
-        """Return triples ``(x0, x1, x2)`` for which delta is probably large.
+        """Return a few dozen triples for which delta is probably large, one in each row.
 
-        Parameters
-        ----------
-        distinguishable
-            Result of the method `distinguishable`.
-
-        Returns
-        -------
-        A few dozen rows: a pair, and the record that all other users hold.
+        A triple ``(x0, x1, x2)`` is a pair and the record that all other users hold. The pairs
+        include those of the method `distinguishable`.
         """
         count = len(self.rows)
         best, best_record = (
@@ -190,17 +174,7 @@ class Pairs:
         return np.unique(np.concatenate([triples, triples[:, [1, 0, 2]]]), axis=0)
 
     def log_blanket_estimate(self, eps: float, n: int, distinguishable: Integers) -> float:
-        """Return a cheap estimate of `log_high`, without a guarantee.
-
-        Parameters
-        ----------
-        eps
-            Central budget, at least 0.
-        n
-            Number of users, at least 1.
-        distinguishable
-            Result of the method `distinguishable`.
-        """
+        """Return a cheap estimate of `log_high`, without a guarantee."""
         at = self._leading(eps, n, distinguishable)
         return log_saddle_point(self.law(distinguishable[at], eps), n)
 
@@ -225,16 +199,8 @@ class Pairs:
     def log_high(self, eps: float, n: int, distinguishable: Integers) -> float:
         """Return an upper bound on the log mean excess of n copies of G for every pair.
 
-        This is the blanket bound on log delta. A progress bar appears on a terminal after a second.
-
-        Parameters
-        ----------
-        eps
-            Central budget.
-        n
-            Number of users.
-        distinguishable
-            Pairs to evaluate first.
+        This is the blanket bound on log delta of n users. The pairs of ``distinguishable`` are
+        evaluated first. A progress bar appears on a terminal after a second.
         """
         at = self._leading(eps, n, distinguishable)
         first = self.law(distinguishable[at], eps)
@@ -316,12 +282,7 @@ class Pairs:
 def keys(values: Floats, masses: Floats, exclusive_delta: Floats) -> Integers:
     """Return two hash values of each law, independent of the order of atoms, shape ``(laws, 2)``.
 
-    Parameters
-    ----------
-    values, masses
-        Values and masses of the atoms, shape ``(laws, atoms)``; the laws may share their masses.
-    exclusive_delta
-        Another number of each law that enters the hash.
+    Values and masses of the atoms have shape ``(laws, atoms)``, or the laws share their masses.
     """
     mass_codes, delta_codes = _code(masses), _code(exclusive_delta)
     hashes = []

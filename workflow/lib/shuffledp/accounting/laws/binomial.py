@@ -153,17 +153,10 @@ def log_pmf_error(
 ) -> Floats:
     """Return a bound on the absolute error of `log_pmf` at ``0 <= x <= n``.
 
-    The deviances are accurate to 45 units of rounding, because the two terms of their definition
-    are up to 20 times as large. The means are accurate to a few units, which changes the result in
-    proportion to their distance from ``x`` and ``n - x``. The other terms are of order one, except
-    for a logarithm.
-
-    Parameters
-    ----------
-    x, n, p, q
-        See `log_pmf`.
-    input_units
-        Relative error of p and q, each, in units of rounding.
+    p and q have a relative error of ``input_units`` units of rounding each. The deviances are
+    accurate to 45 units of rounding, because the two terms of their definition are up to 20 times
+    as large. The means are accurate to a few units, which changes the result in proportion to their
+    distance from ``x`` and ``n - x``. The other terms are of order one, except for a logarithm.
     """
     x, n, p, q = (np.asarray(v, np.float64) for v in (x, n, p, q))
     y = n - x
@@ -183,13 +176,7 @@ def _saddle_point_error(
 def log_pmf_with_error(
     x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike, input_units: float = INPUT_UNITS
 ) -> tuple[Floats, Floats]:
-    """Return `log_pmf` and `log_pmf_error` at ``0 <= x <= n``, sharing their computation.
-
-    Parameters
-    ----------
-    x, n, p, q, input_units
-        See `log_pmf_error`.
-    """
+    """Return `log_pmf` and `log_pmf_error` at ``0 <= x <= n``, sharing their computation."""
     x, n, p, q = (np.asarray(v, np.float64) for v in (x, n, p, q))
     y = n - x
     if ((x > 0.0) & (y > 0.0) & (p >= SMALLEST_PROBABILITY) & (q >= SMALLEST_PROBABILITY)).all():
@@ -252,26 +239,14 @@ def _tail_from_mean(x: Floats, n: Floats, p: Floats, q: Floats, input_units: flo
 
 
 def mean_minus(x: Floats, n: Floats, p: Floats, q: Floats) -> Floats:
-    """Return ``n p - x``, computed with the smaller of p and q.
-
-    Parameters
-    ----------
-    x, n, p, q
-        See `log_pmf`; x may be any number.
-    """
+    """Return ``n p - x`` for any numbers x, computed with the smaller of p and q."""
     return np.where(p <= q, n * p - x, (n - x) - n * q)
 
 
 def mills_ratio_with_input_error(
     x: Floats, n: Floats, p: Floats, q: Floats, input_units: float
 ) -> tuple[Floats, Floats]:
-    """Return `mills_ratio` and a bound on its relative error that includes those of p and q.
-
-    Parameters
-    ----------
-    x, n, p, q, input_units
-        See `mills_ratio` and `log_pmf_error`.
-    """
+    """Return `mills_ratio` and a bound on its relative error that includes those of p and q."""
     mills, error = mills_ratio(x, n, p, q)
     # The factor by which the ratio amplifies a relative error of p / q.
     amplification = (x * q / mills + mean_minus(x, n, p, q)).clip(0.0) + 1.0
@@ -287,12 +262,7 @@ def log_sf_ends(
 ) -> LogIntervals:
     """Return intervals around ``log Pr[Bin(n, p) >= x]`` (*at least* ``x``).
 
-    They never underflow. The arguments are broadcast.
-
-    Parameters
-    ----------
-    x, n, p, q, input_units
-        See `log_pmf` and `log_pmf_error`.
+    They never underflow. The arguments are those of `log_pmf_error`, and are broadcast.
     """
     x, n, p, q = np.broadcast_arrays(
         np.asarray(x, np.float64),
@@ -325,36 +295,18 @@ def log_cdf_ends(
     q: ArrayLike | None = None,
     input_units: float = INPUT_UNITS,
 ) -> LogIntervals:
-    """Return intervals around ``log Pr[Bin(n, p) <= x]``; see `log_sf_ends`.
-
-    Parameters
-    ----------
-    x, n, p, q, input_units
-        See `log_sf_ends`.
-    """
+    """Return intervals around ``log Pr[Bin(n, p) <= x]``; see `log_sf_ends`."""
     n = np.asarray(n, np.float64)
     return log_sf_ends(n - np.asarray(x, np.float64), n, complement(p, q), p, input_units)
 
 
 def log_sf(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike | None = None) -> Floats:
-    """Return a certified upper bound on ``log Pr[Bin(n, p) >= x]`` (*at least* ``x``).
-
-    Parameters
-    ----------
-    x, n, p, q
-        See `log_pmf`.
-    """
+    """Return a certified upper bound on ``log Pr[Bin(n, p) >= x]`` (*at least* ``x``)."""
     return log_sf_ends(x, n, p, q).high
 
 
 def log_cdf(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike | None = None) -> Floats:
-    """Return a certified upper bound on ``log Pr[Bin(n, p) <= x]``.
-
-    Parameters
-    ----------
-    x, n, p, q
-        See `log_pmf`.
-    """
+    """Return a certified upper bound on ``log Pr[Bin(n, p) <= x]``."""
     return log_cdf_ends(x, n, p, q).high
 
 
@@ -374,11 +326,6 @@ def log_sf_bound(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike) -> Floa
     It is meant for probabilities that are left out, and ten times faster than `log_sf`. At t
     standard deviations above the mean it is too large by about ``1 / t**2``; below the mean it is
     0.
-
-    Parameters
-    ----------
-    x, n, p, q
-        See `log_pmf`.
     """
     x, n, p, q = (np.asarray(v, np.float64) for v in (x, n, p, q))
     fall = _log_fall(x, n, p, q)
@@ -388,23 +335,14 @@ def log_sf_bound(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike) -> Floa
 
 
 def log_cdf_bound(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike) -> Floats:
-    """Return an upper bound on ``log Pr[Bin(n, p) <= x]``; see `log_sf_bound`.
-
-    Parameters
-    ----------
-    x, n, p, q
-        See `log_pmf`.
-    """
+    """Return an upper bound on ``log Pr[Bin(n, p) <= x]``; see `log_sf_bound`."""
     return log_sf_bound(np.asarray(n, np.float64) - np.asarray(x, np.float64), n, q, p)
 
 
 def log_excess_bound(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike) -> Floats:
-    """Return an upper bound on ``log E[(Bin(n, p) - x)_+]``; see `log_sf_bound`.
+    """Return an upper bound on ``log E[(Bin(n, p) - x)_+]`` for x at or above the mean.
 
-    Parameters
-    ----------
-    x, n, p, q
-        See `log_pmf`; x is at least the mean. The bound may be infinite.
+    The bound may be infinite; see `log_sf_bound`.
     """
     next_x = np.asarray(x, np.float64) + 1.0
     n, p, q = (np.asarray(v, np.float64) for v in (n, p, q))

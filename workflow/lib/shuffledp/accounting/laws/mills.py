@@ -283,16 +283,9 @@ def _ellipse_sum(a: Floats) -> Floats:
 def _tables() -> tuple[Floats, Floats, Floats]:
     """Return Gauss's nodes and weights, and tables of the functions that are summed over them.
 
-    They are computed with 50 decimal digits, of which cancellation leaves 40, and rounded once.
-
-    Returns
-    -------
-    s
-        1 + t at the nodes t, a column.
-    table
-        Q_j(t), a row for each node, a column for each j = 3..D.
-    sums
-        A column for each node: its weight times 1, s, s**2 and |Q_j(t)|, j = 3..D.
+    They are computed with 50 decimal digits, of which cancellation leaves 40, and rounded once. The
+    results are s = 1 + t at the nodes t, a column; Q_j(t), with a row for each node and a column
+    for each j = 3..D; and, in a column for each node, its weight times 1, s, s**2 and |Q_j(t)|.
     """
     weights, shifted, rows = [], [], []
     with localcontext() as context:

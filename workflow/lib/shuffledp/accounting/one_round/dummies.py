@@ -36,13 +36,7 @@ LOG_LEFT_OUT_SHARE = -11.0
 
 
 def chance_of_dummy(dummies: float, chances: int) -> float:
-    """Return the probability with which a user sends each possible dummy: ``dummies / chances``.
-
-    Raises
-    ------
-    InputError
-        If ``dummies`` is not in ``[0, chances]``, or ``chances`` is not an integer >= 1.
-    """
+    """Return the probability of each possible dummy, ``dummies / chances``, after checking both."""
     if not (chances >= 1 and chances == int(chances) and 0.0 <= dummies <= chances):
         raise InputError(
             "dummies, the mean number per user, must lie in [0, chances], and chances must be an "

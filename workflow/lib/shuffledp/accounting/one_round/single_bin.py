@@ -35,13 +35,8 @@ def log_divergence_ends(
 ) -> tuple[Floats, Floats]:
     """Return certified ends of ``log sum_s (gain (f(s - 1) - f(s)) - excess f(s))_+``.
 
-    Parameters
-    ----------
-    gain, excess
-        Coefficients of the formula; the sum is 0 if ``gain <= 0``.
-    parts
-        For each independent binomial: numbers of trials, any shape, and the probability of success;
-        f is the law of the sum of these binomials.
+    f is the law of the sum of independent binomials, and ``parts`` has their numbers of trials, any
+    shape, and their probabilities of success. The sum is 0 if ``gain <= 0``.
     """
     if gain <= 0.0:
         zero = np.full(np.broadcast_shapes(*(np.shape(n) for n, _ in parts)), -np.inf)
@@ -59,18 +54,8 @@ def forward_ends(
 ) -> tuple[Floats, Floats]:
     """Return ends of the log divergence of x0's count: P has the target in x0, Q in another cell.
 
-    Parameters
-    ----------
-    eps
-        At least 0.
-    setting
-        Setting whose k and eps0 are used.
-    users, counts
-        Numbers of all users, and of other users in x0; broadcast together, any shape.
-
-    Returns
-    -------
-    Certified lower and upper ends, natural logarithms.
+    ``users`` are numbers of all users, instead of the setting's n, and ``counts`` numbers of other
+    users in x0; they are broadcast.
     """
     counts = np.asarray(counts)
     others = np.asarray(users) - 1 - counts

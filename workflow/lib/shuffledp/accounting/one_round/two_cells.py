@@ -123,12 +123,8 @@ def two_rr_domain(setting: Setting) -> str | None:
 def two_rr_log_delta(eps: float, setting: Setting) -> float:
     """Return the log of the largest delta of shuffled 2-RR over all data sets, rounded up.
 
-    Parameters are those of `certified.upper_log_delta`.
-
-    Raises
-    ------
-    InputError
-        If n exceeds 10,000, k is not 2, or an eps is out of range.
+    Parameters are those of `certified.upper_log_delta`. Raises `InputError` if `two_rr_domain` has
+    a reason.
     """
     reason = two_rr_domain(setting)
     if reason:

@@ -62,13 +62,6 @@ def _laws(setting: Setting) -> tuple[tuple[Floats, Floats], ...]:
 def best(eps: float, setting: Setting) -> tuple[float, int, int]:
     """Return the largest log delta over these data sets, rounded down, and where it is attained.
 
-    Parameters
-    ----------
-    eps
-        At least 0.
-    setting
-        A `feasible` setting of one round.
-
     Returns
     -------
     The log of delta (-inf if it is below the rounding error), and the numbers of other users who

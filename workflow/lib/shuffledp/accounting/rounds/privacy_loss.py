@@ -42,11 +42,6 @@ def default_step(pair: Pair) -> float:
 
     Small losses are close to multiples of ``g / n`` (`SymmetricForm`). A step that divides this
     number places them on the grid.
-
-    Raises
-    ------
-    ValueError
-        If the pair has no symmetric form (`symmetric_form`).
     """
     form = symmetric_form(pair)
     smallest = max(form.weight_difference, 1e-3)
@@ -173,12 +168,7 @@ class Outcomes:
 def loss_of_cells(cells: Sequence[Outcomes], step: float | None = None) -> Loss:
     """Return the sum of the losses of independent cells, which is the same for every data set.
 
-    Parameters
-    ----------
-    cells
-        Outcomes of each cell.
-    step
-        Distance between the points of a grid that contains all losses, if there is one.
+    ``step`` is the distance between the points of a grid that contains all losses, if there is one.
     """
     variance = sum(float(cell.mass @ cell.losses**2) for cell in cells)
     deviation = max(float(np.sqrt(variance)), 1e-300)

@@ -97,14 +97,8 @@ def point_spacing(curve: UpperCurve, depth: float, resolution: float) -> float:
 def law_of_points(above: Points, mirrored: Points, step: float) -> LossDistribution:
     """Return the loss distribution of a pair whose profile is the lower convex hull of points.
 
-    Parameters
-    ----------
-    above
-        Points in ascending order, beginning at eps = 0, with log deltas rounded up.
-    mirrored
-        Points of the reverse direction, in which P and Q are exchanged.
-    step
-        Distance between grid points, a power of 2.
+    Points are in ascending order from eps = 0 on, with log deltas rounded up. Those in ``mirrored``
+    are of the reverse direction, in which P and Q are exchanged. The step is a power of 2.
     """
     smallest = min((log for _, log in [*above, *mirrored] if log > -np.inf), default=0.0)
     with localcontext(Context(prec=EXTRA_DIGITS + int(max(-smallest, DEFAULT_DEPTH)))):

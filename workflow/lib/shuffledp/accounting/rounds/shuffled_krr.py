@@ -110,18 +110,8 @@ def dominating_log_delta(
 ) -> float:
     """Return an upper bound on log delta of all rounds, against the weak adversary.
 
-    For k = 2 it holds for every shuffled eps0-LDP randomiser (`papers.literature.clones`).
-
-    Parameters
-    ----------
-    eps
-        Central budget of all rounds, at least 0.
-    setting, discretisation
-        See `composed_log_delta`.
-
-    Returns
-    -------
-    Natural logarithm, at most 0; -inf if ``eps >= rounds * eps0``.
+    For k = 2 it holds for every shuffled eps0-LDP randomiser (`papers.literature.clones`). It is at
+    most 0, and -inf if ``eps >= rounds * eps0``. For the arguments see `composed_log_delta`.
     """
     if eps >= setting.budget:
         return -np.inf
@@ -209,23 +199,9 @@ def ceiling(eps: float, setting: Setting) -> float:
 def composed_epsilon(
     log_delta: float, setting: Setting, side: Side, discretisation: float | None = None
 ) -> float:
-    """Return a certified upper or lower bound on eps of all rounds together.
+    """Return a certified upper or lower bound on eps of all rounds, shaped like ``log_delta``.
 
-    Parameters
-    ----------
-    log_delta
-        Natural log of delta, at most 0, any shape.
-    setting, side, discretisation
-        See `composed_log_delta`.
-
-    Returns
-    -------
-    Numbers in ``[0, rounds * eps0]`` shaped like ``log_delta``.
-
-    Raises
-    ------
-    InputError
-        If a parameter is outside its range.
+    For the other arguments see `composed_log_delta`.
     """
     return calibrate.guided_epsilon(
         lambda eps: float(composed_log_delta(eps, setting, side, discretisation)),

@@ -108,12 +108,7 @@ def gdp_to_log_delta(eps: ArrayLike, mu: ArrayLike) -> Floats:
 def gdp_upper_log_delta(eps: float, mu: float) -> float:
     """Return `gdp_to_log_delta`, rounded up by its error bound.
 
-    Parameters
-    ----------
-    eps
-        At least 0.
-    mu
-        At least 0, accurate to four units in the last place.
+    mu is accurate to four units in the last place.
 
     Notes
     -----
@@ -176,12 +171,7 @@ def gdp_loss(mu: float) -> Loss:
     """Return the privacy loss of mu-GDP: normal with mean mu^2 / 2 and standard deviation mu.
 
     For the lower end, each range between grid points becomes one outcome. For the upper end, it
-    becomes two, one at each of its ends.
-
-    Parameters
-    ----------
-    mu
-        Positive, accurate to four units in the last place.
+    becomes two, one at each of its ends. mu is accurate to four units in the last place.
     """
 
     def ranges(step: float, deviations: float) -> tuple[Floats, Outcomes]:
@@ -228,12 +218,7 @@ def _normal_ranges(edges: Floats) -> tuple[Floats, float]:
 def gdp_epsilon(mu: float, log_delta: float) -> float:
     """Return the smallest eps at which mu-GDP implies (eps, delta)-DP, rounded up.
 
-    Parameters
-    ----------
-    mu
-        At least 0, accurate to four units in the last place.
-    log_delta
-        Natural log of delta, at most 0.
+    mu is at least 0 and accurate to four units in the last place.
     """
     if mu == 0.0:
         return 0.0

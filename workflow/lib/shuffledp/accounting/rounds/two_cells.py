@@ -39,14 +39,9 @@ POINTS_PER_DEVIATION = 12.0
 def worst_rounds(setting: Setting, estimate: LogDelta) -> UpperCurve:
     """Return an upper bound on the curve of all rounds, for k = 2.
 
-    It is useful for log deltas above ``-MAX_NEGATIVE_LOG_DELTA``.
-
-    Parameters
-    ----------
-    setting
-        Setting with k = 2 and at most `MAX_ROUNDS` rounds.
-    estimate
-        Approximate log delta of all rounds as a function of eps; it sets the range of the grid.
+    It is useful for at most `MAX_ROUNDS` rounds and log deltas above ``-MAX_NEGATIVE_LOG_DELTA``.
+    ``estimate`` is the approximate log delta of all rounds as a function of eps; it sets the range
+    of the grid.
     """
     low, high = _blocks(setting.n)
     advantage = float(np.exp(forward_ends(0.0, setting, setting.n - (high - low), low)[1].max()))
