@@ -29,6 +29,7 @@ from shuffledp.accounting.rounds.privacy_loss import (
     UNDERFLOW,
     LossDistribution,
     default_step,
+    mixed,
     rounded_up,
 )
 from shuffledp.accounting.rounds.sums import upper_log_hockey_stick
@@ -253,18 +254,14 @@ class _RandomParticipants:
         step = default_step(pair(round(others * rate)))
         starts = _range_starts(others, rate, depth)
         laws = [rounded_up(pair(start), step, depth) for start in starts]
-        start = min(law.start for law in laws)
-        total = np.zeros(max(law.start + law.mass.size for law in laws) - start)
         # Numbers below the first range are rare and counted as infinite loss.
-        infinite = rate * float(np.exp(_log_range(0, starts[0], others, rate))) + UNDERFLOW
-        mass_error = max(law.mass_error for law in laws) + UNIT * (len(laws) + 2000.0)
-        for law, (low, high) in zip(laws, pairwise([*starts, others + 1]), strict=True):
-            share = rate * float(np.exp(_log_range(low, high, others, rate)))
-            total[law.start - start :][: law.mass.size] += share * law.mass
-            infinite += share * law.infinite
-        total[-start] += 1.0 - rate
-        loss_error = max(law.loss_error for law in laws)
-        return LossDistribution(step, start, total, infinite, mass_error, loss_error)
+        rare, *shares = (
+            rate * float(np.exp(_log_range(low, high, others, rate)))
+            for low, high in pairwise([0, *starts, others + 1])
+        )
+        law = mixed(laws, shares, rare + UNDERFLOW, UNIT * (len(laws) + 2000.0))
+        law.mass[-law.start] += 1.0 - rate
+        return law
 
     def composed_log_delta(self, eps: float) -> float:
         """Return log delta of all rounds: the smaller of composition and the sum of deltas."""

@@ -4,7 +4,7 @@
 return the certified curves. Sources cite papers by their authors, as CITATION.cff does.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache, cached_property, lru_cache, partial
 from importlib import import_module
@@ -28,7 +28,6 @@ from shuffledp.accounting.rounds.privacy_loss import Loss
 from shuffledp.accounting.rounds.profile import loss_of_curve
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError, did_you_mean, shortened
-from shuffledp.numerics.arrays import Floats
 
 # Tolerance of log delta at points of the k = 2 curve before composition. It increases eps by about
 # 0.03 %, which is less than the effect of the spacing of the points.
@@ -61,11 +60,6 @@ def krr_curve(setting: Setting) -> UpperCurve:
         ),
     )
     return both if setting.dummies else replace(both, lower=BOUNDS["lower"].curve(setting).lower)
-
-
-def _scalar(function: Callable[[float, Setting], Floats]) -> Callable[[float, Setting], float]:
-    """Convert a function of an array of eps into a function of one number."""
-    return lambda x, setting: float(function(x, setting))
 
 
 def _upper(eps: float, s: Setting) -> float:
@@ -181,7 +175,7 @@ _BOUNDS = (
         "exact",
         "docs/accounting.md",
         "k = 2: the largest delta over all data sets",
-        Formulas(log_delta=_scalar(two_cells.two_rr_log_delta)),
+        Formulas(log_delta=lambda eps, s: float(two_cells.two_rr_log_delta(eps, s))),
         scope=Scope(domain=lambda s, _: two_cells.two_rr_domain(s)),
     ),
     Bound(

@@ -21,6 +21,7 @@ from shuffledp.accounting.rounds.privacy_loss import (
     Loss,
     LossDistribution,
     default_step,
+    mixed,
     rounded_up,
 )
 from shuffledp.accounting.setting import LARGEST_EPS0, LARGEST_N, Setting
@@ -56,21 +57,10 @@ def krr_among_dummies_log_delta(
 
     Parameters
     ----------
-    eps
-        Central budget, at least 0, any shape.
-    setting
-        Setting of one round.
+    eps, setting
+        See `certified.upper_log_delta`, which describes the return value, too.
     dummies, chances
         Mean number of a user's dummies, in ``[0, chances]``, and the largest possible number.
-
-    Returns
-    -------
-    Logarithms shaped like ``eps``; -inf where ``eps >= eps0``.
-
-    Raises
-    ------
-    InputError
-        If an argument is out of range.
     """
     rate = chance_of_dummy(dummies, chances)
     if setting.n * chances > LARGEST_N:
@@ -100,13 +90,13 @@ def loss_among_dummies(setting: Setting, loss_of_curve: Callable[[], Loss]) -> L
         probability of the numbers that are left out.
     """
     chances = ceil(setting.dummies)
-    mixed = pairs.among_dummies(setting, setting.n * chances, setting.dummies / chances)
-    assert isinstance(mixed.trials, RandomTrials)
-    log_odds, counts = mixed.trials.log_odds, mixed.trials.counts
+    random_pair = pairs.among_dummies(setting, setting.n * chances, setting.dummies / chances)
+    assert isinstance(random_pair.trials, RandomTrials)
+    log_odds, counts = random_pair.trials.log_odds, random_pair.trials.counts
     rates, co_rates = expit(log_odds), expit(-log_odds)
 
     def pair(reports: int) -> Pair:
-        return replace(mixed, trials=reports)
+        return replace(random_pair, trials=reports)
 
     mean = pair(1 + round(float(counts @ rates)))
     width = RANGE_WIDTH_IN_DEVIATIONS * float(np.sqrt(counts @ (rates * co_rates)))
@@ -122,18 +112,10 @@ def loss_among_dummies(setting: Setting, loss_of_curve: Callable[[], Loss]) -> L
             starts.append(starts[-1] + max(1, int(width), int(RELATIVE_RANGE_WIDTH * reports)))
         shares = np.add.reduceat(window.mass, starts[:-1])
         laws = [rounded_up(pair(1 + window.start + i), step, depth) for i in starts[:-1]]
-        start = min(law.start for law in laws)
-        total = np.zeros(max(law.start + law.mass.size for law in laws) - start)
-        infinite = window.missing + UNDERFLOW
-        for law, share in zip(laws, shares.tolist(), strict=True):
-            total[law.start - start :][: law.mass.size] += share * law.mass
-            infinite += share * law.infinite
         # Each trial multiplies a share by a factor that is accurate to 16 units of rounding.
         units = 16.0 * float(counts.sum()) + len(laws) + window.mass.size + 16.0
-        mass_error = max(law.mass_error for law in laws) + UNIT * units
-        loss_error = max(law.loss_error for law in laws)
-        infinite = min(infinite * (1.0 + mass_error), 1.0)
-        return [LossDistribution(step, start, total, infinite, mass_error, loss_error)]
+        law = mixed(laws, shares.tolist(), window.missing + UNDERFLOW, UNIT * units)
+        return [replace(law, infinite=min(law.infinite * (1.0 + law.mass_error), 1.0))]
 
     largest = min(setting.eps0, LARGEST_EPS0)
     return Loss(

@@ -197,6 +197,24 @@ def loss_of_pair(pair: Pair) -> Loss:
     return Loss(deviation, largest, up)
 
 
+def mixed(
+    laws: Sequence[LossDistribution], shares: Sequence[float], infinite: float, share_error: float
+) -> LossDistribution:
+    """Return the mixture of distributions on the same grid.
+
+    ``shares`` are their probabilities, with a relative error of ``share_error``. ``infinite`` is an
+    additional probability of an infinite loss.
+    """
+    start = min(law.start for law in laws)
+    total = np.zeros(max(law.start + law.mass.size for law in laws) - start)
+    for law, share in zip(laws, shares, strict=True):
+        total[law.start - start :][: law.mass.size] += share * law.mass
+        infinite += share * law.infinite
+    mass_error = max(law.mass_error for law in laws) + share_error
+    loss_error = max(law.loss_error for law in laws)
+    return LossDistribution(laws[0].step, start, total, infinite, mass_error, loss_error)
+
+
 class Tally:
     """Sums of non-negative weights with the same index, and their relative rounding error."""
 
@@ -222,14 +240,8 @@ class Tally:
 def rounded_up(pair: Pair, step: float, depth: float = DEFAULT_DEPTH) -> LossDistribution:
     """Return a loss distribution on a grid that dominates the pair's, for any number of rounds.
 
-    Parameters
-    ----------
-    pair
-        Pair with a symmetric form (`symmetric_form`).
-    step
-        Distance between grid points, positive.
-    depth
-        Windows leave out a probability of about ``exp(-depth)``, which is counted as infinite loss.
+    The pair must have a symmetric form (`symmetric_form`). Windows leave out a probability of about
+    ``exp(-depth)``, which is counted as infinite loss.
     """
     bundle_groups, left_out = bundles(pair, "upper", step, depth)
     tally, infinite, largest = Tally(), left_out, 0.0
