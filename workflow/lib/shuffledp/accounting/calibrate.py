@@ -314,20 +314,9 @@ def smallest_integer(
 def smallest_noise(log_delta: Function, target: float, high: float) -> float:
     """Return the smallest noise in ``(0, high]`` with delta at most ``exp(target)``, rounded up.
 
-    The relative tolerance is 1e-9.
-
-    Parameters
-    ----------
-    log_delta
-        Natural log of delta as a function of the noise, non-increasing, above the target near 0.
-    target
-        Natural log of the target delta.
-    high
-        A noise that meets the target.
-
-    Returns
-    -------
-    A noise that meets the target: one at which ``log_delta`` was evaluated, or ``high``.
+    The relative tolerance is 1e-9. Log delta is a non-increasing function of the noise, above the
+    target near 0, and ``high`` meets the target. The result is a noise at which ``log_delta`` was
+    evaluated and meets the target, or ``high``.
     """
     best = high
 

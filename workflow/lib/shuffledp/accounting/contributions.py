@@ -22,13 +22,11 @@ class Contributions:
 
     Parameters
     ----------
-    unit : str
-        ``record`` or ``user``.
-    records_per_user : int
+    records_per_user
         Largest number of records of a user that count, m; 1 if the unit is a record.
-    distinct : bool
+    distinct
         Whether a user counts at most once in each cell (of each window).
-    windows : int
+    windows
         Number of windows in each of which a user may count m times; 1 if m holds for the whole
         histogram.
 

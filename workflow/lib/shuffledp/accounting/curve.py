@@ -190,44 +190,18 @@ class Curve:
     def log_delta(self, eps: ArrayLike) -> Interval[Any]: ...
 
     def log_delta(self, eps: ArrayLike) -> Interval[Any]:
-        """Enclose the natural log of delta, which never underflows.
+        """Enclose the natural log of delta, which never underflows, at eps >= 0 of any shape.
 
-        Parameters
-        ----------
-        eps
-            At least 0, any shape.
-
-        Returns
-        -------
-        Natural logs of that shape, at most 0; -inf for a delta of 0.
-
-        Raises
-        ------
-        InputError
-            If an eps is negative or NaN.
+        The logs have that shape; they are -inf for a delta of 0.
         """
         ends = (self.lower, self.upper)
         return Interval(*(end if end is None else plain(over_eps(end)(eps)) for end in ends))
 
     def delta(self, eps: ArrayLike) -> Interval[Any]:
-        """Enclose delta.
+        """Enclose delta at eps >= 0 of any shape, rounded outwards.
 
         Where delta is below the smallest positive float, its logarithm is not computed: delta does
         not grow with eps, so the upper end at a smaller eps is used instead.
-
-        Parameters
-        ----------
-        eps
-            At least 0, any shape.
-
-        Returns
-        -------
-        Deltas of that shape, rounded outwards.
-
-        Raises
-        ------
-        InputError
-            If an eps is negative or NaN.
         """
         values = eps_values(eps)
         distinct, index = np.unique(values, return_inverse=True)
@@ -256,22 +230,10 @@ class Curve:
     def epsilon(self, log_delta: ArrayLike) -> Interval[Any]: ...
 
     def epsilon(self, log_delta: ArrayLike) -> Interval[Any]:
-        """Enclose the smallest eps at which delta is at most a target.
+        """Enclose the smallest eps at which delta is at most a target, rounded outwards.
 
-        Parameters
-        ----------
-        log_delta
-            Natural log of the target, at most 0, any shape.
-
-        Returns
-        -------
-        Numbers in ``[0, budget]`` of that shape, rounded outwards; inf where no eps meets the
-        target.
-
-        Raises
-        ------
-        InputError
-            If a log of delta is above 0 or NaN.
+        ``log_delta`` is the natural log of the target, of any shape. The results lie in
+        ``[0, budget]``; they are inf where no eps meets the target.
         """
 
         def end(side: Side, bound: LogDelta | None) -> Any:

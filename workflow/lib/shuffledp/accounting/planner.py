@@ -47,12 +47,8 @@ def complete(plan: Plan) -> Plan:
     """Return the plan with its missing value filled in, so that it meets (eps, delta).
 
     The value is the smallest n, k, eps or delta, or the largest eps0, at which the certified upper
-    end meets the target, rounded in the safe direction.
-
-    Raises
-    ------
-    InputError
-        If not exactly one value is missing, one is out of range, or no value meets the target.
+    end meets the target, rounded in the safe direction. Raises `InputError` if there is none, or if
+    not exactly one value is missing.
     """
     values = {name: getattr(plan, name) for name in ("n", "k", "eps0", "eps", "log_delta")}
     missing = [name for name, value in values.items() if value is None]

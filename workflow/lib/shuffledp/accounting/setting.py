@@ -24,11 +24,6 @@ def probabilities(eps0: float, k: int) -> tuple[float, float]:
     """Return the probabilities ``(p, q)`` with which k-RR reports the true and each other cell.
 
     ``p = e^eps0 / (e^eps0 + k - 1)`` and ``q = 1 / (e^eps0 + k - 1)`` (paper A, Definition III.5).
-
-    Raises
-    ------
-    InputError
-        If ``k < 2``, or eps0 is not positive and finite.
     """
     if k < 2:
         raise InputError(f"k must be at least 2, got k={k}")

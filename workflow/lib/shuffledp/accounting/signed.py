@@ -165,13 +165,9 @@ class SignedNoise:
     def summable(self) -> "SignedNoise":
         """Return this noise, or an independent summand of it whose law is short enough to sum.
 
-        The delta of the result is an upper bound on the delta of this noise.
-
-        Raises
-        ------
-        InputError
-            If the table is too large and the size is below 1. Only noise with a size above 1 has
-            geometric noise, which needs no table, as a summand.
+        The delta of the result is an upper bound on the delta of this noise. If the table is too
+        large, the size must be above 1: only then is geometric noise, which needs no table, a
+        summand.
         """
         noise = self
         while noise._width > MAX_WINDOW:

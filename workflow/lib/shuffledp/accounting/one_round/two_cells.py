@@ -55,22 +55,12 @@ class WorstCount:
 
 @lru_cache(maxsize=64)
 def worst_count(eps: float, setting: Setting, tolerance: float = 0.0) -> WorstCount:
-    """Enclose the log of the largest delta over all data sets, for k = 2.
+    """Enclose the log of the largest delta of one round over all data sets, for k = 2.
 
-    Parameters
-    ----------
-    eps
-        At least 0.
-    setting
-        Setting of one round with k = 2.
-    tolerance
-        Largest acceptable difference between the ends: absolute if the log of delta is above -1,
-        otherwise relative to it.
-
-    Notes
-    -----
-    With a tolerance of 0, the ends differ by rounding only (about 1e-13) for n up to 10,000. For
-    larger n, the eps that they imply differ by up to about 1e-4 (relative).
+    ``tolerance`` is the largest acceptable difference between the ends: absolute if the log of
+    delta is above -1, otherwise relative to it. With a tolerance of 0, the ends differ by rounding
+    only (about 1e-13) for n up to 10,000. For larger n, the eps that they imply differ by up to
+    about 1e-4 (relative).
     """
     low, high = _parts(np.array([0]), np.array([setting.n - 1]), INITIAL_BLOCKS)
     candidates = np.array([0, setting.n - 1])

@@ -81,16 +81,8 @@ def _loss(gu: Floats, denominator: Floats) -> Floats:
 def share_above(low: Floats, value: Floats, high: Floats) -> Floats:
     """Return the share of an atom's mass that moves to ``high`` if the atom is split in two.
 
-    The rest moves to ``low``. The split keeps the total probability under P and under Q.
-
-    Parameters
-    ----------
-    low, value, high
-        Losses of one shape, ``low <= value <= high``; the atom is at ``value``.
-
-    Returns
-    -------
-    Numbers in ``[0, 1]`` of that shape; 0 where ``low`` equals ``high``.
+    The rest moves to ``low``. The atom is at ``value``, ``low <= value <= high``. The split keeps
+    the total probability under P and under Q. The share is 0 where ``low`` equals ``high``.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.expm1(low - value) / np.expm1(low - high)

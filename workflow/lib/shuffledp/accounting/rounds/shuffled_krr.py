@@ -60,18 +60,10 @@ def _two_cell_loss(pair: Pair, n: int, step: float) -> LossDistribution:
 def single_round(
     setting: Setting, side: Side, discretisation: float | None = None, depth: float = DEFAULT_DEPTH
 ) -> tuple[LossDistribution, ...]:
-    """Return the loss distributions of one round: a dominating one, or those of explicit data sets.
+    """Return the loss distributions of one round of a setting, for `composed_log_delta`.
 
-    Parameters
-    ----------
-    setting
-        Setting of one round; ``setting.rounds`` is ignored.
-    side
-        ``"upper"`` for the dominating loss distribution, ``"lower"`` for explicit data sets.
-    discretisation
-        Distance between grid points; see `composed_log_delta`.
-    depth
-        Depth of the windows for the upper side (`rounded_up`).
+    For the upper side it is a dominating one, with windows of the given depth (`rounded_up`); for
+    the lower side they are those of explicit data sets.
     """
     weak = pairs.weak_adversary(setting)
     if side == "upper":
