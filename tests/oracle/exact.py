@@ -22,6 +22,14 @@ Outcome = TypeVar("Outcome", bound=Hashable)
 
 ZERO = Fraction(0)
 ONE = Fraction(1)
+# Pairs of exp(eps0) and exp(eps) at which the package is compared with rationals.
+RATIOS = [
+    (Fraction(3, 2), Fraction(5, 4)),
+    (Fraction(3), Fraction(3, 2)),
+    (Fraction(20), Fraction(11)),
+    (Fraction(55), Fraction(11, 10)),
+    (Fraction(3), Fraction(1)),
+]
 
 
 def reports(k: int, E: Fraction) -> tuple[Fraction, Fraction]:
@@ -146,6 +154,33 @@ def strong_view_delta(others: Sequence[int], k: int, E: Fraction, e: Fraction) -
     revealed = range(len(others) + 1)
     laws = [view_law([record, *others], k, E, revealed) for record in (0, 1)]
     return hockey_stick(laws[0], laws[1], e)
+
+
+def one_hidden_delta(hidden: int, n: int, E: Fraction, e: Fraction) -> Fraction:
+    """Return delta for k = 3 if one sees who randomised, except for one other user.
+
+    That user holds the cell `hidden`, and all further users hold the third cell.
+    """
+    others = [hidden] + [2] * (n - 2)
+    laws = [view_law([record, *others], 3, E, range(2, n)) for record in (0, 1)]
+    return hockey_stick(laws[0], laws[1], e)
+
+
+def weak_pair(
+    n: int, k: int, E: Fraction
+) -> tuple[dict[Histogram, Fraction], dict[Histogram, Fraction]]:
+    """Return the laws of what the weak adversary sees: counts of n1, n2, n3 and truthful reports.
+
+    The first three count the uniform reports and the target's in x0, in x1 and elsewhere.
+    """
+    q = 1 / (E + k - 1)
+    P, Q = {}, {}
+    for counts in compositions(n, 4):
+        weight = _multinomial(counts, (q, q, (k - 2) * q, (E - 1) * q)) / n
+        uniform = sum(counts[:3])
+        P[counts] = weight * ((E - 1) * counts[0] + uniform)
+        Q[counts] = weight * ((E - 1) * counts[1] + uniform)
+    return P, Q
 
 
 def upper_delta(n: int, k: int, E: Fraction, e: Fraction) -> Fraction:

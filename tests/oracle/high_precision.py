@@ -31,6 +31,13 @@ def ball(value: Number | arb) -> arb:
     return arb(fmpq(exact.numerator, exact.denominator))
 
 
+def rational_exp(value: Number) -> Fraction:
+    """Return exp(value) to about 90 digits, as a fraction."""
+    with ctx.workprec(300):
+        ratio = ball(value).exp().mid().fmpq()
+    return Fraction(int(ratio.p), int(ratio.q))
+
+
 def _certified(value: Callable[[], arb]) -> arb:
     """Evaluate at increasing precision until the relative accuracy is enough."""
     for precision in PRECISIONS:
@@ -250,10 +257,13 @@ def _lower_atoms(k: int, eps0: Number, eps: Number, dataset: str) -> Atoms:
     raise ValueError(f"dataset must be same, other or, for k >= 3, third (got {dataset!r}, k={k})")
 
 
-def _vanishes(eps0: Number, eps: Number) -> bool:
+def _log_delta(value: Callable[[], arb], eps0: Number, eps: Number) -> arb:
+    """Return the log of a delta that is 0 when eps >= eps0, at sufficient precision."""
     if Fraction(eps) < 0:
         raise ValueError(f"eps must be at least 0 (got {eps})")
-    return Fraction(eps) >= Fraction(eps0)
+    if Fraction(eps) >= Fraction(eps0):
+        return arb("-inf")
+    return _log(_certified(value))
 
 
 def upper_ball(n: int, k: int, eps0: Number, eps: Number, tail_bits: int) -> arb:
@@ -268,16 +278,12 @@ def lower_ball(n: int, k: int, eps0: Number, eps: Number, dataset: str, tail_bit
 
 def upper_log_delta(n: int, k: int, eps0: Number, eps: Number) -> arb:
     """Return the log of delta for the weak adversary; -inf when eps >= eps0."""
-    if _vanishes(eps0, eps):
-        return arb("-inf")
-    return _log(_certified(lambda: upper_ball(n, k, eps0, eps, ctx.prec - 32)))
+    return _log_delta(lambda: upper_ball(n, k, eps0, eps, ctx.prec - 32), eps0, eps)
 
 
 def lower_log_delta(n: int, k: int, eps0: Number, eps: Number, dataset: str) -> arb:
     """Return the log of delta when all others hold a "third" cell, the "same", or the "other"."""
-    if _vanishes(eps0, eps):
-        return arb("-inf")
-    return _log(_certified(lambda: lower_ball(n, k, eps0, eps, dataset, ctx.prec - 32)))
+    return _log_delta(lambda: lower_ball(n, k, eps0, eps, dataset, ctx.prec - 32), eps0, eps)
 
 
 # --- the count of one bin ---------------------------------------------------------------------
@@ -315,9 +321,7 @@ def single_bin_log_delta(n: int, k: int, m: int, eps0: Number, eps: Number, dire
 
     `direction` is "forward" (the target holds x0 under the first law) or "backward".
     """
-    if _vanishes(eps0, eps):
-        return arb("-inf")
-    return _log(_certified(lambda: _single_bin(n, k, m, eps0, eps, direction)))
+    return _log_delta(lambda: _single_bin(n, k, m, eps0, eps, direction), eps0, eps)
 
 
 def _as_printed(n: int, k: int, m: int, eps0: Number, eps: Number) -> arb:
@@ -342,9 +346,7 @@ def _as_printed(n: int, k: int, m: int, eps0: Number, eps: Number) -> arb:
 
 def single_bin_as_printed_log_delta(n: int, k: int, m: int, eps0: Number, eps: Number) -> arb:
     """Return the log of delta by paper A's equation (6) and Theorem IV.1 as printed (m: n_x0)."""
-    if _vanishes(eps0, eps):
-        return arb("-inf")
-    return _log(_certified(lambda: _as_printed(n, k, m, eps0, eps)))
+    return _log_delta(lambda: _as_printed(n, k, m, eps0, eps), eps0, eps)
 
 
 # --- the analytic Gaussian mechanism (Balle and Wang, Theorem 8) --------------------------------

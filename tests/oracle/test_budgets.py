@@ -2,6 +2,7 @@
 
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from functools import reduce
 from itertools import product
 
 import numpy as np
@@ -21,17 +22,10 @@ def exponential(value: float) -> Fraction:
         return Fraction(Decimal(value).exp())
 
 
-def times(law: list[Fraction], share: Fraction) -> list[Fraction]:
-    """Return the law of a count after one more report, which is 1 with this chance."""
-    zeros = [*(mass * (1 - share) for mass in law), Fraction(0)]
-    ones = [Fraction(0), *(mass * share for mass in law)]
-    return [x + y for x, y in zip(zeros, ones, strict=True)]
-
-
 def divergence(law: list[Fraction], odds: Fraction, e: Fraction) -> Fraction:
     """Return the delta of the larger direction."""
     truth = odds / (odds + 1)
-    first, second = times(law, truth), times(law, 1 - truth)
+    first, second = (np.convolve(law, [1 - one, one]) for one in (truth, 1 - truth))
     return max(
         sum(max(x - e * y, Fraction(0)) for x, y in zip(one, other, strict=True))
         for one, other in ((first, second), (second, first))
@@ -42,21 +36,9 @@ def group_laws(odds: Fraction, users: int) -> list[list[Fraction]]:
     """Return the laws of one group's count, by the number of its users who hold x0."""
     by_number = []
     for held in range(users + 1):
-        law = [Fraction(1)]
-        for user in range(users):
-            law = times(law, (odds if user < held else Fraction(1)) / (odds + 1))
-        by_number.append(law)
+        shares = [(odds if user < held else Fraction(1)) / (odds + 1) for user in range(users)]
+        by_number.append(reduce(np.convolve, [[1 - p, p] for p in shares], [Fraction(1)]))
     return by_number
-
-
-def convolved(laws: tuple[list[Fraction], ...]) -> list[Fraction]:
-    total = [Fraction(1)]
-    for law in laws:
-        joint = [Fraction(0)] * (len(total) + len(law) - 1)
-        for (i, x), (j, y) in product(enumerate(total), enumerate(law)):
-            joint[i + j] += x * y
-        total = joint
-    return total
 
 
 def largest_delta(groups: BudgetGroups, group: int, eps: float) -> Fraction:
@@ -65,7 +47,7 @@ def largest_delta(groups: BudgetGroups, group: int, eps: float) -> Fraction:
     others[group] -= 1
     every = [group_laws(*pair) for pair in zip(odds, others.tolist(), strict=True)]
     e = exponential(eps)
-    return max(divergence(convolved(laws), odds[group], e) for laws in product(*every))
+    return max(divergence(reduce(np.convolve, laws), odds[group], e) for laws in product(*every))
 
 
 def log_of(delta: Fraction) -> Decimal:

@@ -25,13 +25,6 @@ RATIOS = [
 ]
 
 
-def one_hidden_delta(hidden, n, E, e):
-    """Return delta if one sees who randomised, except for one other user who holds `hidden`."""
-    others = [hidden] + [2] * (n - 2)
-    laws = [exact.view_law([record, *others], 3, E, range(2, n)) for record in (0, 1)]
-    return exact.hockey_stick(laws[0], laws[1], e)
-
-
 def log_reduction(eps, setting, *, forward):
     shares = tilted_shares(pairs.weak_adversary(setting).weighted_sum(eps))
     return hidden_user.log_reduction(eps, setting, shares, forward=forward)
@@ -45,7 +38,7 @@ def weak_log_delta(eps, setting):
 @pytest.mark.parametrize(("E", "e"), RATIOS)
 @pytest.mark.parametrize("hidden", [0, 1])
 def test_loss_is_the_difference_of_the_two_views(n, E, e, hidden):
-    difference = exact.upper_delta(n, 3, E, e) - one_hidden_delta(hidden, n, E, e)
+    difference = exact.upper_delta(n, 3, E, e) - exact.one_hidden_delta(hidden, n, E, e)
     loss = log_reduction(log(e), Setting(n, 3, log(E)), forward=hidden == 0)
     if difference == 0:
         assert loss == -np.inf

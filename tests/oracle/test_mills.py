@@ -1,25 +1,21 @@
 """The Mills ratio against ball arithmetic."""
 
 import math
-from fractions import Fraction
 from functools import cache
 
 import numpy as np
 import pytest
-from flint import arb, ctx, fmpq
+from flint import arb, ctx
 from shuffledp.accounting.laws import mills
 from shuffledp.accounting.laws.mills import mills_ratio
 from shuffledp.numerics.arrays import Floats
+
+from oracle.high_precision import ball
 
 BITS = 160
 # With more terms than this the oracle integrates.
 SUMMED = 3000
 NODES = 60
-
-
-def exact(value: float) -> fmpq:
-    fraction = Fraction(value)
-    return fmpq(fraction.numerator, fraction.denominator)
 
 
 def oracle_sum(x: int, n: int, odds: arb, most: int = SUMMED) -> arb | None:
@@ -82,7 +78,7 @@ def oracle_integral(x: int, n: int, odds: arb) -> arb:
 
 
 def truth(x: float, n: float, p: float, q: float) -> arb:
-    odds = arb(exact(p)) / arb(exact(q))
+    odds = ball(p) / ball(q)
     summed = oracle_sum(int(x), int(n), odds)
     return oracle_integral(int(x), int(n), odds) if summed is None else summed
 
@@ -92,7 +88,7 @@ def true_errors(x: Floats, n: Floats, p: Floats, q: Floats, value: Floats) -> Fl
     ctx.prec = BITS
     upper = np.empty_like(value)
     for i in range(value.size):
-        relative = abs(arb(exact(value[i])) / truth(x[i], n[i], p[i], q[i]) - 1)
+        relative = abs(ball(value[i]) / truth(x[i], n[i], p[i], q[i]) - 1)
         assert relative.rad() < 1e-19
         upper[i] = float(relative.upper())
     return upper
@@ -226,7 +222,7 @@ def test_the_two_oracles_agree() -> None:
         (4_990_000, 10**7, 0.5),
         (9_999_010_000, 10**10, 0.9999),
     ):
-        odds = arb(exact(p)) / arb(exact(1 - p))
+        odds = ball(p) / ball(1 - p)
         summed, integrated = oracle_sum(x, n, odds, 10**5), oracle_integral(x, n, odds)
         assert summed is not None
         assert summed.overlaps(integrated)

@@ -3,8 +3,6 @@
 import copy
 import json
 import math
-from collections import Counter
-from collections.abc import Sequence
 from fractions import Fraction
 from functools import cache
 from itertools import product
@@ -13,11 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 from effort import long
-from flint import arb, arb_poly, ctx, fmpz
+from flint import arb, arb_poly, ctx
 from scipy.special import gammaln
 from shuffledp.verification import certificate as checker
 from shuffledp.verification import deltas
 from shuffledp.verification.deltas import RefusedError, TooLongError
+
+from oracle import exact
+from oracle.high_precision import ball, rational_exp
 
 EPS0 = 1.1
 FEW = [(2, 1), (2, 2), (2, 5), (3, 1), (3, 2), (3, 4), (4, 3), (4, 4), (6, 3)]  # k, n
@@ -27,70 +28,19 @@ LEVELS = [0.0, 0.3, 0.9]
 # ---------------------------------------------------------------- the truth, slowly
 
 
-@cache
-def rational_exp(x: float) -> Fraction:
-    """Return exp of a double with an error of about 1e-90."""
-    with ctx.workprec(300):
-        mantissa, power = arb(x).exp().mid().man_exp()
-    return Fraction(int(mantissa)) * Fraction(2) ** int(power)
+E = rational_exp(EPS0)
 
 
 def log(x: Fraction) -> float:
     with ctx.workprec(200):
-        return float((arb(fmpz(x.numerator)) / arb(fmpz(x.denominator))).log())
-
-
-def report(k: int, cell: int) -> list[Fraction]:
-    big = rational_exp(EPS0)
-    return [(big if j == cell else 1) / (big + k - 1) for j in range(k)]
-
-
-def histograms(laws: Sequence[Sequence[Fraction]]) -> Counter[tuple[int, ...]]:
-    """Return the law of the histogram by enumerating all sequences of reports."""
-    total: Counter[tuple[int, ...]] = Counter()
-    k = len(laws[0])
-    for outcome in product(range(k), repeat=len(laws)):
-        chance = Fraction(1)
-        for law, j in zip(laws, outcome, strict=True):
-            chance *= law[j]
-        total[tuple(outcome.count(j) for j in range(k))] += chance
-    return total
-
-
-def stick(one: Counter[Any], two: Counter[Any], eps: float) -> Fraction:
-    return sum((max(one[h] - rational_exp(eps) * two[h], Fraction(0)) for h in one), Fraction(0))
+        return float(ball(x).log())
 
 
 @cache
 def delta(k: int, others: tuple[int, ...], eps: float, swap: bool = False) -> Fraction:
     """Return the delta of a data set, given the cells of the others."""
-    laws = [report(k, cell) for cell in others]
-    one, two = (histograms([*laws, report(k, target)]) for target in (0, 1))
-    return stick(two, one, eps) if swap else stick(one, two, eps)
-
-
-def blanket(k: int, n: int, eps: float) -> Fraction:
-    big, e = rational_exp(EPS0), rational_exp(eps)
-    q = 1 / (big + k - 1)
-    atoms = [(big - e, q), (1 - e * big, q), (1 - e, (k - 2) * q), (Fraction(0), (big - 1) * q)]
-    total = Fraction(0)
-    for outcome in product(atoms, repeat=n):
-        value = sum(v for v, _ in outcome)
-        total += max(value, Fraction(0)) * math.prod(w for _, w in outcome)
-    return total / n
-
-
-def hidden(n: int, cell: int, eps: float) -> Fraction:
-    """Return H(cell) from its definition."""
-    random = 3 * report(3, 0)[1]
-    uniform = [Fraction(1, 3)] * 3
-    total = Fraction(0)
-    for told in range(n - 1):
-        laws = [uniform] * told + [report(3, cell)]
-        one, two = (histograms([*laws, report(3, target)]) for target in (0, 1))
-        chance = math.comb(n - 2, told) * random**told * (1 - random) ** (n - 2 - told)
-        total += chance * stick(one, two, eps)
-    return total
+    direction = exact.delta_backward if swap else exact.delta_of_dataset
+    return direction(others, k, E, rational_exp(eps))
 
 
 def cells(x0: int, x1: int, x2: int) -> tuple[int, ...]:
@@ -155,7 +105,7 @@ def test_lower(k: int, n: int, eps: float) -> None:
 @pytest.mark.parametrize("eps", LEVELS)
 @pytest.mark.parametrize(("k", "n"), FEW)
 def test_blanket(k: int, n: int, eps: float) -> None:
-    truth = blanket(k, n, eps)
+    truth = exact.upper_delta(n, k, E, rational_exp(eps))
     check_upper(k, n, eps, log(truth), "blanket")
     assert truth >= max(delta(k, cells(*counts), eps) for counts in data_sets(k, n))
 
@@ -163,7 +113,8 @@ def test_blanket(k: int, n: int, eps: float) -> None:
 @pytest.mark.parametrize("eps", LEVELS)
 @pytest.mark.parametrize("n", [2, 3, 4, 5])
 def test_hidden(n: int, eps: float) -> None:
-    parts = [delta(3, (2,) * (n - 1), eps), hidden(n, 0, eps), hidden(n, 1, eps)]
+    hidden = [exact.one_hidden_delta(cell, n, E, rational_exp(eps)) for cell in (0, 1)]
+    parts = [delta(3, (2,) * (n - 1), eps), *hidden]
     check_upper(3, n, eps, log(max(parts)), "hidden")
     assert max(parts) >= max(delta(3, cells(*counts), eps) for counts in data_sets(3, n))
     with ctx.workprec(128):  # each part by itself, not only the greatest

@@ -1,8 +1,6 @@
 """Bounds for every eps0-LDP randomiser, against exact laws of randomisers and of the clones."""
 
-from collections import defaultdict
 from fractions import Fraction
-from itertools import combinations_with_replacement, permutations
 from math import log
 
 import numpy as np
@@ -10,17 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import exact
+from oracle.test_randomisers import worst_delta
 from shuffledp.accounting.one_round.certified import lower_log_delta, upper_log_delta
 from shuffledp.accounting.setting import Setting
 from shuffledp.papers.literature import clones
-
-RATIOS = [
-    (Fraction(3, 2), Fraction(5, 4)),
-    (Fraction(3), Fraction(3, 2)),
-    (Fraction(20), Fraction(11)),
-    (Fraction(55), Fraction(11, 10)),
-    (Fraction(3), Fraction(1)),
-]
 
 
 def close(log_value, rational):
@@ -29,7 +20,7 @@ def close(log_value, rational):
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 12, 30])
-@pytest.mark.parametrize(("E", "e"), RATIOS)
+@pytest.mark.parametrize(("E", "e"), exact.RATIOS)
 def test_clones_are_the_enumerated_divergence_rounded_up(n, E, e):
     truth = exact.clones_delta(n, E, e)
     got = float(clones.clones_log_delta(log(e), Setting(n, 2, log(E))))
@@ -39,7 +30,7 @@ def test_clones_are_the_enumerated_divergence_rounded_up(n, E, e):
 
 @pytest.mark.parametrize("n", [1, 2, 7, 20])
 @pytest.mark.parametrize("k", [3, 4, 12])
-@pytest.mark.parametrize(("E", "e"), RATIOS)
+@pytest.mark.parametrize(("E", "e"), exact.RATIOS)
 def test_variation_ratio_is_the_enumerated_divergence_rounded_down(n, k, E, e):
     truth = exact.variation_ratio_delta(n, k, E, e)
     got = float(clones.variation_ratio_log_delta(log(e), Setting(n, k, log(E))))
@@ -61,32 +52,10 @@ def test_variation_ratio_is_no_guarantee():
 # --- Every randomiser ---------------------------------------------------------------------------
 
 
-def shuffled_law(rows):
-    """Return the law of the histogram of independent reports, given one row per user."""
-    law = {(0,) * len(rows[0]): Fraction(1)}
-    for row in rows:
-        step = defaultdict(Fraction)
-        for histogram, weight in law.items():
-            for y, p in enumerate(row):
-                step[(*histogram[:y], histogram[y] + 1, *histogram[y + 1 :])] += weight * p
-        law = step
-    return law
-
-
 def assert_is_ldp(rows, E):
     assert all(sum(row) == 1 for row in rows)
     for column in zip(*rows, strict=True):
         assert max(column) <= E * min(column)
-
-
-def largest_delta(rows, n, e):
-    """Return the largest hockey-stick divergence over all neighbouring data sets of n users."""
-    largest = Fraction(0)
-    for others in combinations_with_replacement(rows, n - 1):
-        laws = [shuffled_law([row, *others]) for row in rows]
-        for P, Q in permutations(laws, 2):
-            largest = max(largest, exact.hockey_stick(P, Q, e))
-    return largest
 
 
 def weak_view_delta(first, second, n, e, floor):
@@ -122,7 +91,7 @@ def test_two_rr_bounds_every_randomiser_and_every_data_set(randomiser, n, share)
     assert_is_ldp(rows, E)
     e = 1 + (E - 1) * Fraction(share, 20)
     bound = exact.upper_delta(n, 2, E, e)
-    assert largest_delta(rows, n, e) <= bound
+    assert worst_delta(rows, n, e) <= bound
     floor = [min(column) for column in zip(*rows, strict=True)]
     assert weak_view_delta(rows[0], rows[1], min(n, 3), e, floor) <= exact.upper_delta(
         min(n, 3), 2, E, e

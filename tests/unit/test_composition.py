@@ -54,20 +54,6 @@ def exact_delta(law: Ratios, e: Fraction) -> Fraction:
     return Fraction(int(total.p), int(total.q))
 
 
-def dominating_pair(n: int, k: int, E: Fraction) -> Ratios:
-    """Enumerate the pair of laws that the weak adversary sees."""
-    q = 1 / (E + k - 1)
-    P, Q = {}, {}
-    for n1, n2, n3 in ((a, b, c) for a, b, c, _ in exact.compositions(n, 4)):
-        ways = comb(n, n1) * comb(n - n1, n2) * comb(n - n1 - n2, n3)
-        weight = ways * q ** (n1 + n2) * ((k - 2) * q) ** n3
-        weight *= ((E - 1) * q) ** (n - n1 - n2 - n3)
-        m = n1 + n2 + n3
-        P[n1, n2, n3] = weight * ((E - 1) * n1 + m) / n
-        Q[n1, n2, n3] = weight * ((E - 1) * n2 + m) / n
-    return ratios(P, Q)
-
-
 @cache
 def dataset(n: int, k: int, E: Fraction, cell: int) -> Ratios:
     others = [cell] * (n - 1)
@@ -92,7 +78,7 @@ SHARES = [Fraction(0), Fraction(1, 7), Fraction(1, 2), Fraction(9, 10)]
 def test_upper_encloses_the_exact_composition_of_the_dominating_pair(
     n: int, k: int, E: Fraction
 ) -> None:
-    for rounds, law in enumerate(powers(dominating_pair(n, k, E), 4), start=1):
+    for rounds, law in enumerate(powers(ratios(*exact.weak_pair(n, k, E)), 4), start=1):
         for share in SHARES:
             e = 1 + (E**rounds - 1) * share
             truth = log(exact_delta(law, e))

@@ -25,28 +25,13 @@ def test_ranges_have_their_probability_rounded_up(others, rate):
         assert truth * (1 - 1e-9) <= delta <= truth * (1 + 1e-6) + 1e-10
 
 
-def weak_law(n, k, E):
-    """Return the weak adversary's pair: outcomes to probabilities under P and Q."""
-    q = 1 / (E + k - 1)
-    law = {}
-    for n1, n2, n3, n4 in exact.compositions(n, 4):
-        ways = comb(n, n1) * comb(n - n1, n2) * comb(n - n1 - n2, n3)
-        weight = ways * q ** (n1 + n2) * ((k - 2) * q) ** n3 * ((E - 1) * q) ** n4
-        m = n1 + n2 + n3
-        law[n, n1, n2, n3] = (
-            weight * ((E - 1) * n1 + m) / n,
-            weight * ((E - 1) * n2 + m) / n,
-        )
-    return law
-
-
 def sampled_law(n, k, E, rate):
     """Return the pair of laws if the number of participants is seen, as is the target's absence."""
     law = {None: (1 - rate, 1 - rate)}
     for others in range(n):
         chance = rate * comb(n - 1, others) * rate**others * (1 - rate) ** (n - 1 - others)
-        for outcome, (p, q) in weak_law(others + 1, k, E).items():
-            law[outcome] = (chance * p, chance * q)
+        P, Q = exact.weak_pair(others + 1, k, E)
+        law |= {outcome: (chance * p, chance * Q[outcome]) for outcome, p in P.items()}
     return law
 
 
