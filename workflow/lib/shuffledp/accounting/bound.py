@@ -240,12 +240,8 @@ class Bound:
     def rdp(self, order: ArrayLike, setting: Setting) -> Any:
         """Return the Renyi DP of all rounds together at each order > 1, shaped like ``order``.
 
-        Raises
-        ------
-        NotApplicableError
-            If the bound does not apply to the setting, or is not derived from Renyi DP.
-        InputError
-            If an order is out of range.
+        Raises `NotApplicableError` if the bound does not apply to the setting, or is not derived
+        from Renyi DP.
         """
         self._require(setting)
         if self.formulas.rdp is None:

@@ -154,18 +154,9 @@ def guided_epsilon(
 ) -> float:
     """Return the smallest eps that meets the target, in few evaluations of log delta.
 
-    Parameters
-    ----------
-    log_delta, target, budget, side
-        See `epsilon`.
-    estimate
-        Cheap, non-increasing estimate whose distance from ``log_delta`` varies slowly with eps.
-    xtol
-        Relative tolerance of the result.
-
-    Returns
-    -------
-    A number in ``[0, budget]``, rounded up or down by evaluating ``log_delta`` there.
+    It is like `epsilon`, but starts from a cheap, non-increasing estimate whose distance from
+    ``log_delta`` varies slowly with eps. The result, with relative tolerance ``xtol``, is rounded
+    up or down by evaluating ``log_delta`` there.
     """
     if target >= 0.0:
         return 0.0
@@ -230,19 +221,9 @@ def guided_eps0(
 ) -> float:
     """Return the largest eps0 that meets the target, in few evaluations of log delta.
 
-    Parameters
-    ----------
-    log_delta, target, eps
-        See `eps0`.
-    estimate
-        Cheap, non-decreasing estimate whose distance from ``log_delta`` varies slowly with eps0.
-    xtol
-        Relative tolerance of the result.
-
-    Returns
-    -------
-    A number in ``[eps, 350]`` that meets the target: one at which ``log_delta`` was evaluated, or
-    eps, where delta is 0.
+    It is like `eps0`, but starts from a cheap, non-decreasing estimate whose distance from
+    ``log_delta`` varies slowly with eps0. The result, with relative tolerance ``xtol``, is a number
+    at which ``log_delta`` was evaluated and meets the target, or eps, where delta is 0.
     """
     largest = max(LARGEST_EPS0, eps)
     if target >= 0.0:
@@ -344,18 +325,9 @@ def guided_noise(
 ) -> float | None:
     """Return the smallest noise in ``(0, high]`` that meets the target, in few evaluations.
 
-    Parameters
-    ----------
-    log_delta, target, high
-        See `smallest_noise`, but ``high`` need not meet the target.
-    estimate
-        Cheap, non-increasing estimate whose distance from ``log_delta`` varies slowly.
-    xtol
-        Relative tolerance of the result.
-
-    Returns
-    -------
-    A noise at which ``log_delta`` was evaluated and meets the target; None if none was found.
+    It is like `smallest_noise`, but starts from a cheap, non-increasing estimate whose distance
+    from ``log_delta`` varies slowly, and ``high`` need not meet the target. The result is a noise
+    at which ``log_delta`` was evaluated and meets the target; None if none was found.
     """
 
     def at(log_inverse: float) -> float:

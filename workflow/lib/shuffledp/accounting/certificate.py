@@ -76,11 +76,7 @@ def certificate(eps: float, setting: Setting) -> dict[str, Any]:
     Logs of delta are natural, and None for a delta of 0. For one round the certificate has both
     ends. For several rounds it has only the upper end; its eps at a given delta is a few per cent
     above that of `shuffledp.epsilon`, or far above for k = 2, because it is for the weak adversary.
-
-    Raises
-    ------
-    InputError
-        If eps is negative, or the setting cannot be certified.
+    Raises `InputError` if eps is negative, or the setting cannot be certified.
     """
     everybody_reports = setting.participation_rate == 1.0 and not setting.colluding
     if not everybody_reports or setting.dummies or setting.mechanism:
@@ -109,19 +105,8 @@ def certificate(eps: float, setting: Setting) -> dict[str, Any]:
 def dummies_certificate(eps: float, n: int, k: int, dummies: float, chances: int) -> dict[str, Any]:
     """Return a certificate of both ends if users add dummies; delta is the same for all data sets.
 
-    Parameters
-    ----------
-    eps
-        Central budget, from 0 to 350.
-    n, k
-        Numbers of users and cells.
-    dummies, chances
-        Mean number of a user's uniform dummies, and the largest possible number.
-
-    Raises
-    ------
-    InputError
-        If an argument is out of range.
+    ``dummies`` is the mean number of a user's uniform dummies, and ``chances`` the largest possible
+    number. Raises `InputError` if an argument is out of range.
     """
     head = _head(2, eps)
     Setting(n, k)
@@ -166,10 +151,7 @@ def view_certificate(
     view
         Name of the view, and the upper bound on the natural log of its delta.
 
-    Raises
-    ------
-    InputError
-        If eps is out of range, or the checker does not cover the mechanism.
+    Raises `InputError` if eps is out of range, or the checker does not cover the mechanism.
     """
     head = _head(4, eps)
     if mechanism not in CERTIFIED_MECHANISMS or eps > LARGEST_EPS0:

@@ -321,21 +321,9 @@ def largest_eps0(
 ) -> float:
     """Return the largest local budget eps0 for which delta at ``eps`` meets a target, rounded down.
 
-    Parameters
-    ----------
-    eps
-        Central budget of all rounds together.
-    log_delta
-        Natural log of the target delta.
-    curve_of
-        Function that returns the curve of all rounds for an eps0; delta must grow with eps0.
-    rounds
-        Number of rounds.
-
-    Returns
-    -------
-    A number whose upper end of delta was evaluated and meets the target; about ``eps / rounds`` or
-    larger.
+    ``curve_of`` returns the curve of all rounds for an eps0; delta must grow with eps0. The result
+    is about ``eps / rounds`` or larger. The upper end of delta was evaluated there, and its log is
+    at most ``log_delta``.
     """
 
     def upper(eps0: float) -> float:

@@ -129,11 +129,6 @@ class GaussianNoise:
         Parameter of the law, from 0.1 to 1e4; nearly its standard deviation.
     nu
         The noise is conditioned on being at least -nu, an integer >= 0; inf for no condition.
-
-    Raises
-    ------
-    InputError
-        If sigma is out of range.
     """
 
     sigma: float

@@ -47,7 +47,7 @@ def geometric_noise(eps: float, budget: float, nu: float = np.inf) -> LogInterva
     """Return an interval around log delta of a histogram with two-sided geometric noise.
 
     Neighbouring data sets differ by the replacement of one record; all such pairs have the same
-    delta.
+    delta. The relative difference of the ends is about 1e-14; both are -inf if delta is 0.
 
     Parameters
     ----------
@@ -57,15 +57,6 @@ def geometric_noise(eps: float, budget: float, nu: float = np.inf) -> LogInterva
         ``-2 log(theta)``, positive: the largest loss without truncation.
     nu
         Centre of the noise, an integer >= 0; inf without truncation.
-
-    Returns
-    -------
-    Certified ends with a relative difference of about 1e-14; both are -inf if delta is 0.
-
-    Raises
-    ------
-    InputError
-        If an argument is out of range.
     """
     eps_values(eps)
     check_budget(budget)
@@ -96,18 +87,8 @@ def composed_geometric_noise(eps: float, budget: float, rounds: int) -> float:
     ``p = 1 / (1 + theta)`` and ``-budget / 2`` otherwise. The total loss is ``net * budget``, where
     ``rounds + net`` is binomial with ``2 * rounds`` trials.
 
-    Parameters
-    ----------
-    eps
-        Central budget of all rounds together, at least 0.
-    budget
-        Budget of one round, see `geometric_noise`.
-    rounds
-        Number of rounds, at least 1.
-
-    Returns
-    -------
-    At most 0; -inf if and only if ``eps >= rounds * budget`` exactly.
+    ``budget`` is that of one round, see `geometric_noise`. The result is -inf if and only if
+    ``eps >= rounds * budget`` exactly.
     """
     eps_values(eps)
     check_budget(budget)

@@ -100,16 +100,8 @@ def hockey_stick(pair: Pair, eps: float, side: Side | None = None) -> LogInterva
     """Return an interval around the log of the hockey-stick divergence ``sum (P - exp(eps) Q)_+``.
 
     It is as wide as that of `log_mean_excess` or, if n is random, of `log_mixture_excess`. Both
-    ends are -inf if eps is at least the largest loss.
-
-    Parameters
-    ----------
-    pair
-        The laws P and Q.
-    eps
-        At least 0.
-    side
-        The required end; the other one may then be infinite. By default both are required.
+    ends are -inf if eps is at least the largest loss. If only one ``side`` is required, the other
+    end may be infinite.
     """
     if eps >= pair.largest_loss:
         return ZERO

@@ -147,16 +147,12 @@ def no_exposure_log_delta(log_local: ArrayLike, others: int, kappa: float) -> Fl
 
 
 def hidden_slot_log_delta(slots: Sequence[Atoms], n: int, kappa: float, ceiling: float) -> float:
-    """Return an upper bound on log delta that holds for every data set of n users.
+    """Return an upper bound on log delta that holds for every data set of n (>= 2) users.
 
     Parameters
     ----------
     slots
         Law of G for each record that another user may hold, each with mass at least kappa at 0.
-    n
-        Number of users, at least 2.
-    kappa
-        Probability that each user is exposed.
     ceiling
         Another upper bound on log delta; the smaller of both is returned.
     """

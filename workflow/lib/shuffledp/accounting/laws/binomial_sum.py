@@ -112,22 +112,11 @@ def _groups(deviation: Floats, theta: float) -> Iterator[Integers]:
 def log_pmf_ratio(
     x: Floats, n: Floats, first: tuple[float, float], second: tuple[float, float]
 ) -> tuple[Floats, Floats]:
-    """Return the log ratio of ``Pr[x]`` under two binomial laws, and its error.
+    """Return the log ratio of ``Pr[x]`` under two binomial laws, and its absolute error.
 
-    Parameters
-    ----------
-    x, n
-        Integers of one shape, ``0 <= x <= n`` and ``n >= 1``.
-    first, second
-        Probability of success and its complement for each law, as accurate as for `log_pmf_error`.
-
-    Returns
-    -------
-    Natural logarithms and bounds on their absolute errors.
-
-    Notes
-    -----
-    In Loader's form only the deviances differ between the two laws, so only these are computed.
+    x and n have one shape, ``0 <= x <= n`` and ``n >= 1``. Each law is given by the probability of
+    success and its complement, as accurate as for `log_pmf_error`. In Loader's form only the
+    deviances differ between the two laws, so only these are computed.
     """
     if min(*first, *second) < SMALLEST_PROBABILITY:
         first_log, first_error = log_pmf_with_error(x, n, *first)

@@ -78,14 +78,8 @@ def poisson_binomial(p: Floats, counts: Integers, q: Floats) -> Window:
     which are binomial, and of blocks of other variables, possibly a million, are combined in a tree
     of direct convolutions.
 
-    Parameters
-    ----------
-    p
-        Success probability of the variables in each group, in ``[0, 1]``.
-    counts
-        Number of variables in each group, at least 1.
-    q
-        ``1 - p``, with the same relative accuracy.
+    ``counts`` has the number of variables in each group, at least 1; p is their probability of
+    success, and q is ``1 - p`` with the same relative accuracy.
     """
     large = counts >= BLOCK_SIZE
     parts = [

@@ -8,7 +8,8 @@ import scipy
 
 from shuffledp.numerics.arrays import UNIT, Floats
 
-# For each law: the probabilities of 0, 1, ..., and the number of independent summands that have it.
+# For each law: the probabilities of 0, 1, ..., which may add up to less than 1, and the number
+# (>= 1) of independent summands that have it.
 Laws = Sequence[tuple[Floats, int]]
 # Upper bound on the log probability of sums beyond each end of the transform's window.
 LOG_TAIL = -40.0
@@ -118,12 +119,6 @@ def convolve(laws: Laws) -> tuple[int, Floats]:
 
     The Euclidean norm of the error is at most the sum of the laws' `transform_error`, plus twice
     ``exp(LOG_TAIL)`` for the probability outside the window, which the FFT wraps around.
-
-    Parameters
-    ----------
-    laws
-        For each law: the probabilities of 0, 1, ..., which may add up to less than 1; and the
-        number (>= 1) of independent summands that have it.
     """
     if len(laws) == 1 and laws[0][1] == 1:
         return 0, laws[0][0]

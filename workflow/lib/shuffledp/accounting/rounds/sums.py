@@ -27,7 +27,7 @@ from shuffledp.accounting.rounds.privacy_loss import (
 )
 from shuffledp.numerics.arrays import UNIT, Floats
 
-# Loss distributions on a common grid, and the number of rounds with each distribution.
+# Loss distributions on a common grid, and the number of rounds (>= 1) with each distribution.
 Rounds = Sequence[tuple[LossDistribution, int]]
 # Window depths beyond the default are multiples of this number.
 DEPTH_INCREMENT = 24.0
@@ -175,13 +175,6 @@ def log_hockey_stick(rounds: Rounds, eps: float) -> LogInterval:
     The interval accounts for the rounding error of the FFT, the mass outside its window, and the
     ``loss_error`` and ``mass_error`` of the distributions, which bound the changes of eps and of
     log delta per round. The probability of an infinite loss is added separately.
-
-    Parameters
-    ----------
-    rounds
-        Loss distributions on a common grid, and the number of rounds (>= 1) with each of them.
-    eps
-        Central budget of all rounds, at least 0.
     """
     infinite = _log_infinite(rounds)
     if not all(law.mass.any() for law, _ in rounds):

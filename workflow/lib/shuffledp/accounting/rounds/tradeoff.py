@@ -67,19 +67,8 @@ def gdp_to_log_delta(eps: ArrayLike, mu: ArrayLike) -> Floats:
     logarithm does not underflow, and the relative error of delta is about 1e-12 even where the two
     terms nearly cancel.
 
-    Parameters
-    ----------
-    eps, mu
-        Broadcast together; ``eps >= 0``, ``mu >= 0``.
-
-    Returns
-    -------
-    Logarithms; -inf for ``mu = 0``, 0 for ``mu = inf``.
-
-    Raises
-    ------
-    InputError
-        If eps or mu is negative or not a number.
+    eps and mu, both at least 0, are broadcast. The result is -inf for ``mu = 0``, and 0 for
+    ``mu = inf``.
 
     Source: paper D, Fact 2 (Balle and Wang 2018, Theorem 8).
     """
