@@ -1,12 +1,12 @@
-"""Random search for a false end or a slow query, over the whole domain of the accountant.
+"""Random search for false ends and slow queries over the whole domain of the accountant.
 
     python tests/oracle/audit.py --seconds 3600 --seed 7
 
-Settings of any size are asked for their ends, which must be in order, fit those of neighbouring
-settings (more eps, more users and less local budget leave less delta; more rounds leave more), come
-back through the inverse problems, and, where ball arithmetic is quick enough, be proven by it.
-Those of few users are held against enumeration: rounds of k-RR, random matrices, every mechanism,
-users who are drawn, drop out or send dummies, and budgets of their own (k-RR, Laplace, Gaussian).
+The ends of settings of any size must be in order and consistent with those of neighbouring
+settings: delta falls with eps and users, and grows with the local budget and rounds. The inverse
+problems must lead back to them, and ball arithmetic must prove them where it is fast enough.
+Settings of few users are compared with enumeration: rounds of k-RR, random matrices, every
+mechanism, sampling, dropouts, dummies, and personal budgets (k-RR, Laplace, Gaussian).
 """
 
 import argparse
@@ -35,7 +35,7 @@ from oracle import enumerated, small_audits
 from oracle.findings import Findings, log_uniform
 
 UPPER, LOWER = BOUNDS["upper"], BOUNDS["lower"]
-BALLS = 500_000  # inner terms of ball arithmetic for which a setting may wait
+BALLS = 500_000  # largest number of inner terms of ball arithmetic for a setting
 
 
 def draw(random: np.random.Generator, *, most_users: float = LARGEST_N) -> tuple[Setting, float]:
@@ -44,7 +44,7 @@ def draw(random: np.random.Generator, *, most_users: float = LARGEST_N) -> tuple
     k = 2 if random.random() < 0.2 else int(log_uniform(random, 2, LARGEST_K))
     eps0 = log_uniform(random, 1e-3, 8.0 if random.random() < 0.8 else LARGEST_EPS0)
     kind = random.random()
-    if kind < 0.5:  # about so many standard deviations of the loss
+    if kind < 0.5:  # eps in standard deviations of the loss
         q = 1.0 / (np.expm1(eps0) + k)
         eps = random.uniform(0.0, 12.0) * np.expm1(eps0) * np.sqrt(2.0 * q / n)
         eps = float(min(eps, eps0 * random.random()))
@@ -79,8 +79,7 @@ def audit_one_round(findings: Findings, random: np.random.Generator, most_users:
     findings.at_most("lower below upper", low, high, where)
     findings.at_most("delta at most 1", high, 0.0, where)
     findings.at_most("positive below eps0", -1e300, high, where)
-    # If one truth cannot exceed another, its lower end is at most the upper end of the
-    # other.
+    # If one delta cannot exceed another, its lower end is at most the upper end of the other.
     more_eps = eps + (setting.eps0 - eps) * float(random.random())
     further = end(LOWER, more_eps, setting)
     findings.at_most("less delta at more eps", further, high, (*where, more_eps))
@@ -154,11 +153,11 @@ def audit_budgets(findings: Findings, random: np.random.Generator, most_users: f
 Audit = Callable[[Findings, np.random.Generator, float], None]
 
 
-def _small(of: Callable[[Findings, np.random.Generator], None]) -> Audit:
+def _small(check: Callable[[Findings, np.random.Generator], None]) -> Audit:
     def audit(findings: Findings, random: np.random.Generator, most_users: float) -> None:
         del most_users
         with ctx.workprec(enumerated.BITS):
-            of(findings, random)
+            check(findings, random)
 
     return audit
 
@@ -206,8 +205,8 @@ def audit(seed: int, most_users: float = LARGEST_N) -> Iterator[Findings]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--seconds", type=float, default=600.0, help="how long (default 600)")
-    parser.add_argument("--seed", type=int, default=1, help="of the settings (default 1)")
+    parser.add_argument("--seconds", type=float, default=600.0, help="duration (default 600)")
+    parser.add_argument("--seed", type=int, default=1, help="random seed (default 1)")
     arguments = parser.parse_args()
     findings, last = Findings(), 0.0
     with tqdm(total=arguments.seconds, unit="s", bar_format="{l_bar}{bar}| {postfix}") as bar:

@@ -1,7 +1,7 @@
 """Estimates of delta from many simulated outputs of two neighbouring data sets.
 
-Nothing is asked but what is seen. On one half of the looks events are chosen, on the other half
-they are counted: with a confidence of 1 - 1e-6 no delta below the number shown is true.
+Only these outputs are used. Events are chosen on one half of them and counted on the other half.
+With a confidence of 1 - 1e-6, the true delta is not below the bound.
 """
 
 from collections import Counter
@@ -43,9 +43,9 @@ def look(
 ) -> list[Shown]:
     """Return lower confidence bounds of delta at each eps, in both directions, by each statistic.
 
-    ``sample(record)`` is one collection in which the target holds record 0 or 1, as a view sees it;
-    ``promised(eps)`` the delta that holds there. An event is a set of values of a statistic of what
-    is seen, by default of all of it. The ratio of two chances alone is the case of delta = 0.
+    ``sample(record)`` simulates what a view sees of one collection in which the target holds record
+    0 or 1, and ``promised(eps)`` is the delta promised for that view. An event is a set of values
+    of a statistic of what is seen, by default of everything.
     """
     statistics = statistics or {"all that is seen": whole}
     seen = [[sample(record) for _ in range(looks)] for record in (0, 1)]

@@ -5,12 +5,17 @@ shared with the package.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from itertools import combinations, combinations_with_replacement, pairwise, permutations, product
-from math import comb
+from math import comb, prod
+from typing import TypeVar
 
 from flint import arb, ctx
 
+from oracle.exact import compositions
+
 Law = dict[tuple[int, ...], arb]
+Number = TypeVar("Number", arb, Fraction)
 BITS = 160
 
 
@@ -66,7 +71,7 @@ def stick(pair: Sequence[tuple[arb, arb]], eps: float, rounds: int = 1) -> arb:
     e, total = arb(eps).exp(), arb(0)
     if rounds == 1:
         return sum(((p - e * q).max(arb(0)) for p, q in pair), total)
-    for counts in counted(rounds, len(pair)):
+    for counts in compositions(rounds, len(pair)):
         p, q, left = arb(1), arb(1), rounds
         for (a, b), times in zip(pair, counts, strict=True):
             if times:
@@ -74,15 +79,6 @@ def stick(pair: Sequence[tuple[arb, arb]], eps: float, rounds: int = 1) -> arb:
                 p, q, left = p * a**times * ways, q * b**times * ways, left - times
         total += (p - e * q).max(arb(0))
     return total
-
-
-def counted(total: int, places: int) -> Iterator[tuple[int, ...]]:
-    if places == 1:
-        yield (total,)
-        return
-    for first in range(total + 1):
-        for rest in counted(total - first, places - 1):
-            yield (first, *rest)
 
 
 def worst(
@@ -116,53 +112,47 @@ def worst(
 # ---------------------------------------------------------------- randomisers, by definition
 
 
-def krr(k: int, eps0: float) -> list[list[arb]]:
-    big = arb(eps0).exp()
-    return [[(big if x == y else arb(1)) / (big + k - 1) for y in range(k)] for x in range(k)]
+# They take and return balls or fractions; E is exp(eps0).
 
 
-def supporting(supports: Sequence[Sequence[int]], k: int, eps0: float) -> list[list[arb]]:
+def krr(k: int, E: Number) -> list[list[Number]]:
+    return [[(E if x == y else E**0) / (E + k - 1) for y in range(k)] for x in range(k)]
+
+
+def supporting(supports: Sequence[Sequence[int]], k: int, E: Number) -> list[list[Number]]:
     """Return rows whose reports are E times as likely if they support the record."""
     rows = []
     for x in range(k):
-        row = [arb(eps0).exp() if x in held else arb(1) for held in supports]
-        rows.append([entry / sum(row, arb(0)) for entry in row])
+        row = [E if x in held else E**0 for held in supports]
+        rows.append([entry / sum(row) for entry in row])
     return rows
 
 
-def subsets(k: int, size: int, eps0: float) -> list[list[arb]]:
-    return supporting(list(combinations(range(k), size)), k, eps0)
+def subsets(k: int, size: int, E: Number) -> list[list[Number]]:
+    return supporting(list(combinations(range(k), size)), k, E)
 
 
-def hashing(k: int, g: int, eps0: float) -> list[list[arb]]:
+def hashing(k: int, g: int, E: Number) -> list[list[Number]]:
     functions = product(range(g), repeat=k)
-    return supporting([[x for x in range(k) if h[x] == y] for h in functions for y in range(g)],
-                      k, eps0)  # fmt: skip
-
-
-def hadamard(k: int, eps0: float) -> list[list[arb]]:
-    """Return rows of reports that support the records with 1 in a column of Sylvester's matrix."""
-    size = 1 << k.bit_length()  # above k: the first row is all ones
-    columns = range(size)
     return supporting(
-        [[x for x in range(k) if (x + 1 & y).bit_count() % 2 == 0] for y in columns], k, eps0
+        [[x for x in range(k) if h[x] == y] for h in functions for y in range(g)], k, E
     )
 
 
-def unary(k: int, p: arb, q: arb) -> list[list[arb]]:
-    def bit(one: arb, value: int) -> arb:
-        return one if value else 1 - one
+def hadamard(k: int, E: Number) -> list[list[Number]]:
+    """Return rows of reports that support the records with 1 in a column of Sylvester's matrix."""
+    columns = range(1 << k.bit_length())  # above k: the first row is all ones
+    return supporting(
+        [[x for x in range(k) if (x + 1 & y).bit_count() % 2 == 0] for y in columns], k, E
+    )
 
-    rows = []
-    for x in range(k):
-        row = []
-        for bits in product((0, 1), repeat=k):
-            chance = arb(1)
-            for cell, value in enumerate(bits):
-                chance *= bit(p if cell == x else q, value)
-            row.append(chance)
-        rows.append(row)
-    return rows
+
+def unary(k: int, p: Number, q: Number) -> list[list[Number]]:
+    def chance(x: int, bits: Sequence[int]) -> Number:
+        ones = [p if cell == x else q for cell in range(k)]
+        return prod(one if bit else 1 - one for one, bit in zip(ones, bits, strict=True))
+
+    return [[chance(x, bits) for bits in product((0, 1), repeat=k)] for x in range(k)]
 
 
 def binned(cdf: Callable[[arb], arb], ends: Sequence[float]) -> Law:

@@ -71,7 +71,7 @@ def audit_rounds_directly(findings: Findings, random: Random) -> None:
     rounds = int(random.integers(2, 6 if k == 2 else 4))
     setting = Setting(n, k, log_uniform(random, 1e-2, 5.0), rounds=rounds)
     eps = near(random, setting.budget)
-    laws = laws_of(enumerated.krr(k, setting.eps0))
+    laws = laws_of(enumerated.krr(k, arb(setting.eps0).exp()))
     truth = enumerated.worst(laws, [laws] * (n - 1), eps, rounds)
     enclose(findings, f"rounds, k={k}", setting, eps, truth)
 
@@ -195,13 +195,13 @@ def _local(random: Random, name: str, n: int, k: int, eps0: float) -> tuple[obje
     half = (arb(eps0) / 2).exp()
     parameters: object = LocalParameters(eps0)
     if name == "krr":
-        parameters, rows = KRRParameters(eps0), enumerated.krr(k, eps0)
+        parameters, rows = KRRParameters(eps0), enumerated.krr(k, big)
     elif name == "subset-selection":
         size = int(random.integers(1, k))
-        parameters, rows = SubsetParameters(eps0, size), enumerated.subsets(k, size, eps0)
+        parameters, rows = SubsetParameters(eps0, size), enumerated.subsets(k, size, big)
     elif name == "local-hashing":
         g = int(random.integers(2, 4))
-        parameters, rows = HashingParameters(eps0, g), enumerated.hashing(k, g, eps0)
+        parameters, rows = HashingParameters(eps0, g), enumerated.hashing(k, g, big)
     elif name == "unary-encoding":
         p = float(random.uniform(0.3, 0.99))
         parameters = UnaryParameters(eps0, p)
@@ -211,7 +211,7 @@ def _local(random: Random, name: str, n: int, k: int, eps0: float) -> tuple[obje
     elif name == "rappor":
         rows = enumerated.unary(k, half / (half + 1), 1 / (half + 1))
     else:
-        rows = enumerated.hadamard(k, eps0)
+        rows = enumerated.hadamard(k, big)
     eps = near(random, eps0)
     laws = laws_of(rows)
     return parameters, enumerated.worst(laws, [laws] * (n - 1), eps), eps
@@ -252,7 +252,7 @@ def _mixdump(random: Random, name: str, n: int, k: int, eps0: float) -> tuple[ob
     chances = int(np.ceil(dummies))
     laws = [
         enumerated.among_dummies(law, arb(dummies), chances)
-        for law in laws_of(enumerated.krr(k, eps0))
+        for law in laws_of(enumerated.krr(k, arb(eps0).exp()))
     ]
     return parameters, enumerated.worst(laws, [laws] * (n - 1), eps), eps
 
@@ -265,7 +265,7 @@ def audit_mixdump_rounds(findings: Findings, random: Random) -> None:
     parameters, eps = MixdumpParameters(eps0, dummies), near(random, rounds * eps0)
     laws = [
         enumerated.among_dummies(law, arb(dummies), int(np.ceil(dummies)))
-        for law in laws_of(enumerated.krr(k, eps0))
+        for law in laws_of(enumerated.krr(k, arb(eps0).exp()))
     ]
     truth = enumerated.worst(laws, [laws] * (n - 1), eps, rounds)
     setting = Setting(n, k, rounds=rounds)
@@ -405,7 +405,7 @@ def audit_crowd(findings: Findings, random: Random) -> None:
     """Check k-RR with sampling, dropouts or dummies."""
     n, k, eps0 = few(random)
     n = min(n, 3)
-    laws = laws_of(enumerated.krr(k, eps0))
+    laws = laws_of(enumerated.krr(k, arb(eps0).exp()))
     eps, rate = near(random, eps0), float(random.uniform(0.05, 0.95))
     kind = ["drawn", "responding", "dummies"][random.integers(3)]
     targets = others = laws
@@ -430,7 +430,7 @@ def audit_own_budgets(findings: Findings, random: Random) -> None:
     n, k, _ = few(random)
     n = min(n, 3)
     budgets = np.sort(random.uniform(0.05, 5.0, n))
-    laws = [laws_of(enumerated.krr(k, float(budget))) for budget in budgets]
+    laws = [laws_of(enumerated.krr(k, arb(float(budget)).exp())) for budget in budgets]
     groups = BudgetGroups(budgets, np.ones(n, np.int64))
     target = int(random.integers(n))
     eps = near(random, float(budgets[target]))

@@ -17,19 +17,13 @@ from shuffledp.errors import InputError
 from shuffledp.papers.literature.as_printed import log_delta_as_printed
 
 from oracle import exact, high_precision
+from oracle.test_oracles import TABLES_OF_A, ZEROS_OF_A
 
 PAIRS = {
     "third": pairs.third_cell,
     "same": pairs.same_cell,
     "other": pairs.other_cell,
 }
-RATIOS = [
-    (Fraction(3, 2), Fraction(5, 4)),
-    (Fraction(3), Fraction(3, 2)),
-    (Fraction(20), Fraction(11)),
-    (Fraction(55), Fraction(11, 10)),
-    (Fraction(3), Fraction(1)),
-]
 
 
 def relative_error(log_value, rational):
@@ -38,7 +32,7 @@ def relative_error(log_value, rational):
 
 @pytest.mark.parametrize("k", [2, 3, 4, 5])
 @pytest.mark.parametrize("n", [2, 3, 5, 7])
-@pytest.mark.parametrize(("E", "e"), RATIOS)
+@pytest.mark.parametrize(("E", "e"), exact.RATIOS)
 def test_worst_data_set_lies_in_the_certified_interval(n, k, E, e):
     worst, _ = exact.worst_delta(n, k, E, e)
     eps, setting = log(e), Setting(n, k, log(E))
@@ -52,7 +46,7 @@ def test_worst_data_set_lies_in_the_certified_interval(n, k, E, e):
 
 
 @pytest.mark.parametrize(("n", "k"), [(2, 2), (6, 2), (9, 3), (12, 5), (25, 4), (30, 50)])
-@pytest.mark.parametrize(("E", "e"), RATIOS)
+@pytest.mark.parametrize(("E", "e"), exact.RATIOS)
 def test_upper_and_lower_are_exact_for_small_n(n, k, E, e):
     eps, setting = log(e), Setting(n, k, log(E))
     upper = exact.upper_delta(n, k, E, e)
@@ -162,7 +156,7 @@ def test_bracketing_of_large_n_encloses_the_exact_sum(monkeypatch):
 
 
 @pytest.mark.parametrize(("n", "k"), [(2, 2), (10, 3), (60, 2), (100, 10)])
-@pytest.mark.parametrize(("E", "e"), RATIOS)
+@pytest.mark.parametrize(("E", "e"), exact.RATIOS)
 @pytest.mark.parametrize("direction", ["forward", "backward"])
 def test_single_bin_equals_direct_summation_in_rationals(n, k, E, e, direction):
     setting = Setting(n, k, log(E))
@@ -241,7 +235,7 @@ def test_two_cells_with_impossible_counts_in_a_bucket(eps):
 
 
 @pytest.mark.parametrize("n", [20, 100])
-@pytest.mark.parametrize(("E", "e"), RATIOS)
+@pytest.mark.parametrize(("E", "e"), exact.RATIOS)
 def test_as_printed_equals_the_printed_formula_in_rationals(n, E, e):
     for m in (0, n // 2, 4 * n // 5, n - 1):
         expected = exact.single_bin_as_printed(n, 10, m, E, e)
@@ -265,29 +259,16 @@ def test_as_printed_has_one_rate_at_every_size(k, eps):
     assert rates(10**7) == pytest.approx(rates(10**5), rel=2e-3)
 
 
-# Paper A, Table IV(a): n = 100, n_x0 = 80, k = 10, as printed.
-TABLE_IV_A = {
-    1: {0.1: "2.08E-20", 0.5: "3.42E-43"},
-    2: {0.1: "2.49E-15", 0.5: "3.25E-22", 1.0: "2.20E-30", 1.5: "1.57E-40"},
-    3: {0.1: "8.79E-11", 0.5: "5.73E-13", 1.0: "3.52E-16", 1.5: "4.49E-20", 2.0: "1.09E-25",
-        2.5: "4.52E-33"},
-}  # fmt: skip
-# Exact arithmetic gives 2.484e-15 and 8.766e-11, so two printed cells are off by 0.3 %.
-NOT_TO_THE_LAST_DIGIT = {(2, 0.1): 2.48373e-15, (3, 0.1): 8.76592e-11}
+@pytest.mark.parametrize(("eps0", "eps", "formula", "printed"), TABLES_OF_A)
+def test_as_printed_gives_the_tables_of_paper_a(eps0, eps, formula, printed):
+    del printed
+    setting = Setting(100, 10, float(eps0))
+    assert f"{np.exp(log_delta_as_printed(float(eps), setting, 80)):.2E}" == formula
 
 
-@pytest.mark.parametrize("eps0", TABLE_IV_A)
-@pytest.mark.parametrize("eps", [0.1, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0])
-def test_as_printed_gives_table_iv_a(eps0, eps):
-    value = float(np.exp(log_delta_as_printed(eps, Setting(100, 10, eps0), 80)))
-    printed = TABLE_IV_A[eps0].get(eps)
-    if printed is None:
-        assert value == 0.0
-    elif (eps0, eps) in NOT_TO_THE_LAST_DIGIT:
-        assert value == pytest.approx(NOT_TO_THE_LAST_DIGIT[eps0, eps], rel=1e-5)
-        assert value == pytest.approx(float(printed), rel=4e-3)
-    else:
-        assert f"{value:.2E}" == printed
+@pytest.mark.parametrize(("eps0", "eps"), ZEROS_OF_A)
+def test_as_printed_gives_the_zeros_of_paper_a(eps0, eps):
+    assert log_delta_as_printed(float(eps), Setting(100, 10, float(eps0)), 80) == -np.inf
 
 
 def test_the_printed_loss_errs_in_the_unsafe_direction():

@@ -2,12 +2,12 @@
 
 from fractions import Fraction
 from itertools import combinations_with_replacement, pairwise, product
-from math import exp, log, sqrt
+from math import exp, factorial, log, sqrt
 
 import numpy as np
 import pytest
 from scipy.stats import norm
-from shuffledp import Setting
+from shuffledp import Setting, log_delta
 from shuffledp.accounting.contributions import (
     Contributions,
     group_curve,
@@ -16,6 +16,8 @@ from shuffledp.accounting.contributions import (
     one_record_target,
 )
 from shuffledp.accounting.registry import upper_curve
+from shuffledp.accounting.setting import group_privacy
+from shuffledp.errors import InputError
 from shuffledp.mechanisms.discrete_laplace import DiscreteLaplaceParameters
 from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.mechanisms.shuffler_dummies import ShufflerDummiesParameters
@@ -80,15 +82,31 @@ def worst_delta(n, k, m, law, e):
     return worst
 
 
-@pytest.mark.parametrize(("n", "k", "m"), [(4, 2, 2), (6, 2, 3), (4, 3, 2), (3, 3, 3)])
+@pytest.mark.parametrize(
+    ("n", "k", "m"), [(4, 2, 2), (5, 2, 2), (6, 2, 3), (4, 3, 2), (5, 3, 2), (3, 3, 3)]
+)
 @pytest.mark.parametrize("E", [Fraction(2), Fraction(7)])
-def test_group_privacy_covers_shuffled_reports(n, k, m, E):
-    one = upper_curve(Setting(n, k, log(E)))
+def test_group_privacy_and_rounds_cover_shuffled_reports(n, k, m, E):
+    setting = Setting(n, k, log(E))
+    one, rounds = upper_curve(setting), group_privacy(setting, m)
+    assert (rounds.n, rounds.rounds) == (n // m, m)
     for e in (Fraction(1), Fraction(11, 10), Fraction(3, 2), E, E ** (m - 1)):
         true = worst_delta(n, k, m, lambda records: exact.histogram_law(records, k, E), e)
         assert log(true) <= group_curve(one, m).upper(log(e)) <= 0.0
+        assert log(true) <= log_delta(log(e), rounds).upper < 0.0
         # The bound for one record would be too small.
         assert one.upper(log(e)) < log(true)
+
+
+@pytest.mark.parametrize("reports", [0, 5, 1.5])
+def test_the_number_of_reports_must_be_an_integer_up_to_n(reports):
+    with pytest.raises(InputError, match="from 1 to n"):
+        group_privacy(Setting(4, 3, 1.0), reports)
+
+
+def test_several_reports_belong_to_one_round():
+    with pytest.raises(InputError, match="one round"):
+        group_privacy(Setting(4, 3, 1.0, rounds=2), 2)
 
 
 @pytest.mark.parametrize("m", [2, 3])
@@ -124,7 +142,7 @@ def test_group_privacy_covers_noise_on_counts(m, nu):
 @pytest.mark.parametrize("eps", [0.0, 1e-12, 1e-3, 0.3, 5.0])
 def test_the_factor_of_group_privacy_is_rounded_up(m, eps):
     # Rationals that are no more than 1e-60 below the powers.
-    power = sum((Fraction(eps) ** i / _factorial(i) for i in range(1, 120)), Fraction(1))
+    power = sum((Fraction(eps) ** i / factorial(i) for i in range(1, 120)), Fraction(1))
     power = Fraction(int(power * 10**60), 10**60)
     total, term = 0, 10**60
     for _ in range(m):
@@ -135,18 +153,14 @@ def test_the_factor_of_group_privacy_is_rounded_up(m, eps):
     assert log_group_factor(eps, m) == pytest.approx(digits, rel=1e-12)
 
 
-def _factorial(i):
-    return 1 if i < 2 else i * _factorial(i - 1)
-
-
 @pytest.mark.parametrize("m", [1, 2, 7])
 @pytest.mark.parametrize("eps", [0.05, 1.0, 30.0])
-@pytest.mark.parametrize("log_delta", [log(1e-6), -700.0])
-def test_a_target_of_one_record_keeps_that_of_the_user(m, eps, log_delta):
-    share, target = one_record_target(eps, log_delta, m)
+@pytest.mark.parametrize("bound", [log(1e-6), -700.0])
+def test_a_target_of_one_record_keeps_that_of_the_user(m, eps, bound):
+    share, target = one_record_target(eps, bound, m)
     assert Fraction(share) * m <= Fraction(eps)
-    assert group_log_delta(lambda _: target, m)(eps) <= log_delta
-    assert group_log_delta(lambda _: target, m)(eps) == pytest.approx(log_delta, rel=1e-12)
+    assert group_log_delta(lambda _: target, m)(eps) <= bound
+    assert group_log_delta(lambda _: target, m)(eps) == pytest.approx(bound, rel=1e-12)
 
 
 @pytest.mark.parametrize("name", ["krr", "gaussian", "discrete-laplace", "shuffler-dummies"])

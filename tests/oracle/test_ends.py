@@ -1,8 +1,8 @@
 """Certified ends of randomisers whose eps0 is computed, where rounding could make them false.
 
 Random small matrices and unary encodings, at eps down to the last digit of eps0, against brute
-force over all data sets. The floats that are given are taken for exact rationals, rows over their
-exact sums; exp(eps) is enclosed by rationals to 80 digits. Nothing is compared up to a tolerance.
+force over all data sets. Floats are treated as exact rationals, and rows are divided by their exact
+sums; exp(eps) is enclosed by rationals to 80 digits. Nothing is compared up to a tolerance.
 """
 
 from collections.abc import Callable

@@ -1,8 +1,8 @@
 """docs/hidden-slot.md step by step, in exact rationals over all data sets of a few users.
 
-First the proof, with nothing of the package: the view is built from its definition, user after
-user; what it leaks from its formula. Both from the matrix of the randomiser alone. Then the
-package, which has to be above what every data set leaks.
+The first part checks the proof without the package: the view is built from its definition, user by
+user, and its delta is compared with the formula of the page. Both use only the matrix of the
+randomiser. The second part checks that the package's bound is above delta of every data set.
 """
 
 from collections import defaultdict

@@ -1,13 +1,13 @@
 """Certified ends of every randomiser against brute force in exact rationals over small data sets.
 
 Here a randomiser is a stochastic matrix built from its definition, report by report; the package
-knows only how reports speak for three records.
+uses only which reports support each of three records.
 """
 
 from collections import defaultdict
 from fractions import Fraction
-from functools import cache
-from itertools import combinations, combinations_with_replacement, permutations, product
+from functools import cache, partial
+from itertools import combinations_with_replacement, permutations
 from math import log
 
 import numpy as np
@@ -16,6 +16,7 @@ from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms import hadamard, local_hashing, subset_selection, unary_encoding
 from shuffledp.mechanisms.matrix import MatrixRandomiser
 
+from oracle import enumerated
 from oracle.exact import hockey_stick
 
 E = Fraction(3)
@@ -27,55 +28,11 @@ def ends(eps, n, randomiser):
     return randomiser.curve(Setting(n, randomiser.k, mechanism=randomiser)).log_delta(eps)
 
 
-def krr_rows(k):
-    return [[E / (E + k - 1) if x == y else 1 / (E + k - 1) for y in range(k)] for x in range(k)]
-
-
-def support_rows(supports, weights, k):
-    """Return rows proportional to weights, E times as large for reports that support the record."""
-    rows = []
-    for x in range(k):
-        row = [w * (E if x in s else 1) for s, w in zip(supports, weights, strict=True)]
-        rows.append([entry / sum(row) for entry in row])
-    return rows
-
-
-def subset_rows(k, size):
-    sets = list(combinations(range(k), size))
-    return support_rows(sets, [Fraction(1)] * len(sets), k)
-
-
-def hashing_rows(k, g):
-    functions = list(product(range(g), repeat=k))
-    supports = [[x for x in range(k) if h[x] == y] for h in functions for y in range(g)]
-    return support_rows(supports, [Fraction(1)] * len(supports), k)
-
-
-def unary_rows(k, p, q):
-    rows = []
-    for x in range(k):
-        row = []
-        for bits in product((0, 1), repeat=k):
-            chance = Fraction(1)
-            for cell, bit in enumerate(bits):
-                one = p if cell == x else q
-                chance *= one if bit else 1 - one
-            row.append(chance)
-        rows.append(row)
-    return rows
-
-
-def hadamard_rows(k):
-    size = 1
-    while size <= k:
-        size *= 2
-    matrix = [[1]]
-    while len(matrix) < size:
-        matrix = [r + r for r in matrix] + [r + [-v for v in r] for r in matrix]
-    supports = [[x for x in range(k) if matrix[x + 1][y] == 1] for y in range(size)]
-    return support_rows(supports, [Fraction(1)] * size, k)
-
-
+krr_rows, subset_rows, hashing_rows, hadamard_rows = (
+    partial(rows, E=E)
+    for rows in (enumerated.krr, enumerated.subsets, enumerated.hashing, enumerated.hadamard)
+)
+unary_rows = enumerated.unary
 MADE_UP = [
     [Fraction(v, 40) for v in row] for row in ([20, 10, 6, 4], [5, 15, 10, 10], [10, 8, 10, 12])
 ]

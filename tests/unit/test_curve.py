@@ -154,11 +154,8 @@ def test_exponentials_are_rounded_outwards():
     assert (ends.lower, ends.upper) == (None, exp_up(-3.0))
 
 
-def test_the_only_end_is_the_upper_one_if_there_are_two():
+def test_the_upper_end_has_precedence_and_a_lower_end_is_never_promised():
     assert (Interval(1.0, 2.0).only, Interval(1.0, None).only) == (2.0, 1.0)
-
-
-def test_a_lower_end_is_never_promised():
     assert Interval(1.0, 2.0).promised == 2.0
     with pytest.raises(InputError, match="an upper bound is needed"):
         _ = Interval(1.0, None).promised

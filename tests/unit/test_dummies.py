@@ -73,6 +73,17 @@ def both_directions(law, n, k, e):
         yield exact.hockey_stick(second, first, e)
 
 
+def assert_drawn_from(drawn, values, law):
+    """Compare the counts of likely values, and of all others together, with their law."""
+    likely = law > 5e-3
+    counted = np.array([(drawn == value).sum() for value in values[likely]])
+    counted = np.append(counted, drawn.size - counted.sum())
+    expected = np.append(law[likely], 1.0 - law[likely].sum()) * drawn.size
+    if expected[-1] < 5.0:
+        counted, expected = counted[:-1], expected[:-1] / expected[:-1].sum() * counted[:-1].sum()
+    assert stats.chisquare(counted, expected).pvalue > 1e-5
+
+
 # --- rounds -------------------------------------------------------------------------------------
 
 
@@ -255,11 +266,7 @@ def test_noise_has_its_law_and_its_moments(budget, nu):
     assert moments.variance == pytest.approx(law @ (z - mean) ** 2, rel=1e-10)
     assert moments.absolute_error == pytest.approx(law @ np.abs(z - mean), rel=1e-10)
     drawn = draw_noise(40_000, budget, np.random.default_rng(4), nu)
-    inner = z[law > 5e-3]
-    counted = np.array([(drawn == value).sum() for value in inner])
-    counted = np.append(counted, drawn.size - counted.sum())
-    expected = np.append(law[law > 5e-3], law[law <= 5e-3].sum()) * drawn.size
-    assert stats.chisquare(counted, expected).pvalue > 1e-5
+    assert_drawn_from(drawn, z, law)
     assert nu == np.inf or drawn.min() >= 0
 
 
@@ -315,13 +322,7 @@ def gaussian_law(sigma, nu):
 def test_gaussian_noise_is_drawn_from_its_law(sigma, nu):
     z, law = gaussian_law(sigma, nu)
     drawn = draw_gaussian(40_000, GaussianNoise(sigma, nu), np.random.default_rng(4))
-    likely = law > 5e-3
-    counted = np.array([(drawn == value).sum() for value in z[likely]])
-    counted = np.append(counted, drawn.size - counted.sum())
-    expected = np.append(law[likely], 1.0 - law[likely].sum()) * drawn.size
-    if expected[-1] < 5.0:
-        counted, expected = counted[:-1], expected[:-1] / expected[:-1].sum() * counted[:-1].sum()
-    assert stats.chisquare(counted, expected).pvalue > 1e-5
+    assert_drawn_from(drawn, z, law)
     assert drawn.min() >= -nu
 
 

@@ -1,5 +1,6 @@
 """Paper C's Fourier accountant against exact enumeration and against our composition."""
 
+from collections.abc import Callable
 from fractions import Fraction
 from math import comb, exp, expm1, inf, log
 
@@ -14,6 +15,7 @@ from shuffledp.accounting.rounds.privacy_loss import default_step, rounded_down,
 from shuffledp.accounting.rounds.sums import log_hockey_stick
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
+from shuffledp.numerics.arrays import Floats
 from shuffledp.papers.literature.clones import strong_adversary_log_delta
 from shuffledp.papers.literature.fourier import LossAtoms, fourier_bounds
 from shuffledp.papers.paper_c import printed_pair_loss
@@ -146,38 +148,36 @@ def test_clones_pair_exactly(e: Fraction) -> None:
     assert log_hockey_stick([(down, 1)], log(e)).low <= truth + 1e-10
 
 
-@pytest.mark.parametrize("direction", ["forward", "backward"])
-def test_printed_strong_pair_is_two_binomials(direction: str) -> None:
-    """Compare with eq. (5.1), computed from SciPy's binomials."""
-    n, k, eps0, eps = 200, 4, 1.0, 0.3
-    q = 1 / (exp(eps0) + k - 1)
-    count = np.arange(n + 1)
-    P, Q = binom.pmf(count - 1, n - 1, q), binom.pmf(count, n - 1, q)
-    if direction == "backward":
-        P, Q = Q, P
-    truth = np.maximum(P - exp(eps) * Q, 0.0).sum()
-    interval = fourier_bounds(
-        printed_pair_loss(Setting(n, k, eps0), "strong", direction), 1, **GRID
-    ).log_delta(eps)
-    assert interval.low <= log(truth) <= interval.high <= interval.low + 5e-3
+def strong_pair(n: int, k: int, eps0: float) -> tuple[Floats, Floats]:
+    """Return the laws of eq. (5.1), computed from SciPy's binomials."""
+    q, count = 1 / (exp(eps0) + k - 1), np.arange(n + 1)
+    return binom.pmf(count - 1, n - 1, q), binom.pmf(count, n - 1, q)
 
 
-@pytest.mark.parametrize("direction", ["forward", "backward"])
-def test_printed_weak_pair_is_a_joint_law_with_b(direction: str) -> None:
-    """Compare with Theorem 10, computed from SciPy's binomials."""
-    n, k, eps0, eps = 60, 4, 1.0, 0.2
+def weak_pair(n: int, k: int, eps0: float) -> tuple[Floats, Floats]:
+    """Return the joint laws with B of Theorem 10, computed from SciPy's binomials."""
     q = 1 / (exp(eps0) + k - 1)
     p = exp(eps0) * q
     b, count = np.arange(n)[:, None], np.arange(n + 1)
     weight = binom.pmf(b, n - 1, k * q)
     there, before = binom.pmf(count, b, 1 / k), binom.pmf(count - 1, b, 1 / k)
-    P, Q = weight * (p * before + (1 - p) * there), weight * (q * before + (1 - q) * there)
+    return weight * (p * before + (1 - p) * there), weight * (q * before + (1 - q) * there)
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+@pytest.mark.parametrize(
+    ("adversary", "laws", "n", "eps"),
+    [("strong", strong_pair, 200, 0.3), ("weak", weak_pair, 60, 0.2)],
+)
+def test_printed_pairs_are_those_of_the_paper(
+    adversary: str, laws: Callable[..., tuple[Floats, Floats]], n: int, eps: float, direction: str
+) -> None:
+    P, Q = laws(n, 4, 1.0)
     if direction == "backward":
         P, Q = Q, P
     truth = np.maximum(P - exp(eps) * Q, 0.0).sum()
-    interval = fourier_bounds(
-        printed_pair_loss(Setting(n, k, eps0), "weak", direction), 1, **GRID
-    ).log_delta(eps)
+    loss = printed_pair_loss(Setting(n, 4, 1.0), adversary, direction)
+    interval = fourier_bounds(loss, 1, **GRID).log_delta(eps)
     assert interval.low <= log(truth) <= interval.high <= interval.low + 5e-3
 
 
