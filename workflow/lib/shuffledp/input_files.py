@@ -110,7 +110,13 @@ class Budgets:
 def read_budgets(source: str | Path) -> Budgets:
     r"""Read local budgets: the column ``eps``, and ``count`` and ``delta`` if there are any.
 
-    Rows whose count is 0 are left out; there must be others.
+    Rows whose count is 0 are left out.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or has no such column, a value is out of range, or there is
+        nobody.
 
     Examples
     --------
@@ -331,6 +337,11 @@ def read_rounds(source: str | Path) -> list[Setting]:
     Returns
     -------
     Settings, which `delta` and `epsilon` accept.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, has other columns or too many rows, or a row is no setting.
 
     Examples
     --------

@@ -88,6 +88,13 @@ def to_dp_accounting(
     ``neighboring_relation``, which is REPLACE_ONE. It refuses to compose with distributions that
     state no relation (`from_dp_accounting`).
 
+    Raises
+    ------
+    InputError
+        If the interval is not positive and finite.
+    ModuleNotFoundError
+        If dp_accounting is not installed.
+
     References
     ----------
     Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022, Connect the dots: tighter discrete
@@ -139,6 +146,13 @@ def from_dp_accounting(pld: Any, neighboring_relation: Any) -> ReplaceOnePLD:
     The distribution, which composes with those of `to_dp_accounting`, and which a `Setting` accepts
     as its mechanism. The numbers of users and cells of the setting do not change its privacy.
 
+    Raises
+    ------
+    InputError
+        If the relation is another one, or the estimate is optimistic.
+    ModuleNotFoundError
+        If dp_accounting is not installed.
+
     Examples
     --------
     >>> from shuffledp import Setting, epsilon
@@ -174,6 +188,8 @@ def to_opendp_profile(setting_or_curve: SettingOrLedger | Curve) -> PrivacyProfi
     ------
     opendp.mod.OpenDPException
         Unless ``opendp.prelude.enable_features("contrib", "honest-but-curious")`` was called.
+    ModuleNotFoundError
+        If OpenDP is not installed.
 
     Examples
     --------
@@ -213,6 +229,11 @@ def write_curve(
     eps
         Central budgets of at least 0, any shape; by default the certified points that
         `to_dp_accounting` connects.
+
+    Raises
+    ------
+    InputError
+        If an eps is negative or NaN.
 
     Examples
     --------
