@@ -4,7 +4,8 @@ The rules read this module in every process, so it imports nothing that is slow 
 """
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 from typing import Any, Final
@@ -32,8 +33,21 @@ _REGION_KEYS: Final = (
 )
 
 
+Regions = Mapping[str, Mapping[str, Any]]
+"""Specifications of the regions by name, as `effective_regions` returns them."""
+
+
 class ConfigurationError(InputError):
     """A configuration value that cannot be used; the message names its key."""
+
+
+@contextmanager
+def _naming(key: str = "") -> Iterator[None]:
+    """Turn an `InputError` of the block into a `ConfigurationError` that begins with the key."""
+    try:
+        yield
+    except InputError as error:
+        raise ConfigurationError(f"{key}{error}") from None
 
 
 def leave_out(config: dict[str, Any]) -> None:
@@ -86,13 +100,7 @@ def effective_regions(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def budget_column(spec: Mapping[str, Any]) -> str | int | None:
-    """Return the column of the check-ins' file with the users' own budgets, None if there is none.
-
-    Parameters
-    ----------
-    spec
-        Specification of a region, as `effective_regions` returns it.
-    """
+    """Return the column of a region's check-ins with the users' own budgets, None if none."""
     budgets = spec.get("budgets")
     return budgets["column"] if isinstance(budgets, Mapping) else None
 
@@ -117,10 +125,8 @@ def check_configuration(config: Mapping[str, Any], embedded: Collection[str]) ->
         user where users are not protected, or with keys that suppose one; budgets that are all 0,
         whose shares do not sum to 1, or in a column that the source cannot have.
     """
-    try:
+    with _naming():
         check_values(config)
-    except InputError as error:
-        raise ConfigurationError(str(error)) from None
     for name, spec in config["sources"].items():
         _check_source(name, spec)
     _check_source_name(config, "source", config["source"])
@@ -151,13 +157,8 @@ def check_configuration(config: Mapping[str, Any], embedded: Collection[str]) ->
     _check_images(config.get("personalised", {}).get("mnist", {}))
 
 
-def check_mechanisms(regions: Mapping[str, Mapping[str, Any]]) -> None:
+def check_mechanisms(regions: Regions) -> None:
     """Check that the mechanisms of every region exist.
-
-    Parameters
-    ----------
-    regions
-        Regions as `effective_regions` returns them.
 
     Raises
     ------
@@ -165,11 +166,9 @@ def check_mechanisms(regions: Mapping[str, Mapping[str, Any]]) -> None:
         If one does not exist, or a region has none that is calibrated to the privacy of k-RR.
     """
     for name, spec in regions.items():
-        try:
+        with _naming(f"regions.{name}: "):
             chosen = get_entries(spec["mechanisms"])
             get_entries(spec.get("targets", spec)["mechanisms"])
-        except InputError as error:
-            raise ConfigurationError(f"regions.{name}: {error}") from None
         if not any(mechanism.matched for mechanism in chosen):
             raise ConfigurationError(
                 f"regions.{name}: mechanisms must include one that is calibrated to a privacy, "
@@ -177,17 +176,10 @@ def check_mechanisms(regions: Mapping[str, Mapping[str, Any]]) -> None:
             )
 
 
-def check_bounds(
-    regions: Mapping[str, Mapping[str, Any]], get_bound: Callable[[str], object]
-) -> None:
+def check_bounds(regions: Regions, get_bound: Callable[[str], object]) -> None:
     """Check that the bounds of every region exist.
 
-    Parameters
-    ----------
-    regions
-        Regions as `effective_regions` returns them.
-    get_bound
-        `shuffledp.accounting.registry.get_bound`, which is slow to import.
+    `get_bound` is `shuffledp.accounting.registry.get_bound`, which is slow to import.
 
     Raises
     ------
@@ -195,27 +187,20 @@ def check_bounds(
         If one does not exist.
     """
     for name, spec in regions.items():
-        for bound in spec["bounds"]:
-            try:
+        with _naming(f"regions.{name}: "):
+            for bound in spec["bounds"]:
                 get_bound(bound)
-            except InputError as error:
-                raise ConfigurationError(f"regions.{name}: {error}") from None
 
 
-def region_titles(regions: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+def region_titles(regions: Regions) -> dict[str, str]:
     """Return each region's name in figures, which is its key unless it has a title."""
     return {name: spec.get("title", name) for name, spec in regions.items()}
 
 
 def check_glyphs(titles: Mapping[str, str], missing_glyphs: Callable[[str], str]) -> None:
-    """Check that figures can show every region's title.
+    """Check that figures can show every region's title, as `region_titles` returns them.
 
-    Parameters
-    ----------
-    titles
-        Titles by region, as `region_titles` returns them.
-    missing_glyphs
-        `shuffledp.figures.style.missing_glyphs`, which is slow to import.
+    `missing_glyphs` is `shuffledp.figures.style.missing_glyphs`, which is slow to import.
 
     Raises
     ------
@@ -230,13 +215,8 @@ def check_glyphs(titles: Mapping[str, str], missing_glyphs: Callable[[str], str]
             )
 
 
-def check_cells(regions: Mapping[str, Mapping[str, Any]]) -> None:
-    """Check every region's `individual_every` against the cells of its grids.
-
-    Parameters
-    ----------
-    regions
-        Regions as `effective_regions` returns them, checked by `check_configuration`.
+def check_cells(regions: Regions) -> None:
+    """Check `individual_every` against the cells of each grid, after `check_configuration`.
 
     Raises
     ------
@@ -246,10 +226,8 @@ def check_cells(regions: Mapping[str, Mapping[str, Any]]) -> None:
     for name, spec in regions.items():
         region = region_from_config(name, spec)
         for grid, grid_spec in spec["grids"].items():
-            try:
+            with _naming(f"regions.{name}.grids.{grid}: "):
                 k = cell_count(region, grid_spec)
-            except InputError as error:
-                raise ConfigurationError(f"regions.{name}.grids.{grid}: {error}") from None
             every = spec.get("individual_every")
             if every is not None and every >= k:
                 raise ConfigurationError(
@@ -259,15 +237,10 @@ def check_cells(regions: Mapping[str, Mapping[str, Any]]) -> None:
                 )
 
 
-def check_basemaps(regions: Mapping[str, Mapping[str, Any]], shipped: Path) -> None:
+def check_basemaps(regions: Regions, shipped: Path) -> None:
     """Check that the base map of every region can be drawn, if it has one.
 
-    Parameters
-    ----------
-    regions
-        Regions as for `check_cells`.
-    shipped
-        Folder of the base maps that are called ``embedded``.
+    `shipped` is the folder of the base maps that are called ``embedded``.
 
     Raises
     ------
@@ -286,10 +259,8 @@ def check_basemaps(regions: Mapping[str, Mapping[str, Any]], shipped: Path) -> N
                     f"regions.{name}.basemap: embedded only for {known}; give a path, or leave it "
                     "out"
                 )
-        try:
+        with _naming(f"regions.{name}."):
             bounds = [each.geometry.bounds for each in read_basemap(path)]
-        except InputError as error:
-            raise ConfigurationError(f"regions.{name}.{error}") from None
         wests, souths, easts, norths = zip(*bounds, strict=True)
         west, south, east, north = min(wests), min(souths), max(easts), max(norths)
         box = region_from_config(name, spec).box
@@ -333,10 +304,8 @@ def _check_budget_column(region: str, spec: Mapping[str, Any], source: Mapping[s
             f"source of kind {source['kind']} has none: give the region a source of kind download "
             "or file, or its own budgets as a number or as groups"
         )
-    try:
+    with _naming(f"regions.{region}: "):
         source_layout(source["layout"], budget_column(spec))
-    except InputError as error:
-        raise ConfigurationError(f"regions.{region}: {error}") from None
 
 
 def _check_colluding(region: str, spec: Mapping[str, Any]) -> None:
@@ -385,12 +354,11 @@ def _check_source(name: str, spec: Mapping[str, Any]) -> None:
     for key in sorted(given - needed - allowed):
         raise ConfigurationError(f"sources.{name}.{key} has no meaning for kind {kind}: remove it")
     if kind == "download":
-        _check_url(f"sources.{name}.url", spec["url"])
+        with _naming(f"sources.{name}.url "):
+            check_address(spec["url"])
     if isinstance(spec.get("layout"), Mapping):
-        try:
+        with _naming(f"sources.{name}.layout: "):
             layout_from_config(spec["layout"])
-        except InputError as error:
-            raise ConfigurationError(f"sources.{name}.layout: {error}") from None
 
 
 def _check_images(files: Mapping[str, Any]) -> None:
@@ -402,17 +370,11 @@ def _check_images(files: Mapping[str, Any]) -> None:
         )
     for name, spec in files.items():
         if "url" in spec:
-            _check_url(f"personalised.mnist.{name}.url", spec["url"])
+            with _naming(f"personalised.mnist.{name}.url "):
+                check_address(spec["url"])
 
 
-def _check_url(key: str, url: str) -> None:
-    try:
-        check_address(url)
-    except InputError as error:
-        raise ConfigurationError(f"{key} {error}") from None
-
-
-def _check_titles(regions: Mapping[str, Any]) -> None:
+def _check_titles(regions: Regions) -> None:
     named: dict[str, str] = {}
     for name, spec in regions.items():
         title = spec.get("title", name)
@@ -462,16 +424,10 @@ def _check_source_name(config: Mapping[str, Any], key: str, name: str) -> None:
 
 
 def _check_region(name: str, spec: Mapping[str, Any]) -> None:
-    try:
+    with _naming():
         region = region_from_config(name, spec)
-    except InputError as error:
-        raise ConfigurationError(str(error)) from None
     for grid, grid_spec in spec["grids"].items():
-        try:
+        with _naming(f"regions.{name}.grids.{grid}: "):
             check_grid(region, grid_spec)
-        except InputError as error:
-            raise ConfigurationError(f"regions.{name}.grids.{grid}: {error}") from None
-    try:
+    with _naming(f"regions.{name}."):
         windows_from_config(spec)
-    except InputError as error:
-        raise ConfigurationError(f"regions.{name}.{error}") from None

@@ -1,16 +1,15 @@
 """Check a configuration against its schema, and report each error by key, value and remedy."""
 
-import difflib
 import math
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 from jsonschema import Draft202012Validator, ValidationError
 
-from shuffledp.errors import InputError
+from shuffledp.errors import InputError, did_you_mean
 from shuffledp.pipeline.address import masked
 
 _MAX_ERRORS: Final = 10  # in one message
@@ -22,14 +21,7 @@ _INTEGER_KEYS: Final = {"seed", "repetitions", "n", "individual_every", "colludi
 
 
 def check_schema(config: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
-    """Check a configuration against a JSON schema (draft 2020-12).
-
-    Parameters
-    ----------
-    config
-        The whole configuration.
-    schema
-        Content of ``config.schema.yaml``.
+    """Check a configuration against the content of ``config.schema.yaml`` (draft 2020-12).
 
     Raises
     ------
@@ -58,11 +50,6 @@ def _printable(line: str) -> str:
 def check_values(config: Mapping[str, Any]) -> None:
     """Check for invalid values that the schema accepts, such as NaN or a NUL in a path.
 
-    Parameters
-    ----------
-    config
-        A configuration that the schema has accepted.
-
     Raises
     ------
     InputError
@@ -73,12 +60,7 @@ def check_values(config: Mapping[str, Any]) -> None:
 
 
 def check_unique_keys(path: Path) -> None:
-    """Check a configuration file for what YAML readers accept silently, such as a repeated key.
-
-    Parameters
-    ----------
-    path
-        A YAML or JSON file that could be read as a configuration.
+    """Check a YAML or JSON file for what readers accept silently, such as a repeated key.
 
     Raises
     ------
@@ -225,7 +207,8 @@ def _describe(error: ValidationError) -> Iterator[str]:
         keys = list(schema["properties"])
         for key in value:
             if key not in keys:
-                yield f"{_child_key(place, key)}: there is no such key{_suggestion(str(key), keys)}"
+                remedy = did_you_mean(str(key), keys) or f" (keys: {', '.join(keys)})"
+                yield f"{_child_key(place, key)}: there is no such key{remedy}"
     elif error.validator == "required":
         # There is one error for each missing key, and its message begins with the key.
         wanted: Any = error.validator_value
@@ -237,7 +220,11 @@ def _describe(error: ValidationError) -> Iterator[str]:
         yield f"{place}: every entry must differ from the others (got {_show(value)})"
     elif error.validator == "pattern":
         yield f"{place}: {_show(value)} is not accepted. {schema['description']}"
-    elif error.validator == "type" and _reads_as_number(value) and _wants_number(schema["type"]):
+    elif (
+        error.validator == "type"
+        and schema["type"] in ("number", "integer")
+        and _reads_as_number(value)
+    ):
         yield (
             f"{place}: {value!r} is text to YAML, which reads a number only with a point before "
             f"the exponent, as in 1.0e-6, and without quotes"
@@ -320,15 +307,6 @@ _ACCEPTED: Final = {
 }
 
 
-def _suggestion(key: str, keys: Iterable[str]) -> str:
-    close = difflib.get_close_matches(key, keys, n=1)
-    return f"; did you mean {close[0]}?" if close else f" (keys: {', '.join(keys)})"
-
-
-def _wants_number(types: object) -> bool:
-    return types in ("number", "integer")
-
-
 def _reads_as_number(value: object) -> bool:
     """Return whether a value is text that can be read as a number."""
     if not isinstance(value, str):
@@ -344,7 +322,7 @@ def _leaves(node: Any, key: str) -> Iterator[tuple[str, Any]]:
     """Yield every value that is not a mapping or list, with its key: ``regions.paris.n[2]``."""
     if isinstance(node, Mapping):
         for child, value in node.items():
-            yield from _leaves(value, f"{key}.{child}" if key else child)
+            yield from _leaves(value, _child_key(key, child))
     elif isinstance(node, list):
         for position, value in enumerate(node):
             yield from _leaves(value, f"{key}[{position}]")
