@@ -107,4 +107,5 @@ def test_stalls_end_in_time(tmp_path):
         with pytest.raises(DownloadError, match=r"in 3 attempts .* run again to resume"):
             fetch(it.url(), target, checksum=SHA256, retries=2, backoff=0.0, timeout=0.2)
         assert time.monotonic() - start < STALL, "none of the three waited for the server"
+        assert len(it.requests) == 3
     assert not target.exists()

@@ -13,7 +13,6 @@ from matplotlib.figure import Figure
 from shuffledp.errors import InputError
 from shuffledp.figures import basemap, maps
 from shuffledp.figures.map_panels import MapContext
-from unit.http_server import FileServer
 
 SHIPPED = Path(__file__).parents[2] / "resources" / "basemaps"
 
@@ -81,24 +80,6 @@ def test_shipped_maps_name_their_source(city, kinds, source):
     assert f"`{city}.geojson`" in (SHIPPED / "README.md").read_text()
 
 
-VRT = """<OGRVRTDataSource><OGRVRTLayer name="a">
-<SrcDataSource>{source}</SrcDataSource><SrcLayer>a</SrcLayer></OGRVRTLayer></OGRVRTDataSource>"""
-
-
-def test_a_map_cannot_make_us_open_other_files_or_addresses(tmp_path):
-    """Only JSON is accepted, because OGR would also read formats that refer to other files."""
-    path, other = tmp_path / "map.geojson", tmp_path / "a.geojson"
-    other.write_text(json.dumps(LAND))
-    with FileServer(other.read_bytes()) as server:
-        for source in [str(other), f"/vsicurl/{server.url('a.geojson')}"]:
-            path.write_text(VRT.format(source=source))
-            for read in (basemap.backdrop, lambda outline: basemap.backdrop(None, outline)):
-                with pytest.raises(InputError, match=r"map\.geojson is not GeoJSON") as refused:
-                    read(path)
-                assert "\n" not in str(refused.value)
-        assert server.requests == []
-
-
 def test_properties_are_optional_and_heights_are_left_out(tmp_path):
     ring = [[*point, 7.0] for point in square(0, 0, 1)]
     odd = feature("Polygon", [ring], name=None, attribution=["a", {"b": 1}], kind=3)
@@ -127,36 +108,6 @@ def test_a_map_in_another_system_is_refused(tmp_path, crs):
             match=r"map\.geojson is in .*: convert it to longitude and latitude in WGS84",
         ):
             read(path)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (None, "cannot be read"),
-        ("", "is not GeoJSON"),
-        ("{", "is not GeoJSON"),
-        ("name,kind\na,b\n", "is not GeoJSON"),
-        ("SQLite format 3\0", "is not GeoJSON"),
-        ("[" * 100_000, "is not GeoJSON"),
-        ('{"type": "Polygon", "coordinates": [[[NaN, 1], [2, 3], [4, 5]]]}', "is not GeoJSON"),
-        ('{"type": "Topology", "objects": {}}', "is not GeoJSON: it is malformed"),
-        ('{"type": "FeatureCollection", "features": [null]}', "is not GeoJSON: it is malformed"),
-        ('{"type": "FeatureCollection", "features": []}', "contains no polygon or line"),
-        (json.dumps(feature("Point", [2.0, 60.0], name="A")), "contains no polygon or line"),
-        (
-            json.dumps(feature("Polygon", [[[0, 0], [1, 1], [1, 0], [0, 1], [0, 0]]])),
-            r"has an invalid shape \(Self-intersection",
-        ),
-        (json.dumps(feature("Polygon", [])), "has an invalid shape"),
-    ],
-)
-def test_unusable_files_are_named(tmp_path, text, message):
-    path = tmp_path / "map.geojson"
-    if text is not None:
-        path.write_text(text)
-    with pytest.raises(InputError, match=rf"^basemap: .*map\.geojson {message}") as refused:
-        basemap.backdrop(path)
-    assert "\n" not in str(refused.value)
 
 
 def colour_at(figure, axes, longitude, latitude):

@@ -89,20 +89,15 @@ def test_a_part_of_unknown_origin_is_discarded(target):
     assert_only(target, CONTENT)
 
 
-def test_file_with_another_checksum_is_replaced(target):
+def test_a_file_with_another_checksum_is_replaced_once_the_download_succeeds(target):
     target.parent.mkdir()
     target.write_bytes(OTHER)
-    with FileServer(CONTENT) as server:
+    with FileServer(CONTENT, [Answer(404)]) as server:
+        with pytest.raises(DownloadError):
+            fetch(server.url(), target, checksum=SHA256, **QUICK)
+        assert_only(target, OTHER)
         fetch(server.url(), target, checksum=SHA256, **QUICK)
     assert_only(target, CONTENT)
-
-
-def test_file_with_another_checksum_stays_if_the_download_fails(target):
-    target.parent.mkdir()
-    target.write_bytes(OTHER)
-    with FileServer(CONTENT, [Answer(404)]) as server, pytest.raises(DownloadError):
-        fetch(server.url(), target, checksum=SHA256, **QUICK)
-    assert_only(target, OTHER)
 
 
 def test_without_checksum_the_obtained_one_is_logged(target, caplog):
@@ -180,13 +175,6 @@ def test_refusals_fail_at_once(target, status):
             fetch(server.url(), target, checksum=SHA256, **QUICK)
         assert len(server.requests) == 1
     assert files_left(target) == []
-
-
-def test_retries_are_limited(target):
-    with FileServer(CONTENT, [Answer(500)] * 9) as server:
-        with pytest.raises(DownloadError, match="in 3 attempts"):
-            fetch(server.url(), target, checksum=SHA256, retries=2, **QUICK)
-        assert len(server.requests) == 3
 
 
 def test_wrong_checksum_shows_both_and_leaves_nothing(target):
