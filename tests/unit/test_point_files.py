@@ -2,13 +2,9 @@
 
 import datetime
 import json
-import os
-import sqlite3
 import struct
 import tempfile
-import zipfile
-from contextlib import closing
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import geopandas as gpd
@@ -22,9 +18,9 @@ from hypothesis import strategies as st
 from pyproj import Transformer
 from shuffledp.errors import InputError
 from shuffledp.geography.checkins import CheckinError, crop_checkins, layout_from_config
-from shuffledp.geography.layer_files import MAX_POINTS
 from shuffledp.geography.regions import Box, Region
 from shuffledp.pipeline.files import file_sha256, parts
+from unit import layers
 
 UTC = datetime.UTC
 WORLD = Region("world", Box(south=-90, north=90, west=-180, east=180))
@@ -44,21 +40,7 @@ def layout(columns=None, **others):
     return layout_from_config({"format": "geo", "columns": columns or {}, **others})
 
 
-def written(folder: Path, points: gpd.GeoDataFrame, suffix: str) -> Path:
-    """Write points with the libraries that others write with."""
-    path = folder / f"points.{suffix}"
-    if suffix == "geojson":
-        path.write_text(points.to_json(to_wgs84=False), encoding="utf-8")
-    elif suffix == "parquet":
-        points.to_parquet(path, index=False)
-    elif suffix == "zip":
-        inner = written(folder, points, "shp")
-        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-            for part in parts(inner):
-                archive.write(part, f"data/{part.name}")
-    else:
-        points.to_file(path)
-    return path
+written = partial(layers.written, name="points")
 
 
 def read(path: Path, chosen=None, share=0.0):
@@ -70,6 +52,7 @@ def read(path: Path, chosen=None, share=0.0):
 
 def refusal(path: Path, chosen=None, share=0.0) -> str:
     """Return the rest of the one-line error that begins with the path."""
+    (path.parent / "out.parquet").unlink(missing_ok=True)
     with pytest.raises(CheckinError) as refused:
         read(path, chosen, share)
     message = str(refused.value)
@@ -152,21 +135,8 @@ def test_unix_seconds_and_formats_of_time_are_read(tmp_path, suffix):
     assert table["time"].to_pylist()[0] == end.replace(second=59)
     chosen = layout({"time": "text"}, time_format="%d.%m.%Y %H:%M")
     assert read(path, chosen)[0]["time"].to_pylist() == [end] * 3
-    wrong = refusal_after_success(path, layout({"time": "text"}, time_format="%d.%m.%Y"))
+    wrong = refusal(path, layout({"time": "text"}, time_format="%d.%m.%Y"))
     assert "feature 1: time is not in the time_format '%d.%m.%Y'" in wrong
-
-
-def refusal_after_success(path, chosen):
-    """Return the refusal of a file that was read before."""
-    (path.parent / "out.parquet").unlink()
-    return refusal(path, chosen)
-
-
-def test_a_third_coordinate_is_left_out(tmp_path):
-    high = POINTS.set_geometry(shapely.force_3d(POINTS.geometry, 35.0))
-    for suffix in FORMATS:
-        table, _ = read(written(tmp_path, high, suffix))
-        assert table["latitude"].to_pylist() == [48.85, 48.86, 48.87]
 
 
 def test_a_shapefile_is_all_its_files(tmp_path):
@@ -177,6 +147,11 @@ def test_a_shapefile_is_all_its_files(tmp_path):
     assert file_sha256(path) != before
 
 
+def test_a_folder_is_refused(tmp_path):
+    (tmp_path / "points.gdb").mkdir()
+    assert refusal(tmp_path / "points.gdb").startswith(" is a folder")
+
+
 def test_malformed_features_are_counted_and_named(tmp_path):
     path = tmp_path / "points.geojson"
     path.write_text(features(point(2, 48), None, point(), point(2, 91), point(2, 1e308 * 10)))
@@ -184,32 +159,10 @@ def test_malformed_features_are_counted_and_named(tmp_path):
     table, tally = read(path, share=0.8)
     assert table["latitude"].to_pylist() == [48.0]
     assert (tally.read, tally.malformed, tally.kept) == (5, 4, 1)
-    assert "the first is feature 2: it has no point" in refusal_after_success(path, None)
+    assert "the first is feature 2: it has no point" in refusal(path)
 
 
-# --- Hostile and useless files ----------------------------------------------------------------
-
-
-def test_a_gdal_virtual_file_named_geopackage_is_not_opened(tmp_path):
-    secret = written(tmp_path, POINTS, "geojson").rename(tmp_path / "secret.geojson")
-    path = tmp_path / "points.gpkg"
-    path.write_text(
-        f'<OGRVRTDataSource><OGRVRTLayer name="secret"><SrcDataSource>{secret}</SrcDataSource>'
-        "</OGRVRTLayer></OGRVRTDataSource>"
-    )
-    assert refusal(path).startswith(" is not GeoJSON, GeoParquet, a GeoPackage, a shapefile")
-
-
-def test_a_zip_bomb_is_not_unpacked(tmp_path):
-    path = written(tmp_path, POINTS, "zip")
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for suffix in ("shp", "shx", "prj"):
-            archive.write(tmp_path / f"points.{suffix}", f"points.{suffix}")
-        with archive.open("points.dbf", "w", force_zip64=True) as member:
-            for _ in range(600):
-                member.write(bytes(1 << 20))
-    assert path.stat().st_size < 1 << 20
-    assert "bytes unpacked, more than the" in refusal(path)
+# --- Hostile and useless files: test_polygons.py tests what all geometries have in common -------
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
@@ -230,31 +183,13 @@ def test_several_points_of_one_feature_are_refused(tmp_path, kind):
     assert refusal(path).startswith(f": feature 2 is a {kind}, not a Point: remove it")
 
 
-def test_nested_collections_are_refused(tmp_path):
+@pytest.mark.parametrize("code", ["EPSG:5773", "EPSG:999999"])
+def test_a_reference_system_without_positions_on_a_map_is_refused(tmp_path, code):
+    document = json.loads(features(point(2, 48)))
+    document["crs"] = {"type": "name", "properties": {"name": code}}
     path = tmp_path / "points.geojson"
-    text = '{"type": "GeometryCollection", "geometries": [' * 10_000 + json.dumps(point(2, 48))
-    path.write_text(text + "]}" * 10_000)
-    assert "is not GeoJSON" in refusal(path)
-
-
-def test_a_reference_system_must_be_declared(tmp_path):
-    path = written(tmp_path, POINTS, "zip")
-    (tmp_path / "points.prj").unlink()
-    assert " has no .prj, which declares its reference system" in refusal(tmp_path / "points.shp")
-    (tmp_path / "points.prj").write_text('LOCAL_CS["/etc/passwd"]')
-    assert ": its .prj must be WKT of an ellipsoid" in refusal(tmp_path / "points.shp")
-    bare = POINTS.set_crs(None, allow_override=True)
-    with pytest.warns(UserWarning, match="crs"):
-        path = written(tmp_path, bare, "gpkg")
-    assert "must declare a reference system by an EPSG code" in refusal(path)
-    path = written(tmp_path, bare, "parquet")
-    assert "must declare a reference system by an EPSG code" in refusal(path)
-    path = tmp_path / "points.geojson"
-    for name in ("EPSG:5773", "EPSG:999999", "+proj=utm +nadgrids=/etc/passwd", "http://a.b/c"):
-        document = json.loads(features(point(2, 48)))
-        document["crs"] = {"type": "name", "properties": {"name": name}}
-        path.write_text(json.dumps(document))
-        assert "declare" in refusal(path)
+    path.write_text(json.dumps(document))
+    assert refusal(path).startswith(f" declares {code}: crs must be the EPSG code")
 
 
 @pytest.mark.parametrize("suffix", ["gpkg", "shp", "parquet"])
@@ -276,12 +211,6 @@ def test_coordinates_that_are_no_numbers_are_malformed(tmp_path, suffix, value):
         path.write_bytes(damaged)
     assert "1 of 2 rows are malformed" in refusal(path)
     assert read(path, share=0.5)[0]["latitude"].to_pylist() == [48.0]
-
-
-def test_nan_of_javascript_is_refused(tmp_path):
-    path = tmp_path / "points.geojson"
-    path.write_text(features(point(2, float("nan"))))
-    assert refusal(path) == " is not GeoJSON (NaN is not a JSON number)"
 
 
 def test_markup_and_control_characters_do_not_reach_the_terminal(tmp_path):
@@ -309,50 +238,12 @@ def test_half_a_surrogate_pair_is_a_user(tmp_path):
     assert read(path, layout({"user": "who"}))[0]["user"].null_count == 0
 
 
-@pytest.mark.parametrize(
-    "content",
-    [b"", b"{}", b"[]", b"\0" * 100, b"PK\3\4 and no more", b"SQLite format 3\0", b"PAR1",
-     b'{"type": "FeatureCollection", "features": [', b"latitude,longitude\n1,2\n", b"\x1f\x8b"],
-    ids=lambda content: content[:12],
-)  # fmt: skip
-def test_useless_files_are_refused(tmp_path, content):
-    path = tmp_path / "points.geojson"
-    path.write_bytes(content)
-    assert refusal(path)
-
-
 def test_files_without_points_are_refused(tmp_path):
     path = tmp_path / "points.geojson"
     path.write_text(features())
     assert refusal(path) == " contains no rows"
     for suffix in ("gpkg", "parquet"):
         assert refusal(written(tmp_path, POINTS.iloc[:0], suffix)) == " contains no rows"
-
-
-def test_what_is_no_file_is_refused(tmp_path):
-    assert refusal(tmp_path / "none.gpkg") == " cannot be read: it is missing"
-    os.mkfifo(tmp_path / "pipe.geojson")
-    assert refusal(tmp_path / "pipe.geojson") == " cannot be read: it is not a regular file"
-    (tmp_path / "points.gdb").mkdir()
-    assert refusal(tmp_path / "points.gdb").startswith(" is a folder")
-
-
-def test_views_and_triggers_of_a_geopackage_do_not_run(tmp_path):
-    path = written(tmp_path, POINTS, "gpkg")
-    with closing(sqlite3.connect(path)) as database:
-        database.execute("ALTER TABLE points RENAME TO hidden")
-        database.execute("CREATE VIEW points AS SELECT * FROM hidden")
-        database.execute("UPDATE gpkg_contents SET table_name = 'points'")
-        database.commit()
-    assert refusal(path)
-
-
-def test_too_many_points_are_refused(tmp_path):
-    path = written(tmp_path, POINTS, "shp")
-    index = path.with_suffix(".shx")
-    content = index.read_bytes()
-    index.write_bytes(content[:100] + content[100:108] * (MAX_POINTS + 1))
-    assert f"{MAX_POINTS + 1:,} points or more" in refusal(path)
 
 
 @pytest.mark.parametrize(
