@@ -20,22 +20,10 @@ if TYPE_CHECKING:  # it is slow to load
 def cell_map(
     cells: "gpd.GeoDataFrame", counts: Integers, releases: pd.DataFrame
 ) -> "gpd.GeoDataFrame":
-    """Return cells with their true count and each mechanism's estimate.
+    """Return cells with their true ``count`` and a column of estimates for each mechanism.
 
-    Parameters
-    ----------
-    cells
-        Result of `geography.grid.read_cells`.
-    counts
-        True number of records in each cell.
-    releases
-        One release of each mechanism, with the columns of `pipeline.tables.RELEASES`; estimates are
-        shares of the records.
-
-    Returns
-    -------
-    GeoDataFrame
-        The cells with ``count``, and a column with the name of each mechanism, in records.
+    Estimates are numbers of records in the result, but shares of the records in `releases`, which
+    has one release of each mechanism and the columns of `pipeline.tables.RELEASES`.
     """
     table = cells.assign(count=counts)
     for name, release in releases.groupby("mechanism", sort=False):
@@ -60,18 +48,10 @@ def write_geoparquet(
     metadata: Mapping[str, str],
     columns: Mapping[str, Column] | None = None,
 ) -> None:
-    """Write cells as GeoParquet with units and descriptions of the columns.
+    """Write cells in WGS 84 as GeoParquet; the file appears only when it is complete.
 
-    Parameters
-    ----------
-    table
-        Cells in WGS 84.
-    destination
-        Path of the file, which appears only when it is complete.
-    metadata
-        Key-value metadata in addition to the keys of GeoParquet.
-    columns
-        Descriptions of columns that are not in `pipeline.columns.COLUMNS`.
+    `metadata` is added to the keys of GeoParquet. Each column has a unit and a description, from
+    `columns` or `pipeline.columns.COLUMNS`.
     """
     with replacing(destination) as temporary:
         # geopandas writes the key `geo` but accepts no others, so the file is written twice. It is
@@ -87,16 +67,9 @@ def write_geoparquet(
 def write_geojson(
     table: "gpd.GeoDataFrame", destination: Path, members: Mapping[str, Any] | None = None
 ) -> None:
-    """Write cells as GeoJSON; the file appears only when it is complete.
+    """Write cells in WGS 84 as GeoJSON; the file appears only when it is complete.
 
-    Parameters
-    ----------
-    table
-        Cells in WGS 84.
-    destination
-        Path of the file.
-    members
-        Additional members of the feature collection (foreign members in GeoJSON).
+    `members` are additional members of the feature collection (foreign members in GeoJSON).
     """
     # geopandas makes the document itself, so that no driver is needed.
     document = table.to_geo_dict(drop_id=True)

@@ -113,16 +113,10 @@ def cell_count(region: Region, spec: Mapping[str, Any]) -> int:
 
 
 def cropping_region(name: str, spec: Mapping[str, Any]) -> Region:
-    """Return the region that contains every point that a grid may count.
+    """Return the region that contains every point that one of the `grids` of `spec` may count.
 
-    Hexagons and polygons extend beyond the region that they meet.
-
-    Parameters
-    ----------
-    name : str
-        The region's key.
-    spec : Mapping
-        The region's place, as for `region_from_config`, and its `grids`.
+    Hexagons and polygons extend beyond the region that they meet. Parameters are those of
+    `region_from_config`.
     """
     region = region_from_config(name, spec)
     bounds = [

@@ -52,13 +52,11 @@ def one_per_user(checkins: Path, destination: Path, *, seed: int, region: str) -
     kept = named.take(pa.array(first))
     if BUDGET in kept.column_names:
         kept = _with_smallest_budgets(kept, named, region)
-    kept = kept.replace_schema_metadata(rows.schema.metadata)
-    with replacing(destination) as temporary:
-        pq.write_table(kept, temporary, **PACKED)
+    _write(kept, rows, destination)
+    dropped = rows.num_rows - named.num_rows
     logger.info(
-        "%s: %s users of %s check-ins; %s without a user dropped",
-        region,
-        *(f"{n:,}" for n in (kept.num_rows, named.num_rows, rows.num_rows - named.num_rows)),
+        f"{region}: {kept.num_rows:,} users of {named.num_rows:,} check-ins; {dropped:,} without "
+        "a user dropped"
     )
     return int(kept.num_rows)
 
@@ -66,26 +64,22 @@ def one_per_user(checkins: Path, destination: Path, *, seed: int, region: str) -
 def shuffle_checkins(checkins: Path, destination: Path, *, seed: int, region: str) -> None:
     """Write the check-ins of all users in random order, so that the first m of a user are random.
 
-    Parameters
-    ----------
-    checkins, destination, seed, region
-        See `one_per_user`. `bounded_records` selects among these rows, once their cells are known.
-
-    Raises
-    ------
-    InputError
-        If no row has a user.
+    `bounded_records` selects among these rows, once their cells are known. Parameters and errors
+    are those of `one_per_user`.
     """
     rows, named = _read_named(checkins)
     order = stream(seed, "check-ins per user", region).permutation(named.num_rows)
-    shuffled = named.take(pa.array(order)).replace_schema_metadata(rows.schema.metadata)
-    with replacing(destination) as temporary:
-        pq.write_table(shuffled, temporary, **PACKED)
+    _write(named.take(pa.array(order)), rows, destination)
+    dropped = rows.num_rows - named.num_rows
     logger.info(
-        "%s: %s check-ins of users; %s without a user dropped",
-        region,
-        *(f"{n:,}" for n in (named.num_rows, rows.num_rows - named.num_rows)),
+        f"{region}: {named.num_rows:,} check-ins of users; {dropped:,} without a user dropped"
     )
+
+
+def _write(kept: Any, rows: Any, destination: Path) -> None:
+    """Write the rows that are kept with the metadata of all rows."""
+    with replacing(destination) as temporary:
+        pq.write_table(kept.replace_schema_metadata(rows.schema.metadata), temporary, **PACKED)
 
 
 def bounded_records(
@@ -155,9 +149,7 @@ def _with_smallest_budgets(kept: Any, named: Any, region: str) -> Any:
     ).as_py()
     if users_with_several:
         logger.warning(
-            "%s: %s users have several budgets; the smallest one is used",
-            region,
-            f"{users_with_several:,}",
+            f"{region}: {users_with_several:,} users have several budgets; the smallest one is used"
         )
     position = pc.index_in(kept["user"], by_user["user"])
     smallest = by_user[f"{BUDGET}_min"].take(position)
@@ -168,19 +160,10 @@ def _with_smallest_budgets(kept: Any, named: Any, region: str) -> Any:
 def checkins_per_user(
     checkins: Path, region: Region, spec: Mapping[str, Any]
 ) -> tuple[int, Integers]:
-    """Count the check-ins in the cells of a grid, in total and for each user.
+    """Count the check-ins in the cells of a grid, in total and for each user who has one there.
 
-    Parameters
-    ----------
-    checkins
-        As for `one_per_user`.
-    region, spec
-        As for `shuffledp.geography.cells.make_cells`.
-
-    Returns
-    -------
-    The total, and the number for every user who has a check-in there, shape ``(users,)``. Rows
-    without a user are only in the total.
+    Rows without a user are only in the total. `checkins` is a file as for `one_per_user`; `region`
+    and `spec` are as for `shuffledp.geography.cells.make_cells`.
     """
     cells = make_cells(region, spec)
     total, users = 0, [np.empty(0, np.int64)]

@@ -309,20 +309,11 @@ def _web_page(url: str) -> DownloadError:
 
 
 def fetch_cached(url: str, destination: Path, *, cache: Path, checksum: str | None) -> None:
-    """Download a file into a cache, and link or copy it to its destination.
+    """Download a file into a folder `cache`, and link or copy it to its destination.
 
     A workflow manager removes outputs before it runs a job again; the cache keeps complete and
     partial downloads. If several jobs need the same address at once, one downloads it and the
-    others wait. Errors are those of `fetch`.
-
-    Parameters
-    ----------
-    url, checksum
-        As for `fetch`.
-    destination
-        Path of the file in the workflow.
-    cache
-        Folder of the downloads; it is created if it does not exist.
+    others wait. Other parameters and errors are those of `fetch`.
     """
     key = hashlib.sha256(url.encode()).hexdigest()[:16]
     cached = cache / f"{key}-{destination.name}"

@@ -22,14 +22,10 @@ _TEXT_PROPERTIES: Final = ("name", "attribution")
 
 @dataclass(frozen=True)
 class Shape:
-    """A single geometry with properties; x is the longitude and y the latitude in degrees.
+    """A two-dimensional shapely geometry with the properties of its GeoJSON feature.
 
-    Parameters
-    ----------
-    geometry
-        A two-dimensional shapely geometry, not a collection unless a function says so.
-    properties
-        Properties of the GeoJSON feature.
+    Unless a function says otherwise, it is not a collection, and x is the longitude and y the
+    latitude in degrees.
     """
 
     geometry: Any
@@ -37,14 +33,9 @@ class Shape:
 
 
 def read_shapes(path: Path, key: str) -> list[Shape]:
-    """Read all shapes of a file, in their order; those of a collection are separate shapes.
+    """Read all shapes of a GeoJSON file, in its order; those of a collection are separate shapes.
 
-    Parameters
-    ----------
-    path
-        GeoJSON: a geometry, a feature or a collection of either.
-    key
-        Key of the configuration, which error messages state first.
+    `key` is the key of the configuration, which error messages state first.
 
     Raises
     ------

@@ -84,7 +84,7 @@ _CRS_CODE: Final = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 _GEOPACKAGE_ENVELOPES: Final = (0, 32, 48, 48, 64)  # bytes, by the flag in the header
-_MAX_LISTED: Final = 20
+_MAX_LISTED: Final = 20  # names in a message
 
 # Takes the names of a file's properties and returns those to read.
 Selection = Callable[[Sequence[str]], Sequence[str]]
@@ -151,24 +151,10 @@ def is_layer(path: Path) -> bool:
 
 
 def read_points(path: Path, select: Selection) -> tuple[Layer, str | None]:
-    """Read the points of a file.
+    """Read points and the code of their reference system, such as ``EPSG:2154``; None is WGS 84.
 
-    Parameters
-    ----------
-    path, select
-        As for `read_polygon_layer`.
-
-    Returns
-    -------
-    layer
-        Points; some may be None, empty, or have coordinates that are not finite.
-    crs
-        EPSG code of their reference system such as ``EPSG:2154``, None for WGS 84.
-
-    Raises
-    ------
-    InputError
-        As for `read_polygon_layer`, but all features must be points, at most `MAX_POINTS` of them.
+    Points may be None, empty, or have coordinates that are not finite. Parameters and errors are
+    those of `read_polygon_layer`, but all features must be points, at most `MAX_POINTS` of them.
     """
     layer, declared = _read(path, _POINTS, select)
     code = _epsg_code(path, declared)
@@ -405,7 +391,7 @@ def _geopackage_layer(
     if len(suitable) != 1:
         raise InputError(
             f"{path} must have exactly one layer of {kind.plural}, got "
-            f"{_listed(str(layer[0]) for layer in layers)}: save the layer to use as a file"
+            f"{listed(str(layer[0]) for layer in layers)}: save the layer to use as a file"
         )
     table, geometry, _, organization, code = suitable[0]
     if table not in tables:
@@ -495,7 +481,7 @@ def _zip_members(path: Path, infos: Iterable[zipfile.ZipInfo]) -> dict[str, zipf
     if len(shapefiles) != 1:
         raise InputError(
             f"{path} must contain exactly one shapefile (.shp), got "
-            f"{_listed(str(name) for name in shapefiles)}: pack one with its .shx, .dbf and .prj"
+            f"{listed(str(name) for name in shapefiles)}: pack one with its .shx, .dbf and .prj"
         )
     stem = shapefiles[0].with_suffix("")
     return {
@@ -713,6 +699,7 @@ def _to_wgs84(path: Path, geometries: NDArray[np.object_], crs: str) -> NDArray[
     return converted
 
 
-def _listed(names: Iterable[str]) -> str:
+def listed(names: Iterable[str]) -> str:
+    """Return the first twenty of some names for a message, ``none`` without any."""
     shown = [shortened(repr(name)) for name in names]
     return ", ".join([*shown[:_MAX_LISTED], *["..."] * (len(shown) > _MAX_LISTED)]) or "none"

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from shuffledp.errors import InputError, did_you_mean, shortened
 from shuffledp.geography.geojson import WGS84
-from shuffledp.geography.layer_files import MAX_BYTES, read_polygon_layer
+from shuffledp.geography.layer_files import MAX_BYTES, listed, read_polygon_layer
 from shuffledp.pipeline.files import file_sha256
 
 if TYPE_CHECKING:  # it is slow to load, and few of the processes of a run need it
@@ -26,7 +26,6 @@ if TYPE_CHECKING:  # it is slow to load, and few of the processes of a run need 
 MAX_OVERLAP_SHARE: Final = 1e-3  # of the area of the smaller polygon
 _NAME_PROPERTIES: Final = ("name", "NAME", "Name")
 _DEGREES_SLACK: Final = 1e-6  # tolerance for rounding beyond 180 or 90 degrees
-_MAX_LISTED_PROPERTIES: Final = 20
 
 
 def read_polygons(
@@ -91,7 +90,10 @@ def _read(
             if wanted is None:
                 continue
             if wanted not in properties:
-                raise InputError(_no_property(path, wanted, properties))
+                raise InputError(
+                    f"{path} has no property {wanted!r}{did_you_mean(wanted, properties)}; its "
+                    f"properties are {listed(properties)}"
+                )
             chosen[column] = wanted
         return list(dict.fromkeys(chosen.values()))
 
@@ -110,15 +112,6 @@ def _read(
     _check_geometries(path, layer.geometries, names)
     _check_overlaps(path, layer.geometries, names)
     return gpd.GeoDataFrame({"id": ids, "name": names}, geometry=layer.geometries, crs=WGS84)
-
-
-def _no_property(path: Path, wanted: str, properties: Sequence[str]) -> str:
-    shown = [shortened(repr(each)) for each in properties[:_MAX_LISTED_PROPERTIES]]
-    more = ", ..." * (len(properties) > _MAX_LISTED_PROPERTIES)
-    return (
-        f"{path} has no property {wanted!r}{did_you_mean(wanted, properties)}; its properties are "
-        f"{', '.join(shown) or 'none'}{more}"
-    )
 
 
 def _texts(path: Path, column: str, values: Sequence[Any]) -> list[str]:

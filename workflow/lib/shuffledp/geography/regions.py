@@ -1,6 +1,5 @@
 """Define regions of the earth by a bounding box or an outline in a GeoJSON file."""
 
-import logging
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -15,8 +14,6 @@ from numpy.typing import NDArray
 from shuffledp.errors import InputError
 from shuffledp.geography.geojson import WGS84, read_shapes
 from shuffledp.numerics.arrays import Floats
-
-logger = logging.getLogger(__name__)
 
 _MAX_OUTLINE_WIDTH: Final = 180.0  # degrees of longitude
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import cache
 from types import MappingProxyType
@@ -261,7 +261,7 @@ def layout_from_config(spec: Mapping[str, Any]) -> Layout:
     InputError
         If a key is unknown or missing, or `Layout` rejects a value.
     """
-    keys = {"format", "separator", "header", "columns", "decimal", "crs", "time_format"}
+    keys = {field.name for field in fields(Layout)}
     for key in spec:
         if key not in keys:
             raise InputError(f"{key} is not a key of a layout: use {', '.join(sorted(keys))}")
@@ -270,15 +270,7 @@ def layout_from_config(spec: Mapping[str, Any]) -> Layout:
             raise InputError(f"{key} has no meaning for format geo: remove it (got {spec[key]!r})")
     if "columns" not in spec and spec.get("format") != "geo":
         raise InputError("columns is missing: for example {latitude: lat, longitude: lon}")
-    return Layout(
-        format=spec.get("format", "csv"),
-        separator=spec.get("separator", ","),
-        header=spec.get("header", True),
-        columns=spec.get("columns", {}),
-        decimal=spec.get("decimal", "."),
-        crs=spec.get("crs"),
-        time_format=spec.get("time_format"),
-    )
+    return Layout(**{"format": "csv", "separator": ",", "header": True, "columns": {}, **spec})
 
 
 def source_layout(spec: str | Mapping[str, Any], budget_column: str | int | None = None) -> Layout:

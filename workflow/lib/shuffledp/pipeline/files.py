@@ -161,12 +161,7 @@ def file_sha256(path: Path) -> str:
 def verified_sha256(path: Path, checksum: str | None) -> str:
     """Return the SHA-256 of a file or folder after checking it against a configured checksum.
 
-    Parameters
-    ----------
-    path
-        An existing file, or a folder of files.
-    checksum
-        ``md5:`` or ``sha256:`` and the expected digest; None checks nothing.
+    The checksum is ``md5:`` or ``sha256:`` and the expected digest; None checks nothing.
 
     Raises
     ------

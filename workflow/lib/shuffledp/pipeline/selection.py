@@ -50,13 +50,8 @@ def at_targets(table: pd.DataFrame) -> pd.DataFrame:
 def usual_target(summary: pd.DataFrame, estimator: str) -> pd.DataFrame:
     """Return the rows of an estimator at the largest n and the target eps closest to 1.
 
-    Parameters
-    ----------
-    summary
-        Errors of all mechanisms at all targets, with columns ``calibration``, ``estimator``, ``n``
-        and ``eps``.
-    estimator
-        Name of the estimator.
+    `summary` has the errors of all mechanisms at all targets, with columns ``calibration``,
+    ``estimator``, ``n`` and ``eps``.
     """
     rows = at_targets(summary)
     rows = rows[(rows["estimator"] == estimator) & (rows["n"] == rows["n"].max())]
@@ -70,14 +65,8 @@ def read_target(
 ) -> pd.DataFrame:
     """Read the first release of each of the named mechanisms at a target.
 
-    Parameters
-    ----------
-    rows
-        Rows of one n and eps, as `usual_target` returns them.
-    releases
-        Parquet files of the releases by ``releases_`` and the mechanism's name.
-    names, estimator
-        Names of the mechanisms, and of their estimator.
+    `rows` have one n and eps, as `usual_target` returns them. `releases` has the Parquet file of
+    each mechanism under ``releases_`` and its name.
     """
     n, eps = int(rows["n"].iloc[0]), float(rows["eps"].iloc[0])
     parts = [

@@ -115,15 +115,7 @@ def writing(
 def write_table(
     table: pd.DataFrame, schema: pa.Schema, destination: Path, metadata: Mapping[str, str]
 ) -> None:
-    """Write a whole table; the bytes are the same as those by `writing`.
-
-    Parameters
-    ----------
-    table
-        Table with the schema's columns; others are left out.
-    schema, destination, metadata
-        See `writing`.
-    """
+    """Write the schema's columns of a whole table, with the same bytes as by `writing`."""
     with writing(schema, destination, metadata) as add:
         add(table)
 

@@ -7,16 +7,9 @@ from typing import Any
 def unit_in_words(spec: Mapping[str, Any]) -> str:
     """Return the unit of a region's guarantee, as figures, tables and the page show it.
 
-    Parameters
-    ----------
-    spec
-        Specification of a region, as `shuffledp.pipeline.configuration.effective_regions` returns
-        it.
-
-    Returns
-    -------
-    ``one check-in``, ``one user`` (of whom one check-in counts), or the user with a bound, such as
-    ``one user, at most 3 check-ins`` or ``one user, at most 3 check-ins in different cells``.
+    `spec` is a region of `shuffledp.pipeline.configuration.effective_regions`. The result is ``one
+    check-in``, ``one user`` (of whom one check-in counts), or the user with a bound, such as ``one
+    user, at most 3 check-ins`` or ``one user, at most 3 check-ins in different cells``.
     """
     if spec["unit"] == "checkin":
         return "one check-in"
