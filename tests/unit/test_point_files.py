@@ -4,7 +4,7 @@ import datetime
 import json
 import struct
 import tempfile
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 
 import geopandas as gpd
@@ -274,8 +274,8 @@ def test_text_readers_name_the_format(tmp_path):
 @given(st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 255)), min_size=1, max_size=9))
 def test_a_file_with_changed_bytes_is_read_or_refused_in_one_line(suffix, changes):
     with tempfile.TemporaryDirectory() as name:
-        path = Path(name) / f"points.{suffix}"
-        content = bytearray(sound(suffix))
+        path = written(Path(name), POINTS, suffix)
+        content = bytearray(path.read_bytes())
         for position, value in changes:
             content[position % len(content)] = value
         path.write_bytes(content)
@@ -285,9 +285,3 @@ def test_a_file_with_changed_bytes_is_read_or_refused_in_one_line(suffix, change
             assert str(error).startswith(str(path)) and str(error).isprintable()
         else:
             assert 1 <= len(table) <= 3
-
-
-@cache
-def sound(suffix):
-    with tempfile.TemporaryDirectory() as name:
-        return written(Path(name), POINTS, suffix).read_bytes()

@@ -50,8 +50,7 @@ from shuffledp.geography.geojson import WGS84, read_features
 from shuffledp.pipeline.files import SHAPEFILE_SUFFIXES, parts
 from shuffledp.pipeline.tables import CHECKED
 
-MAX_POLYGONS: Final = 1_000_000
-MAX_POINTS: Final = 1_000_000
+MAX_FEATURES: Final = 1_000_000
 MAX_BYTES: Final = 1 << 29  # of a file or of all files of a shapefile, unpacked
 
 _SHAPEFILE_KINDS: Final = {1: "points", 3: "lines", 5: "polygons", 8: "multipoints", 31: "surfaces"}
@@ -67,15 +66,10 @@ _PRJ: Final = re.compile(
 )
 _CPG: Final = re.compile(r"(?:LDID/)?[\w .:-]+\s*", re.ASCII)
 _MAX_TEXT_BYTES: Final = 10_000
-_WKB_KINDS: Final = dict(
-    enumerate(
-        (
-            *("Point", "LineString", "Polygon", "MultiPoint", "MultiLineString", "MultiPolygon"),
-            *("GeometryCollection", "CircularString", "CompoundCurve", "CurvePolygon"),
-            *("MultiCurve", "MultiSurface", "Curve", "Surface", "PolyhedralSurface", "TIN"),
-        ),
-        start=1,
-    )
+_WKB_KINDS: Final = (
+    *("", "Point", "LineString", "Polygon", "MultiPoint", "MultiLineString", "MultiPolygon"),
+    *("GeometryCollection", "CircularString", "CompoundCurve", "CurvePolygon", "MultiCurve"),
+    *("MultiSurface", "Curve", "Surface", "PolyhedralSurface", "TIN"),
 )
 _WKB_POLYGON, _WKB_MULTIPOLYGON = 3, 6
 _CRS_CODE: Final = re.compile(
@@ -94,13 +88,8 @@ Selection = Callable[[Sequence[str]], Sequence[str]]
 class Layer:
     """Features of a file in its order.
 
-    Parameters
-    ----------
-    geometries
-        Array of shapely geometries in two dimensions, not checked for validity. None if a feature
-        has no geometry.
-    properties
-        For each selected property, its values as Python objects, None if missing.
+    Geometries are shapely's, in two dimensions and not checked for validity; None if a feature has
+    no geometry. Each selected property has its values as Python objects, None if missing.
     """
 
     geometries: NDArray[np.object_]
@@ -109,13 +98,12 @@ class Layer:
 
 @dataclass(frozen=True)
 class _Kind:
-    """A kind of geometry, with its names in the formats and the limit on its number."""
+    """A kind of geometry, with its names in the formats."""
 
     plural: str
     types: tuple[str, ...]
     shapefile: tuple[int, ...]  # codes without z and m, with z, and with m
-    max_features: int
-    remedy: str  # if there are too many
+    remedy: str  # if there are too many features
 
     @property
     def geopackage(self) -> tuple[str, ...]:
@@ -126,14 +114,12 @@ _POLYGONS: Final = _Kind(
     "polygons",
     ("Polygon", "MultiPolygon"),
     (5, 15, 25),
-    MAX_POLYGONS,
     "merge some, or split the file",
 )
 _POINTS: Final = _Kind(
     "points",
     ("Point",),
     (1, 11, 21),
-    MAX_POINTS,
     "write them as Parquet or CSV with columns of latitude and longitude",
 )
 
@@ -154,7 +140,7 @@ def read_points(path: Path, select: Selection) -> tuple[Layer, str | None]:
     """Read points and the code of their reference system, such as ``EPSG:2154``; None is WGS 84.
 
     Points may be None, empty, or have coordinates that are not finite. Parameters and errors are
-    those of `read_polygon_layer`, but all features must be points, at most `MAX_POINTS` of them.
+    those of `read_polygon_layer`, but all features must be points.
     """
     layer, declared = _read(path, _POINTS, select)
     code = _epsg_code(path, declared)
@@ -164,19 +150,15 @@ def read_points(path: Path, select: Selection) -> tuple[Layer, str | None]:
 def read_polygon_layer(path: Path, select: Selection) -> Layer:
     """Read the polygons of a file, with x = longitude and y = latitude in degrees (WGS 84).
 
-    Parameters
-    ----------
-    path
-        GeoJSON, GeoParquet with WKB, GeoPackage with one layer of polygons, a shapefile (the file
-        .shp; .shx, .dbf, .prj and .cpg are beside it) or a zip with exactly one shapefile.
-    select
-        Called once with the names of all properties.
+    The file is GeoJSON, GeoParquet with WKB, GeoPackage with one layer of polygons, a shapefile
+    (the file .shp; .shx, .dbf, .prj and .cpg are beside it) or a zip with exactly one shapefile.
+    `select` is called once.
 
     Raises
     ------
     InputError
         If the file is missing, damaged, of another format, larger than `MAX_BYTES`, has more than
-        `MAX_POLYGONS` features or one that is not a polygon, or is in a reference system that it
+        `MAX_FEATURES` features or one that is not a polygon, or is in a reference system that it
         does not declare by an EPSG code or OGC:CRS84. The message begins with the path.
     """
     layer, crs = _read(path, _POLYGONS, select)
@@ -220,10 +202,10 @@ def _check_size(path: Path, size: int) -> None:
 
 
 def _check_count(path: Path, kind: _Kind, count: int) -> None:
-    if count > kind.max_features:
+    if count > MAX_FEATURES:
         raise InputError(
-            f"{path} has {count:,} {kind.plural} or more, more than the {kind.max_features:,} "
-            f"that are read: {kind.remedy}"
+            f"{path} has {count:,} {kind.plural} or more, more than the {MAX_FEATURES:,} that are "
+            f"read: {kind.remedy}"
         )
 
 
@@ -640,7 +622,7 @@ def _type_of_wkb(blob: Any) -> str:
             for _ in range(rings):
                 (points,) = struct.unpack_from(order + "I", blob, position)
                 position += 4 + 8 * dimensions * points
-    return _WKB_KINDS.get(kind, f"geometry of type {kind}")
+    return _WKB_KINDS[kind] if 0 < kind < len(_WKB_KINDS) else f"geometry of type {kind}"
 
 
 def _wkb_header(blob: Any, position: int) -> tuple[str, int, int, int]:

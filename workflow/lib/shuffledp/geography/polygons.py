@@ -36,9 +36,8 @@ def read_polygons(
     Parameters
     ----------
     path
-        GeoJSON, GeoParquet, GeoPackage, shapefile (.shp) or zip with one shapefile, whatever its
-        name. Every feature must be a Polygon or MultiPolygon. Coordinates in another reference
-        system are converted vertex by vertex if the file declares it by an EPSG code.
+        A file as for `layer_files.read_polygon_layer`. Coordinates in another reference system are
+        converted vertex by vertex if the file declares it by an EPSG code.
     name
         Property to use as name; without it, one called ``name``, ``NAME`` or ``Name`` if there is
         any. A polygon without a value has its id as name.
@@ -47,12 +46,11 @@ def read_polygons(
 
     Returns
     -------
-    geopandas.GeoDataFrame
-        One row for each polygon in the order of the file, with the columns ``id`` (text, unique),
-        ``name`` (text, not empty) and ``geometry`` (valid, not empty, two-dimensional; x =
-        longitude and y = latitude in degrees, WGS 84). Markup in texts is kept as it is; whitespace
-        in them, such as a line break, becomes one space. Polygons may have gaps between them, and
-        overlap by at most `MAX_OVERLAP_SHARE` of the smaller one.
+    One row for each polygon in the order of the file, with the columns ``id`` (text, unique),
+    ``name`` (text, not empty) and ``geometry`` (valid, not empty, two-dimensional; x = longitude
+    and y = latitude in degrees, WGS 84). Markup in texts is kept as it is; whitespace in them, such
+    as a line break, becomes one space. Polygons may have gaps between them, and overlap by at most
+    `MAX_OVERLAP_SHARE` of the smaller one.
 
     Raises
     ------
