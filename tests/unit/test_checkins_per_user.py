@@ -7,7 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from shuffledp.errors import InputError
-from shuffledp.geography.checkins_per_user import checkins_per_user, one_per_user
+from shuffledp.geography.checkins_per_user import one_per_user
+from shuffledp.geography.grid import checkins_per_user
 from shuffledp.geography.regions import region_from_config
 
 

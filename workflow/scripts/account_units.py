@@ -1,7 +1,7 @@
 from pathlib import Path
 
 import numpy as np
-from shuffledp.geography.checkins_per_user import checkins_per_user
+from shuffledp.geography.grid import checkins_per_user
 from shuffledp.geography.regions import region_from_config
 from shuffledp.pipeline.jobs import job
 from shuffledp.pipeline.tables import UNITS, read_counts, run_metadata, write_csv, write_table

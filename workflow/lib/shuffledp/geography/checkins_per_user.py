@@ -1,7 +1,6 @@
-"""Select check-ins of each user, so that the user becomes the unit, and count them per user."""
+"""Select check-ins of each user, so that the user becomes the unit of privacy."""
 
 import logging
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from shuffledp.errors import InputError
-from shuffledp.geography.cells import make_cells
-from shuffledp.geography.regions import Region
 from shuffledp.geography.sources import BUDGET
 from shuffledp.numerics.arrays import Integers
 from shuffledp.pipeline.files import replacing
@@ -28,16 +25,13 @@ def one_per_user(checkins: Path, destination: Path, *, seed: int, region: str) -
     Parameters
     ----------
     checkins
-        Parquet file written by `shuffledp.geography.checkins.crop_checkins`.
+        Parquet file written by `shuffledp.geography.checkins.crop_checkins`. Rows without a user
+        are dropped; their number is logged, and the number of users returned.
     destination
         Same columns and metadata, in the order of the source. The file appears only if everything
         succeeds. A user with several budgets gets the smallest one, which keeps all of them.
     seed, region
         Seed and name of the region, which determine the choice.
-
-    Returns
-    -------
-    The number of users. Rows without a user are dropped; their number is logged.
 
     Raises
     ------
@@ -155,22 +149,3 @@ def _with_smallest_budgets(kept: Any, named: Any, region: str) -> Any:
     smallest = by_user[f"{BUDGET}_min"].take(position)
     index = kept.schema.get_field_index(BUDGET)
     return kept.set_column(index, kept.schema.field(index), smallest)
-
-
-def checkins_per_user(
-    checkins: Path, region: Region, spec: Mapping[str, Any]
-) -> tuple[int, Integers]:
-    """Count the check-ins in the cells of a grid, in total and for each user who has one there.
-
-    Rows without a user are only in the total. `checkins` is a file as for `one_per_user`; `region`
-    and `spec` are as for `shuffledp.geography.cells.make_cells`.
-    """
-    cells = make_cells(region, spec)
-    total, users = 0, [np.empty(0, np.int64)]
-    with reading(checkins), pq.ParquetFile(checkins, **CHECKED) as file:
-        for batch in file.iter_batches(columns=["user", "latitude", "longitude"]):
-            cell = cells.locate(batch["latitude"].to_numpy(), batch["longitude"].to_numpy())
-            inside = batch.filter(pa.array(cell >= 0))
-            total += inside.num_rows
-            users.append(inside["user"].drop_null().to_numpy())
-    return total, np.unique(np.concatenate(users), return_counts=True)[1]
