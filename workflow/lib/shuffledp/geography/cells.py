@@ -126,17 +126,9 @@ def cropping_region(name: str, spec: Mapping[str, Any]) -> Region:
     ]
     if not bounds:
         return region
-    box = region.box
-    west, south, east, north = np.array([(box.west, box.south, box.east, box.north), *bounds]).T
-    return Region(
-        name,
-        Box(
-            south=float(south.min()),
-            north=float(north.max()),
-            west=float(west.min()),
-            east=float(east.max()),
-        ),
-    )
+    corners = np.array([region.box.bounds, *bounds])
+    south_west, north_east = corners[:, :2].min(axis=0), corners[:, 2:].max(axis=0)
+    return Region(name, Box.from_bounds([*south_west, *north_east]))
 
 
 def _kind(region: Region, spec: Mapping[str, Any]) -> str:
@@ -265,8 +257,8 @@ def _hexagon_cells(region: Region, value: object) -> Cells:
         hexagon = np.array(
             [h3.latlng_to_cell(lat, lng, resolution) for lat, lng in points], np.uint64
         )
-        place = np.minimum(np.searchsorted(index, hexagon), len(index) - 1)
-        return np.where(index[place] == hexagon, place, -1)
+        position = np.minimum(np.searchsorted(index, hexagon), len(index) - 1)
+        return np.where(index[position] == hexagon, position, -1)
 
     return Cells(table, locate)
 
@@ -305,13 +297,10 @@ def _polygon_cells(region: Region, spec: Mapping[str, Any]) -> Cells:
 
     _check_polygons(spec)
     polygons = read_polygons(Path(spec["path"]), name=spec.get("name"), identifier=spec.get("id"))
-    place = region.outline
-    if place is None:
-        box = region.box
-        place = shapely.box(box.west, box.south, box.east, box.north)
-    shapely.prepare(place)
+    area = shapely.box(*region.box.bounds) if region.outline is None else region.outline
+    shapely.prepare(area)
     shapes = polygons.geometry.to_numpy()
-    meeting = shapely.intersects(place, shapes) & ~shapely.touches(place, shapes)
+    meeting = shapely.intersects(area, shapes) & ~shapely.touches(area, shapes)
     table = polygons[meeting].reset_index(drop=True)
     _check_number(region, len(table), f"polygons of {spec['path']} meet")
     table.insert(0, "cell", np.arange(len(table), dtype=np.int64))

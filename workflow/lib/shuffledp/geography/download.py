@@ -66,8 +66,6 @@ def fetch(
 
     Parameters
     ----------
-    url : str
-    destination : Path
     checksum : str or None
         `md5:` or `sha256:` and the hexadecimal digest. If None, the SHA-256 of the file is logged.
     retries : int
@@ -128,11 +126,6 @@ class _Download:
     timeout: float
 
     @property
-    def shown(self) -> str:
-        """The address with its query masked."""
-        return masked(self.url)
-
-    @property
     def part(self) -> Path:
         return self.destination.with_name(self.destination.name + ".part")
 
@@ -150,16 +143,16 @@ class _Download:
             except _TRANSIENT as error:
                 if attempt == retries:
                     raise DownloadError(
-                        f"{self.shown} could not be fetched in {attempt + 1} attempts "
+                        f"{masked(self.url)} could not be fetched in {attempt + 1} attempts "
                         f"({masked(str(error))}); run again to resume the download"
                     ) from None
                 wait = min(backoff * 2**attempt, _MAX_WAIT_SECONDS)
                 reason = masked(str(error))
-                logger.warning("%s: %s; trying again in %.1f s", self.shown, reason, wait)
+                logger.warning("%s: %s; trying again in %.1f s", masked(self.url), reason, wait)
                 time.sleep(wait)
             except requests.RequestException as error:
                 reason = masked(str(error))
-                raise DownloadError(f"{self.shown} cannot be fetched ({reason})") from None
+                raise DownloadError(f"{masked(self.url)} cannot be fetched ({reason})") from None
             except OSError as error:
                 raise DownloadError(f"{self.part} cannot be written ({error.strerror})") from error
         self._verify()
@@ -184,8 +177,8 @@ class _Download:
                 raise _TransientError(f"the server answered {response.status_code}")
             if response.status_code not in (200, 206):
                 raise DownloadError(
-                    f"{self.shown} cannot be fetched: the server answered {response.status_code} "
-                    f"{response.reason}; check the address"
+                    f"{masked(self.url)} cannot be fetched: the server answered "
+                    f"{response.status_code} {response.reason}; check the address"
                 )
             offset = self._continued(response, offset, known)
             self._write(response, offset)
@@ -223,8 +216,11 @@ class _Download:
     def _write(self, response: requests.Response, offset: int) -> None:
         stated = response.headers.get("Content-Length")
         length = offset + int(stated) if stated and stated.isdigit() else None
+        is_web_page = "text/html" in response.headers.get("Content-Type", "")
+        if not offset and is_web_page and not _names_web_page(self.url):
+            self._discard()
+            raise _web_page(self.url)
         if not offset:
-            self._refuse_web_page_type(response)
             self._record_origin(response, length)
         with (
             self.part.open("ab" if offset else "wb") as stream,
@@ -257,12 +253,6 @@ class _Download:
         }
         self.origin.write_text(json.dumps(known), encoding="utf-8")
 
-    def _refuse_web_page_type(self, response: requests.Response) -> None:
-        if _names_web_page(self.url) or "text/html" not in response.headers.get("Content-Type", ""):
-            return
-        self._discard()
-        raise _web_page(self.url)
-
     def _verify(self) -> None:
         with self.part.open("rb") as stream:
             start = stream.read(256).lstrip(b"\xef\xbb\xbf \t\r\n").lower()
@@ -276,7 +266,7 @@ class _Download:
             size = self.part.stat().st_size
             self._discard()
             raise DownloadError(
-                f"{self.shown}: the {size} bytes fetched have checksum {obtained}, not "
+                f"{masked(self.url)}: the {size} bytes fetched have checksum {obtained}, not "
                 f"{self.checksum}, and were removed; if the publisher has replaced the file and "
                 f"you trust the new one, set its checksum to {obtained}"
             )

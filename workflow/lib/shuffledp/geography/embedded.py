@@ -32,20 +32,11 @@ _TIME: Final = "2010-01-01T00:00:00Z"
 def lay_checkins(counts: Path, destination: Path, *, seed: int) -> int:
     """Write a file in SNAP's format with the counted number of check-ins in each rectangle.
 
-    Parameters
-    ----------
-    counts : Path
-        CSV with columns south, west, north, east (degrees) and count.
-    destination : Path
-        Tab-separated text, compressed with gzip. Positions are uniform and strictly inside the
-        rectangles, in random order. Every check-in has a user of its own, all have the same time,
-        and the location is the rectangle's row counted from 0. The same seed gives the same bytes.
-    seed : int
-
-    Returns
-    -------
-    int
-        The number of check-ins.
+    The counts are a CSV file with columns south, west, north, east (degrees) and count. The result
+    is tab-separated text, compressed with gzip. Positions are uniform and strictly inside the
+    rectangles, in random order. Every check-in has a user of its own, all have the same time, and
+    the location is the rectangle's row counted from 0. The same seed gives the same bytes. The
+    number of check-ins is returned.
 
     Raises
     ------

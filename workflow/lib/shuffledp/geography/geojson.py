@@ -60,20 +60,10 @@ def read_features(path: Path, where: str) -> tuple[list[Shape], str]:
     No library for geographic formats parses the file, because some formats refer to other files and
     addresses, which the library would open.
 
-    Parameters
-    ----------
-    path
-        GeoJSON: a geometry, a feature or a collection of features.
-    where
-        Beginning of error messages, which names the file.
-
-    Returns
-    -------
-    features
-        The geometry is None if the feature has none, and may be a collection. Its coordinates are
-        as in the file.
-    crs
-        The name as in the file, on one line; ``OGC:CRS84`` if the file names none.
+    The file is GeoJSON: a geometry, a feature or a collection of features. A geometry is None if
+    its feature has none, and may be a collection; its coordinates are as in the file. The name of
+    the system is as in the file, on one line, or ``OGC:CRS84`` if the file has none. Error messages
+    begin with `where`, which names the file.
 
     Raises
     ------
@@ -98,19 +88,12 @@ def read_features(path: Path, where: str) -> tuple[list[Shape], str]:
 
 
 def read_basemap(path: Path) -> list[Shape]:
-    """Read the shapes of a base map.
+    """Read the shapes of a base map from GeoJSON, in the order of the file.
 
-    Parameters
-    ----------
-    path
-        GeoJSON. Polygons are districts on land unless their property ``kind`` is ``water`` or
-        ``park``. Lines are rivers, and points with a name are places. Optional properties are
-        ``name`` and ``attribution``, which must be printed with the map.
-
-    Returns
-    -------
-    Shapes with the properties ``kind`` (district, park, water, river or place), ``name`` and
-    ``attribution`` (empty if missing), in the order of the file. Other shapes are left out.
+    Polygons are districts on land unless their property ``kind`` is ``water`` or ``park``. Lines
+    are rivers, and points with a name are places. Other shapes are left out. Each result has the
+    properties ``kind`` (district, park, water, river or place), ``name`` and ``attribution``, which
+    must be printed with the map; the last two are empty if missing.
 
     Raises
     ------

@@ -21,14 +21,10 @@ _EDGE_TOLERANCE: Final = 1e-9  # share of a cell by which decimal edges may be r
 
 @dataclass(frozen=True)
 class Lattice:
-    """Rectangular cells between edges; the outer border belongs to the lattice.
+    """Rectangular cells between ascending edges; the outer border belongs to the lattice.
 
-    Parameters
-    ----------
-    y_edges, x_edges : array, (rows + 1,) and (columns + 1,)
-        Ascending; degrees of latitude and longitude, or metres north and east if there is a `crs`.
-    crs : pyproj.CRS or None
-        The projected system of the edges.
+    The edges of rows and columns are degrees of latitude and longitude, or metres north and east if
+    there is a `pyproj.CRS`, their projected system.
     """
 
     y_edges: Floats
@@ -70,16 +66,10 @@ class Lattice:
 def make_lattice(region: Region, spec: Mapping[str, Any]) -> Lattice:
     """Return the lattice of a grid over the box of a region.
 
-    Parameters
-    ----------
-    region : Region
-    spec : Mapping
-        One of
-        `shape: [rows, columns]`, which divides the box evenly;
-        `step: [dlat, dlon]` in degrees, from the south-west corner, partial strips dropped;
-        `metres: size`, squares in the UTM zone of the box's centre, which cover the smallest UTM
-        rectangle around the box from its south-west corner. Some of these squares lie outside the
-        box, whose sides are slanted in UTM.
+    The grid is `shape: [rows, columns]`, which divides the box evenly; `step: [dlat, dlon]` in
+    degrees, from the south-west corner, partial strips dropped; or `metres: size`, squares in the
+    UTM zone of the box's centre, which cover the smallest UTM rectangle around the box from its
+    south-west corner. Some of these squares lie outside the box, whose sides are slanted in UTM.
 
     Raises
     ------
@@ -129,9 +119,7 @@ def _by_metres(box: Box, value: object) -> Lattice:
     size = float(value)  # type: ignore[arg-type]
     crs = _utm_zone(box)
     project = transformer(WGS84, crs)
-    west, south, east, north = project.transform_bounds(
-        box.west, box.south, box.east, box.north, densify_pts=1000
-    )
+    west, south, east, north = project.transform_bounds(*box.bounds, densify_pts=1000)
     rows = math.ceil(min((north - south) / size, 1e15))
     columns = math.ceil(min((east - west) / size, 1e15))
     _check_cells(rows, columns, f"metres: {value}")

@@ -1,7 +1,7 @@
 """Define regions of the earth by a bounding box or an outline in a GeoJSON file."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from itertools import pairwise
 from pathlib import Path
@@ -59,6 +59,17 @@ class Box:
         inside &= longitude <= self.east
         return inside
 
+    @property
+    def bounds(self) -> tuple[float, float, float, float]:
+        """The edges in the order of shapely: west, south, east and north."""
+        return self.west, self.south, self.east, self.north
+
+    @classmethod
+    def from_bounds(cls, bounds: Iterable[float]) -> "Box":
+        """Return the box with these edges in the order of `bounds`."""
+        west, south, east, north = map(float, bounds)
+        return cls(south=south, north=north, west=west, east=east)
+
 
 def transformer(source: Any, target: Any) -> Any:
     """Return the `pyproj.Transformer` of positions, x first, from one reference system to another.
@@ -80,9 +91,8 @@ def squares_meeting(box: Box, crs: Any, y_edges: Floats, x_edges: Floats) -> NDA
     The edges of rows and columns ascend, in metres north and east. The result is row-major from the
     south-west.
     """
-    degrees = shapely.box(box.west, box.south, box.east, box.north)
     project = transformer(WGS84, crs)
-    corners = shapely.get_coordinates(degrees)
+    corners = shapely.get_coordinates(shapely.box(*box.bounds))
     steps = np.linspace(0.0, 1.0, 1000, endpoint=False)[:, None]
     sides = [start + steps * (stop - start) for start, stop in pairwise(corners)]
     shape = shapely.Polygon(np.column_stack(project.transform(*np.concatenate(sides).T)))
@@ -97,15 +107,10 @@ def squares_meeting(box: Box, crs: Any, y_edges: Floats, x_edges: Floats) -> NDA
 
 @dataclass(frozen=True)
 class Region:
-    """A named part of the earth.
+    """A named part of the earth with its bounding box.
 
-    Parameters
-    ----------
-    name : str
-    box : Box
-        The bounding box.
-    outline : shapely geometry or None
-        Polygon or multipolygon, x = longitude and y = latitude; None if the box is the region.
+    The outline is a polygon or multipolygon, x = longitude and y = latitude; None if the box is the
+    region.
     """
 
     name: str
@@ -127,15 +132,9 @@ class Region:
 def region_from_config(name: str, spec: Mapping[str, Any]) -> Region:
     """Return the region that a block of the configuration describes.
 
-    Parameters
-    ----------
-    name : str
-        The region's key, which error messages state.
-    spec : Mapping
-        Either `box`, with `south`, `north`, `west` and `east` in degrees, or `outline`, the path of
-        a GeoJSON file (polygon, multipolygon, feature or feature collection, WGS84). Without
-        either, the region is the bounding box of the polygons of the first of its `grids` that has
-        `cells`.
+    It has either `box`, with `south`, `north`, `west` and `east` in degrees, or `outline`, the path
+    of a GeoJSON file (polygon, multipolygon, feature or feature collection, WGS84). Without either,
+    the region is the bounding box of the polygons of the first of its `grids` that has `cells`.
 
     Raises
     ------
@@ -156,8 +155,7 @@ def region_from_config(name: str, spec: Mapping[str, Any]) -> Region:
         if "outline" not in spec:
             return Region(name, _box_of_polygons(polygons[0], spec["grids"][polygons[0]]["cells"]))
         outline = read_outline(Path(spec["outline"]))
-        west, south, east, north = (float(value) for value in outline.bounds)
-        box = Box(south=south, north=north, west=west, east=east)
+        box = Box.from_bounds(outline.bounds)
         _check_width(spec["outline"], box)
         return Region(name, box, outline)
     except InputError as error:
@@ -197,8 +195,7 @@ def _box_of_polygons(grid: str, spec: Mapping[str, Any]) -> Box:
         )
     except InputError as error:
         raise InputError(f"grids.{grid}: {error}") from error
-    west, south, east, north = (float(value) for value in polygons.total_bounds)
-    return Box(south=south, north=north, west=west, east=east)
+    return Box.from_bounds(polygons.total_bounds)
 
 
 def read_outline(path: Path) -> Any:

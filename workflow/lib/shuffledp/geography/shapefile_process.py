@@ -10,14 +10,9 @@ import sys
 
 
 def main(source: str, destination: str) -> None:
-    """Write features and properties as an Arrow file; its metadata `crs` is empty if unknown.
+    """Write the features of a .shp as an Arrow file; its metadata `crs` is empty if unknown.
 
-    Parameters
-    ----------
-    source
-        The file .shp.
-    destination
-        Column `geometry` has WKB; the other columns are the properties.
+    The column `geometry` has WKB; the other columns are the properties.
 
     Raises
     ------

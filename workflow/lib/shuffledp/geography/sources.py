@@ -249,12 +249,9 @@ SNAP: Final = Layout(
 def layout_from_config(spec: Mapping[str, Any]) -> Layout:
     """Return the layout that a block of the configuration describes.
 
-    Parameters
-    ----------
-    spec : Mapping
-        `columns` (required unless format is geo), `format` (default csv), `separator` (default a
-        comma), `header` (default true), `decimal` (default a point), `crs` (default WGS 84) and
-        `time_format` (default ISO 8601): see `Layout`.
+    Its keys are `columns` (required unless format is geo), `format` (default csv), `separator`
+    (default a comma), `header` (default true), `decimal` (default a point), `crs` (default WGS 84)
+    and `time_format` (default ISO 8601): see `Layout`.
 
     Raises
     ------

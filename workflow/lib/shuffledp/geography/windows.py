@@ -38,10 +38,7 @@ class Windows:
     def locate(self, times: Any) -> Integers:
         """Return the number of the window of each time, -1 for none.
 
-        Parameters
-        ----------
-        times : pyarrow.Array or ChunkedArray
-            Timestamps in microseconds (UTC); a missing one is in no window.
+        The times are Arrow timestamps in microseconds (UTC); a missing one is in no window.
         """
         known = times.is_valid().to_numpy(zero_copy_only=False)
         instants = times.cast("int64").fill_null(0).to_numpy()
@@ -53,12 +50,9 @@ class Windows:
 def windows_from_config(spec: Mapping[str, Any]) -> Windows | None:
     """Return the windows that a region's configuration describes, None if it has no period.
 
-    Parameters
-    ----------
-    spec : Mapping
-        `period`, with the dates `from` and `to`, both included, as text such as 2010-01-31;
-        `every`: `day`, `week` (of seven days from the first one) or `month`, by default one window;
-        `time_zone`: a name of the IANA database such as Europe/Paris, by default UTC.
+    Its keys are `period`, with the dates `from` and `to`, both included, as text such as
+    2010-01-31; `every`: `day`, `week` (of seven days from the first one) or `month`, by default one
+    window; and `time_zone`: a name of the IANA database such as Europe/Paris, by default UTC.
 
     Raises
     ------

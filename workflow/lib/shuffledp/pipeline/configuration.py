@@ -75,15 +75,8 @@ def leave_out(config: dict[str, Any]) -> None:
 def effective_regions(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return every region with its own values and, where it has none, the common ones.
 
-    Parameters
-    ----------
-    config
-        A configuration that the schema has accepted, with its defaults.
-
-    Returns
-    -------
-    Specifications by name. If there are ``targets``, each has them, with the mechanisms that
-    calibrate to them.
+    The schema has accepted the configuration, which has its defaults. If there are ``targets``,
+    each region has them, with the mechanisms that calibrate to them.
     """
     common: dict[str, Any] = {"records_per_user": 1, "distinct": False}
     common |= {key: config[key] for key in (*_REGION_KEYS, "budgets") if key in config}
@@ -106,14 +99,9 @@ def budget_column(spec: Mapping[str, Any]) -> str | int | None:
 
 
 def check_configuration(config: Mapping[str, Any], embedded: Collection[str]) -> None:
-    """Check a configuration that the schema has accepted, before any job runs.
+    """Check a configuration that the schema has accepted, with its defaults, before any job runs.
 
-    Parameters
-    ----------
-    config
-        The whole configuration, with its defaults.
-    embedded
-        Regions whose counts ship with the workflow.
+    `embedded` are the regions whose counts ship with the workflow.
 
     Raises
     ------
@@ -347,11 +335,11 @@ def _check_contributions(region: str, spec: Mapping[str, Any]) -> None:
 
 
 def _check_source(name: str, spec: Mapping[str, Any]) -> None:
-    kind, given = spec["kind"], set(spec) - {"kind"}
-    needed, allowed = SOURCE_KINDS[kind].required_keys, SOURCE_KINDS[kind].optional_keys
-    for key in sorted(needed - given):
+    kind, keys = spec["kind"], set(spec) - {"kind"}
+    required, optional = SOURCE_KINDS[kind].required_keys, SOURCE_KINDS[kind].optional_keys
+    for key in sorted(required - keys):
         raise ConfigurationError(f"sources.{name}: a source of kind {kind} needs the key {key}")
-    for key in sorted(given - needed - allowed):
+    for key in sorted(keys - required - optional):
         raise ConfigurationError(f"sources.{name}.{key} has no meaning for kind {kind}: remove it")
     if kind == "download":
         with _naming(f"sources.{name}.url "):

@@ -30,17 +30,10 @@ _CANNOT_FLUSH: Final = (errno.EINVAL, errno.ENOTSUP)
 def replacing(destination: Path) -> Iterator[Path]:
     """Yield a temporary path that is renamed to `destination` once the block has succeeded.
 
-    Parameters
-    ----------
-    destination : Path
-        The final name. Missing parent folders are created.
-
-    Yields
-    ------
-    Path
-        Where to write a file or create a folder, beside `destination` and with its suffixes. No
-        other process on any node has the same path. After an exception it is removed, and the
-        file under the final name is unchanged. Files that killed processes left are removed first.
+    A file may be written or a folder created there. It is beside `destination`, with its suffixes;
+    missing parent folders are created. No other process on any node has the same path. After an
+    exception it is removed, and the file under the final name is unchanged. Files that killed
+    processes left are removed first.
     """
     destination.parent.mkdir(parents=True, exist_ok=True)
     _remove_abandoned(destination)

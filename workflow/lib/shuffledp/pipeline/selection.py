@@ -79,16 +79,8 @@ def read_target(
 def calibrated(table: pd.DataFrame, calibration: str, target_delta: float) -> pd.DataFrame:
     """Return the releases with one calibration, and those whose noise follows from eps0.
 
-    The order of the rows is kept; it is that of the mechanisms in the configuration.
-
-    Parameters
-    ----------
-    table
-        A table of errors (utility or individual) or of releases.
-    calibration
-        ``matched`` (at the target delta), ``delta-hat``, or a calibration of a single mechanism.
-    target_delta
-        Delta of the ``matched`` releases; other calibrations ignore it.
+    The table has errors (utility or individual) or releases. Its rows keep their order, which is
+    that of the mechanisms in the configuration. Only ``matched`` releases have a target delta.
 
     Raises
     ------
@@ -111,19 +103,9 @@ def read_calibrated(
 ) -> Iterator[pd.DataFrame]:
     """Read the first repetition of the rows that `calibrated` selects, release by release.
 
-    Parameters
-    ----------
-    releases
-        Parquet file with the columns of `tables.RELEASES`, for one eps0 or for targets.
-    calibration, target_delta
-        See `calibrated`.
-    equal
-        Further conditions; see `tables.read_tables`.
-
-    Yields
-    ------
-    All estimates of one mechanism with the same parameters, in the order of the file. One release
-    at a time is in memory.
+    The file has the columns of `tables.RELEASES`, for one eps0 or for targets; `equal` has further
+    conditions, as for `tables.read_tables`. Each table has all estimates of one mechanism with the
+    same parameters, in the order of the file. One release at a time is in memory.
     """
     names = ["n", "calibration", "eps", "log10_delta", "mechanism"]
     first_cells = read_tables([releases], columns=names, repetition=0, cell=0, **equal)

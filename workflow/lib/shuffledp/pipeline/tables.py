@@ -71,21 +71,10 @@ def writing(
 ) -> Iterator[Callable[[pd.DataFrame], None]]:
     """Write a Parquet table with exactly the schema's columns, in parts of any size.
 
-    Pages are compressed by zstd and have checksums. The bytes do not depend on how the rows are
-    divided into parts. One row group at a time is in memory.
-
-    Parameters
-    ----------
-    schema
-        Columns of the file, and metadata that every such file has.
-    destination
-        Path of the file, which appears only when it is complete.
-    metadata
-        Further key-value metadata of the file.
-
-    Yields
-    ------
-    Function that appends the rows of a data frame.
+    It yields a function that appends the rows of a data frame. `metadata` is added to that of the
+    schema. Pages are compressed by zstd and have checksums. The bytes do not depend on how the rows
+    are divided into parts. One row group at a time is in memory. The file appears only when it is
+    complete.
     """
     keys = {k.decode(): v.decode() for k, v in schema.metadata.items()} | dict(metadata)
     keyed, bare = schema.with_metadata(dict(sorted(keys.items()))), schema.remove_metadata()
@@ -152,16 +141,8 @@ def read_tables(
 ) -> pd.DataFrame:
     """Read one or more tables of the same schema, one after the other.
 
-    Only one row group at a time is in memory beside the selected rows.
-
-    Parameters
-    ----------
-    sources
-        The files, at least one.
-    columns
-        Names of the columns to read; by default all.
-    equal
-        ``name=value`` selects the rows where that column has that value, or one of a list.
+    By default all columns are read. ``name=value`` selects the rows where that column has that
+    value, or one of a list. Only one row group at a time is in memory beside the selected rows.
     """
     conditions = [
         ds.field(name).isin(value) if isinstance(value, range | list) else ds.field(name) == value
