@@ -26,6 +26,12 @@ def tables(clone):
     return {name: data for name, data in results.items() if "/." not in name}
 
 
+def released(clone, undisturbed):
+    """Return whether the releases were made and every table has the bytes of a local run."""
+    results = tables(clone)
+    return RELEASED in results and results.items() <= undisturbed.items()
+
+
 def half_way(folder):
     """Return a stop at the moment when the release job is about to name its table."""
     return Stop(folder / "stop", "job os.rename results/releases/")

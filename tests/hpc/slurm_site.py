@@ -1,6 +1,7 @@
 """A real Slurm of one node on this machine, with or without accounting, during a test."""
 
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -8,17 +9,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from fcntl import LOCK_EX, LOCK_NB, flock
 from pathlib import Path
 
 from waiting import wait_until
 
-from hpc import accounting_database
-from hpc.accounting_database import AccountingDatabase
-from hpc.daemons import Daemons, free_ports
-
 # The place is fixed for a nested srun: the executor plugin drops SLURM_CONF from the environment.
 CONFIGURATION = Path("/etc/slurm/slurm.conf")
+DATABASE_CONFIGURATION = Path("/etc/slurm/slurmdbd.conf")
 CONFIGLESS = Path("/run/slurm/conf/slurm.conf")
 LOCK = Path("/var/lock/shuffledp-slurm.lock")
 # Without accounting sacct never answers, but the executor plugin (2.8.0) calls it for the rest of
@@ -28,6 +27,7 @@ for name do :; done
 exec squeue --noheader --states=all --format='%i|%T' --name "$name"
 """
 MARK = "# Written by the tests of shuffledp; removed when they end."
+DATABASE_PROGRAMS = ["mariadbd", "mariadb-install-db", "slurmdbd", "sacctmgr"]
 PROGRAMS = ["munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scancel", "setpriv"]
 
 
@@ -37,11 +37,11 @@ def obstacle(*, accounting: bool) -> str | None:
         return "writes to /etc/slurm and starts services: needs SHUFFLEDP_TEST_SLURM=1 and root"
     if not sys.platform.startswith("linux") or os.geteuid() != 0:
         return "starting a Slurm of one's own takes root on Linux"
-    programs = PROGRAMS + (accounting_database.PROGRAMS if accounting else [])
+    programs = PROGRAMS + (DATABASE_PROGRAMS if accounting else [])
     if missing := [name for name in programs if shutil.which(name) is None]:
         packages = "slurm-wlm, munge" + (", slurmdbd, mariadb-server" if accounting else "")
         return f"{', '.join(missing)} not found (in Debian's packages {packages})"
-    for path in (CONFIGURATION, CONFIGLESS, accounting_database.CONFIGURATION):
+    for path in (CONFIGURATION, CONFIGLESS, DATABASE_CONFIGURATION):
         if path.exists() and MARK not in path.read_text(errors="replace"):
             return f"{path} belongs to another Slurm, which stays as it is"
     if CONFIGURATION.parent.exists() and not os.access(CONFIGURATION.parent, os.W_OK):
@@ -65,6 +65,128 @@ def machine_to_ourselves(seconds: float = 600.0) -> Iterator[None]:
         yield
 
 
+def free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+def listens(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+    except ConnectionRefusedError:
+        return False
+    return True
+
+
+@dataclass
+class Daemons:
+    """Hold running daemons by name; their output is in `folder`."""
+
+    folder: Path
+    running: dict[str, subprocess.Popen] = field(default_factory=dict)
+
+    def start(self, name: str, *options: str) -> None:
+        # The kernel ends the daemon with this process, however that ends.
+        command = ["setpriv", "--pdeathsig", "KILL", name, *options]
+        log = (self.folder / f"{name}.out").open("a")
+        with log:
+            self.running[name] = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+
+    def end(self, name: str, sign: signal.Signals = signal.SIGTERM) -> None:
+        process = self.running.pop(name, None)
+        if process is None:
+            return
+        process.send_signal(sign)
+        try:
+            process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(timeout=20)
+
+
+@dataclass
+class AccountingDatabase:
+    """Accounting as most sites have it: slurmdbd with a MariaDB."""
+
+    daemons: Daemons
+    munge: Path
+    port: int = 0  # slurmctld and sacct connect to slurmdbd here
+
+    def start(self) -> None:
+        database_port, self.port = free_ports(2)
+        password = secrets.token_hex(16)
+        self._start_database(database_port, password)
+        DATABASE_CONFIGURATION.touch(mode=0o600)
+        DATABASE_CONFIGURATION.chmod(0o600)  # slurmdbd refuses a file that others may read
+        DATABASE_CONFIGURATION.write_text(
+            f"{MARK}\n"
+            "DbdHost=localhost\n"
+            f"DbdPort={self.port}\n"
+            "SlurmUser=root\n"
+            "AuthType=auth/munge\n"
+            f"AuthInfo=socket={self.munge}\n"
+            f"PidFile={self.daemons.folder / 'slurmdbd.pid'}\n"
+            "StorageType=accounting_storage/mysql\n"
+            "StorageHost=127.0.0.1\n"
+            f"StoragePort={database_port}\n"
+            "StorageLoc=slurm\n"
+            "StorageUser=slurm\n"
+            f"StoragePass={password}\n"
+        )
+        self.start_daemon()
+
+    def start_daemon(self) -> None:
+        self.daemons.start("slurmdbd", "-D")
+        wait_until(lambda: listens(self.port), "answer of slurmdbd")
+
+    def stop_daemon(self) -> None:
+        self.daemons.end("slurmdbd")
+
+    def _start_database(self, port: int, password: str) -> None:
+        folder = self.daemons.folder / "database"
+        subprocess.run(
+            ["mariadb-install-db", "--no-defaults", "--user=root", f"--datadir={folder}"],
+            check=True,
+            capture_output=True,
+            timeout=120,
+        )
+        users = self.daemons.folder / "users.sql"
+        users.write_text(
+            "CREATE DATABASE slurm;\n"
+            f"CREATE USER slurm@127.0.0.1 IDENTIFIED BY '{password}';\n"
+            "GRANT ALL ON slurm.* TO slurm@127.0.0.1;\n"
+        )
+        self.daemons.start(
+            "mariadbd",
+            "--no-defaults",
+            "--user=root",
+            f"--datadir={folder}",
+            f"--socket={self.daemons.folder / 'database.socket'}",
+            "--bind-address=127.0.0.1",
+            "--skip-name-resolve",
+            f"--port={port}",
+            f"--init-file={users}",
+        )
+        wait_until(lambda: listens(port), "answer of MariaDB")
+
+    def stop(self) -> None:
+        self.stop_daemon()
+        self.daemons.end("mariadbd")
+        DATABASE_CONFIGURATION.unlink(missing_ok=True)
+
+
+def manage(*arguments: str) -> None:
+    """Change the accounts, as an administrator does."""
+    subprocess.run(["sacctmgr", "--immediate", *arguments], check=True, timeout=60)
+
+
 class SlurmSite:
     """Run one node of two CPUs with the partitions `test` (the default) and `short`."""
 
@@ -72,7 +194,7 @@ class SlurmSite:
         self.folder = folder
         self.daemons = Daemons(folder)
         self.munge = folder / "munge.socket"
-        self.database = AccountingDatabase(self.daemons, self.munge, MARK) if accounting else None
+        self.database = AccountingDatabase(self.daemons, self.munge) if accounting else None
 
     def start(self) -> None:
         CONFIGURATION.parent.mkdir(parents=True, exist_ok=True)

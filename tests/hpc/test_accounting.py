@@ -4,8 +4,8 @@ import pytest
 import yaml
 from background import Background
 
-from hpc.accounting_database import manage
-from hpc.runs import GRIDS, RELEASED, SLURM, half_way, tables, town
+from hpc.runs import GRIDS, RELEASED, SLURM, half_way, released, town
+from hpc.slurm_site import manage
 
 pytestmark = [pytest.mark.workflow, pytest.mark.slow]
 
@@ -30,9 +30,7 @@ def test_jobs_run_under_the_account_and_in_the_partition_of_the_site(
 ):
     clone = town(tmp_path)
     clone.run(*site, RELEASED, cores=1)
-    results = tables(clone)
-    assert results == {name: undisturbed[name] for name in results}
-    assert RELEASED in results
+    assert released(clone, undisturbed)
     rows = accounted_slurm.lines("sacct", "comment%40,account,partition,state", "--allocations")
     jobs = {comment: tuple(rest) for comment, *rest in map(str.split, rows)}
     assert any(name.startswith("rule_release_histograms") for name in jobs)
@@ -55,6 +53,4 @@ def test_snakemake_waits_for_a_controller_and_a_database_under_maintenance(
         accounted_slurm.start_controller()
         stop.go_on()
         assert run.finished() == 0, run.printed()
-    results = tables(clone)
-    assert results == {name: undisturbed[name] for name in results}
-    assert RELEASED in results
+    assert released(clone, undisturbed)

@@ -2,9 +2,9 @@
 
 import pytest
 from background import Background
-from workflow.conftest import TABLES
+from workflow.conftest import TABLES, nothing_to_do
 
-from hpc.runs import GRIDS, RELEASE, RELEASED, SLURM, half_way, job_of, tables, town
+from hpc.runs import GRIDS, RELEASE, RELEASED, SLURM, half_way, job_of, released, tables, town
 
 pytestmark = [pytest.mark.workflow, pytest.mark.slow]
 
@@ -33,8 +33,7 @@ def test_tables_are_those_of_a_local_run(undisturbed, clone):
     assert "Group job prepare" in result.stderr
     assert "Submitted array job" in result.stderr
     assert tables(clone) == undisturbed
-    again = clone.run("--dry-run", *TABLES)
-    assert "Nothing to be done" in again.stdout + again.stderr
+    assert nothing_to_do(clone.run("--dry-run", *TABLES))
 
 
 def test_a_cancelled_job_is_an_error_and_the_next_run_repeats_it(
@@ -47,9 +46,7 @@ def test_a_cancelled_job_is_an_error_and_the_next_run_repeats_it(
     assert "SLURM status is: 'CANCELLED'" in run.printed()
     assert RELEASED not in tables(gridded)
     gridded.run(*WITHOUT_ACCOUNTING, RELEASED, cores=1)
-    results = tables(gridded)
-    assert results == {name: undisturbed[name] for name in results}
-    assert RELEASED in results
+    assert released(gridded, undisturbed)
 
 
 def test_a_killed_scheduler_loses_nothing(slurm, undisturbed, gridded, tmp_path):
@@ -65,6 +62,4 @@ def test_a_killed_scheduler_loses_nothing(slurm, undisturbed, gridded, tmp_path)
     assert RELEASED not in tables(gridded)
     gridded.run("--unlock")
     gridded.run(*WITHOUT_ACCOUNTING, RELEASED, cores=1)
-    results = tables(gridded)
-    assert results == {name: undisturbed[name] for name in results}
-    assert RELEASED in results
+    assert released(gridded, undisturbed)
