@@ -42,7 +42,6 @@ TOGETHER = (
     "tests/hpc/",
     "tests/unit/test_docs.py",
     "tests/unit/test_paper_a.py",
-    "tests/workflow/test_module.py",
     "tests/workflow/test_wheel.py",
 )
 

@@ -1,6 +1,8 @@
 """A clone of the workflow in a folder of its own, and check-ins to run it on."""
 
 import os
+import re
+import shlex
 import shutil
 import sys
 from copy import deepcopy
@@ -54,6 +56,13 @@ class Clone:
             assert result.returncode == 0, result.stdout + result.stderr
         return result
 
+    def refusal(self, *arguments):
+        """Return what a run prints that must fail without a traceback."""
+        result = self.run(*arguments, check=False)
+        text = result.stdout + result.stderr
+        assert result.returncode != 0 and "Traceback" not in text, text
+        return text
+
     def plan(self, *targets):
         """Return every file that a run to the targets makes, with its inputs."""
         lines = self.run("--detailed-summary", *targets).stdout.splitlines()
@@ -106,12 +115,12 @@ def make_clone(path):
     return Clone(path, config)
 
 
-# Results of a finished run, one of each kind of table.
 def nothing_to_do(result):
     """Return whether Snakemake found no job to run."""
     return "Nothing to be done" in result.stdout + result.stderr
 
 
+# Results of a finished run, one of each kind of table.
 TABLES = [
     "results/utility/town.shape.parquet",
     "results/privacy/town.shape.parquet",
@@ -156,6 +165,26 @@ def copy(finished, path):
     """Copy a finished run with the times and records that tell Snakemake it is complete."""
     shutil.copytree(finished.path, path)
     return Clone(path, deepcopy(finished.config))
+
+
+def run_overlay(clone, overlay, mine, *targets):
+    """Run the default configuration with an overlay of the repository and the user's own keys."""
+    clone.config = yaml.safe_load((ROOT / "config" / "config.yaml").read_text())
+    (clone.path / "mine.yaml").write_text(yaml.safe_dump(mine))
+    clone.run("--configfile", "config/config.yaml", overlay, "mine.yaml", "--", *targets)
+
+
+def documented_example(clone, folder, page, name):
+    """Write the example of a page into a folder, and return it and the command that runs it."""
+    text = (ROOT / "docs" / page).read_text()
+    example = re.search(r"```yaml\n(.*?)```", text, re.DOTALL)[1]
+    (command,) = re.findall(rf"^\$ snakemake (.* {name}\.yaml -- {name})$", text, re.MULTILINE)
+    folder.mkdir()
+    (folder / f"{name}.yaml").write_text(example)
+    clone.config = yaml.safe_load((ROOT / "config" / "config.yaml").read_text())
+    clone.write_configuration()
+    words = [word.replace("~/shuffledp", str(clone.path)) for word in shlex.split(command)]
+    return yaml.safe_load(example), [sys.executable, "-m", "snakemake", *words]
 
 
 @pytest.fixture

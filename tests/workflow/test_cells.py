@@ -1,10 +1,7 @@
 """Overlays with districts, hexagons and months count the check-ins as others do."""
 
 import json
-import re
-import shlex
 import shutil
-import sys
 
 import geopandas as gpd
 import h3
@@ -13,25 +10,21 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import waiting
-import yaml
 from real_data import GOWALLA, needs_gowalla
 
-from workflow.conftest import ROOT, copy
+from workflow.conftest import ROOT, copy, documented_example, run_overlay
 
 pytestmark = [pytest.mark.workflow, pytest.mark.slow]
 
 
 def run(clone, overlay, source, *targets):
     """Run an overlay on a file of check-ins."""
-    clone.config = yaml.safe_load((ROOT / "config" / "config.yaml").read_text())
     mine = {
         "source": "mine",
         "sources": {"mine": {"kind": "file", "path": str(source), "layout": "snap"}},
         "regions": {"san_francisco": None},
     }
-    (clone.path / "mine.yaml").write_text(yaml.safe_dump(mine))
-    files = ["config/config.yaml", f"config/{overlay}.yaml", "mine.yaml"]
-    clone.run("--configfile", *files, "--", *targets)
+    run_overlay(clone, f"config/{overlay}.yaml", mine, *targets)
 
 
 def points_of(path):
@@ -86,27 +79,17 @@ def test_real_check_ins_are_counted_by_hexagon(clone):
 
 
 def test_the_documented_example_works_in_an_empty_folder(clone, tmp_path):
-    page = (ROOT / "docs" / "cells.md").read_text()
-    (example,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
-    (command,) = re.findall(r"^\$ (snakemake .* town\.yaml -- town)$", page, re.MULTILINE)
     folder = tmp_path / "of my own"
-    folder.mkdir()
-    (folder / "town.yaml").write_text(example)
+    _, command = documented_example(clone, folder, "cells.md", "town")
     shutil.copy(ROOT / "resources" / "districts" / "paris.geojson", folder / "districts.geojson")
     rng = np.random.default_rng(4)
-    rows = pd.DataFrame(
-        {
-            "card": rng.integers(0, 700, 3000),
-            "time": pd.Timestamp("2024-03-01", tz="UTC")
-            + pd.to_timedelta(rng.integers(0, 35 * 86_400, 3000), unit="s"),
-            "lat": rng.uniform(48.80, 48.91, 3000),
-            "lon": rng.uniform(2.24, 2.43, 3000),
-        }
-    )
+    rows = pd.DataFrame({"card": rng.integers(0, 700, 3000)})
+    seconds = pd.to_timedelta(rng.integers(0, 35 * 86_400, 3000), unit="s")
+    rows["time"] = pd.Timestamp("2024-03-01", tz="UTC") + seconds
+    rows["lat"] = rng.uniform(48.80, 48.91, 3000)
+    rows["lon"] = rng.uniform(2.24, 2.43, 3000)
     rows.to_csv(folder / "taps.csv", index=False)
-    shutil.copy(ROOT / "config" / "config.yaml", clone.path / "config" / "config.yaml")
-    words = [word.replace("~/shuffledp", str(clone.path)) for word in shlex.split(command)]
-    result = waiting.run([sys.executable, "-m", *words], 900, cwd=folder)
+    result = waiting.run(command, 900, cwd=folder)
     assert result.returncode == 0, result.stdout + result.stderr
     points = gpd.GeoDataFrame(
         rows, geometry=gpd.points_from_xy(rows["lon"], rows["lat"]), crs="EPSG:4326"

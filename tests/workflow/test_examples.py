@@ -1,19 +1,16 @@
 """The example regions, each run on check-ins laid for it and counted again in plain Python."""
 
-import itertools
 import json
 import random
-import re
-import shlex
-import shutil
-import sys
 
+import numpy as np
 import pandas as pd
 import pytest
 import waiting
 import yaml
+from matplotlib.path import Path
 
-from workflow.conftest import ROOT
+from workflow.conftest import ROOT, documented_example, run_overlay
 
 pytestmark = pytest.mark.workflow
 EXAMPLES = sorted((ROOT / "config" / "examples").glob("*.yaml"))
@@ -35,31 +32,21 @@ def polygons_of(spec):
     return json.loads((ROOT / spec["outline"]).read_text())["geometry"]["coordinates"]
 
 
-def inside(polygons, x, y):
-    """Return whether a ray to the east crosses the rings an odd number of times."""
-    crossings = 0
-    for polygon in polygons:
-        for ring in polygon:
-            for (x1, y1), (x2, y2) in itertools.pairwise(ring):
-                if (y1 > y) != (y2 > y) and x < x1 + (y - y1) / (y2 - y1) * (x2 - x1):
-                    crossings += 1
-    return crossings % 2 == 1
+def inside(polygons, points):
+    """Return whether each point lies in an odd number of rings."""
+    rings = [Path(ring) for polygon in polygons for ring in polygon]
+    return np.logical_xor.reduce([ring.contains_points(points) for ring in rings])
 
 
 def lay_points(polygons, rows=9000):
     """Return points in the region and its neighbourhood, and some across the world."""
-    rng = random.Random(5)
-    corners = [point for polygon in polygons for ring in polygon for point in ring]
-    xs, ys = zip(*corners, strict=True)
-    points = []
-    for number in range(rows):
-        if number % 10:
-            x = rng.triangular(min(xs), 1.1 * max(xs) - 0.1 * min(xs))
-            y = rng.triangular(1.1 * min(ys) - 0.1 * max(ys), max(ys))
-        else:
-            x, y = rng.uniform(-180, 180), rng.uniform(-90, 90)
-        points.append((round(x, 7), round(y, 7)))
-    return points
+    rng = np.random.default_rng(5)
+    corners = np.array([point for polygon in polygons for ring in polygon for point in ring])
+    low, high = corners.min(axis=0), corners.max(axis=0)
+    margin = 0.1 * (high - low)
+    near = rng.triangular(low - margin, (low + high) / 2, high + margin, (rows, 2))
+    far = rng.uniform([-180, -90], [180, 90], (rows, 2))
+    return np.where(rng.random((rows, 1)) < 0.9, near, far).round(7)
 
 
 def run(clone, example, *targets):
@@ -69,15 +56,12 @@ def run(clone, example, *targets):
     points = lay_points(polygons)
     lines = [f"{i % 83}\t2010-05-06T07:08:09Z\t{y}\t{x}\t{i}" for i, (x, y) in enumerate(points)]
     (clone.path / "laid.txt").write_text("\n".join(lines) + "\n")
-    clone.config = yaml.safe_load((ROOT / "config" / "config.yaml").read_text())
     mine = {
         "sources": {"mine": {"kind": "file", "path": "laid.txt", "layout": "snap"}},
         "regions": {name: {"source": "mine"}},
     }
-    (clone.path / "mine.yaml").write_text(yaml.safe_dump(mine))
-    overlay = str(example.relative_to(ROOT))
-    clone.run("--configfile", "config/config.yaml", overlay, "mine.yaml", "--", *targets)
-    return sum(inside(polygons, x, y) for x, y in points)
+    run_overlay(clone, str(example.relative_to(ROOT)), mine, *targets)
+    return int(inside(polygons, points).sum())
 
 
 # The examples are a box, an outline and cells in metres, of which the third is the slowest.
@@ -109,28 +93,20 @@ def test_every_check_in_of_an_example_is_counted_once(clone, example):
 
 @pytest.mark.slow
 def test_the_documented_example_works_in_the_users_own_folder(clone, tmp_path):
-    page = (ROOT / "docs" / "data.md").read_text()
-    (example,) = re.findall(r"```yaml\n(sources:\n.*?)```", page, re.DOTALL)
-    (command,) = re.findall(r"^\$ (snakemake .* lyon\.yaml -- lyon)$", page, re.MULTILINE)
     folder = tmp_path / "of my own"
-    folder.mkdir()
-    (folder / "lyon.yaml").write_text(example)
-    box = yaml.safe_load(example)["regions"]["lyon"]["box"]
+    example, command = documented_example(clone, folder, "data.md", "lyon")
+    box = example["regions"]["lyon"]["box"]
     rng = random.Random(6)
     rows = [
         f"{rng.uniform(box['south'], box['north'])},{rng.uniform(box['west'], box['east'])}\n"
         for _ in range(1500)
     ]
     (folder / "checkins.csv").write_text("lat,lon\n" + "".join(rows))
-    shutil.copy(ROOT / "config" / "config.yaml", clone.path / "config" / "config.yaml")
-    words = [word.replace("~/shuffledp", str(clone.path)) for word in shlex.split(command)]
-    snakemake = [sys.executable, "-m", words[0]]
-
-    planned = waiting.run([*snakemake, "--dry-run", *words[1:]], 300, cwd=folder)
+    planned = waiting.run([*command[:3], "--dry-run", *command[3:]], 300, cwd=folder)
     assert planned.returncode == 0, planned.stdout + planned.stderr
     # The whole region would take minutes.
     grids = ["results/grids/lyon.coarse.parquet", "results/grids/lyon.fine.parquet"]
-    result = waiting.run([*snakemake, *words[1:-1], *grids], 900, cwd=folder)
+    result = waiting.run([*command[:-1], *grids], 900, cwd=folder)
     assert result.returncode == 0, result.stdout + result.stderr
     for grid in grids:
         assert pd.read_parquet(folder / grid)["count"].sum() == 1500

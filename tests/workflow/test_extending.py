@@ -1,14 +1,12 @@
 """docs/extending.md followed to the letter: what it says is enough, no other file is touched."""
 
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from waiting import run_python
 
 from workflow.conftest import ROOT, copy
 
@@ -240,14 +238,9 @@ def test_a_recipe_names_its_files_and_words_that_are_there(name):
 
 def command(clone, *arguments):
     """Return what the command prints as JSON, run with the library of the clone."""
-    done = subprocess.run(
-        [sys.executable, "-m", "shuffledp", *arguments, "--format", "json"],
-        env={**os.environ, "PYTHONPATH": str(clone.path / "workflow" / "lib")},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
+    library = {"PYTHONPATH": str(clone.path / "workflow" / "lib")}
+    done = run_python("-m", "shuffledp", *arguments, "--format", "json", env=library)
+    assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
@@ -325,12 +318,12 @@ def test_every_recipe_is_enough(extended):
     assert "doubled" in {row["bound"] for row in listed}
 
     clone.config["unit"] = "user"
-    assert "needs to know who checked in" in planned(clone, check=False)
+    assert "needs to know who checked in" in clone.refusal("--dry-run")
 
 
-def planned(clone, **options):
+def planned(clone):
     """Return the output of a dry run."""
-    said = clone.run("--dry-run", **options)
+    said = clone.run("--dry-run")
     return said.stdout + said.stderr
 
 

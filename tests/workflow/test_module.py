@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from needs import needs
+from shuffledp.geography.embedded import lay_checkins
 from unit.http_server import FileServer
 
 from workflow.conftest import ROOT, Clone, make_clone
@@ -59,9 +60,9 @@ use rule * from version_{number} as version_{number}_*
 """
 
 
-def _one_budget(clone):
-    """Give the tiny town few jobs, and add a city whose counts ship with the workflow."""
-    clone.config["eps0"] = [2]
+@pytest.fixture
+def clone(clone):
+    """Add a city whose counts ship with the workflow, and name the check-ins for any folder."""
     clone.config["sources"]["tiny"]["path"] = str(clone.path / "check-ins.txt")
     clone.config["sources"]["embedded"] = {"kind": "embedded"}
     clone.config["regions"]["paris"] = {
@@ -81,16 +82,11 @@ def _call(command, folder, environment):
 
 
 @pytest.fixture
-def clone(clone):
-    return _one_budget(clone)
-
-
-@pytest.fixture(scope="module")
-def plain(tmp_path_factory):
-    """Return the tables of a run in the clone itself."""
-    clone = _one_budget(make_clone(tmp_path_factory.mktemp("plain") / "clone"))
-    clone.run(*TABLES, LAID)
-    return _bytes(clone.path, *TABLES, LAID)
+def plain(finished, tmp_path):
+    """Return the tables of a run in a clone itself, and the check-ins that it lays for the city."""
+    laid = tmp_path / "laid.txt.gz"
+    lay_checkins(ROOT / "resources" / "cell_counts" / "paris.csv", laid, seed=3)
+    return {**_bytes(finished.path, *TABLES), LAID: laid.read_bytes()}
 
 
 @pytest.fixture
@@ -133,42 +129,31 @@ def test_a_module_gives_the_bytes_of_a_plain_run_in_the_users_folder(clone, user
     assert sorted(clone.path.iterdir()) == files_before, "nothing is written into the clone"
 
 
-MADE = """
-configfile: "config/config.yaml"
-
-module shuffledp:
-    snakefile: "{clone}/Snakefile"
-    prefix: "cities"
-    config: config
-
-use rule * from shuffledp as shuffledp_*
-
+EXPORT = """
 rule export:
     output: "cities/made.txt"
-    shell: "cp check-ins.txt {{output}}"
+    shell: "cp check-ins.txt {output}"
 """
 
 
 @pytest.mark.slow
 def test_a_source_may_be_made_by_another_rule(clone, user):
-    (user.path / "Snakefile").write_text(MADE.format(clone=clone.path))
-    user.config["sources"]["tiny"]["path"] = "made.txt"
+    (user.path / "Snakefile").write_text(RENAMED.format(clone=clone.path) + EXPORT)
+    user.config = {"shuffledp": clone.config}
+    clone.config["sources"]["tiny"]["path"] = "made.txt"
     planned = user.run("--dry-run", f"cities/{TABLES[0]}")
     assert "rule export" in planned.stdout
     assert "there is no" not in planned.stdout + planned.stderr
-    user.config["sources"]["tiny"]["path"] = "absent.txt"
-    refused = user.run("--dry-run", f"cities/{TABLES[0]}", check=False)
-    assert refused.returncode != 0
+    clone.config["sources"]["tiny"]["path"] = "absent.txt"
     missing = user.path / "cities" / "absent.txt"
-    assert f"sources.tiny.path: there is no {missing}" in refused.stdout + refused.stderr
+    words = user.refusal("--dry-run", f"cities/{TABLES[0]}")
+    assert f"sources.tiny.path: there is no {missing}" in words
 
 
 def _refusal(user, *snakefiles):
     modules = [MODULE.format(number=i, snakefile=str(file)) for i, file in enumerate(snakefiles)]
     (user.path / "Snakefile").write_text('configfile: "config/config.yaml"\n' + "".join(modules))
-    refused = user.run("--dry-run", check=False)
-    assert refused.returncode != 0
-    return refused.stdout + refused.stderr
+    return user.refusal("--dry-run")
 
 
 def test_two_versions_in_one_workflow_are_refused(clone, user, tmp_path):

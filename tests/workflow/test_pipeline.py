@@ -139,13 +139,6 @@ def test_a_user_as_the_unit_counts_users(clone):
     figure = (clone.path / "results/figures/privacy.town.shape.svg").read_text()
     assert f"n = {users:,} users" in figure
 
-    clone.config["source"] = "embedded"
-    clone.config["sources"]["embedded"] = {"kind": "embedded"}
-    clone.config["regions"] = {"paris": {**clone.config["regions"]["town"]}}
-    refused = clone.run("--dry-run", check=False)
-    assert refused.returncode != 0
-    assert "unit: user needs to know who checked in" in refused.stdout + refused.stderr
-
 
 @pytest.mark.slow
 def test_several_check_ins_of_each_user_count(clone):
@@ -175,11 +168,6 @@ def test_several_check_ins_of_each_user_count(clone):
     summary = pd.read_csv(clone.path / "results/utility/town.shape.csv")
     assert set(summary["unit"]) == {"one user, at most 2 check-ins"}
     assert "unit: one user, at most 2 check-ins" in (clone.path / figure).read_text()
-
-    clone.config["unit"] = "checkin"
-    refused = clone.run("--dry-run", check=False)
-    assert refused.returncode != 0
-    assert "records_per_user bounds the check-ins of each user" in refused.stdout + refused.stderr
 
 
 def test_default_configuration_plans_everything(clone):

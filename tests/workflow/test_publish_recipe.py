@@ -1,14 +1,16 @@
 """The rule of docs/publish.md that publishes a map, in a workflow of its own."""
 
-import json
 import os
 import re
 import stat
 import sys
 from pathlib import Path
 
+import geopandas as gpd
 import pytest
+import shapely
 from shuffledp.publishing.ledger import read_ledger
+from unit.layers import written
 from waiting import run
 
 from workflow.conftest import ROOT, nothing_to_do
@@ -48,19 +50,10 @@ def workflow(tmp_path_factory):
     folder = tmp_path_factory.mktemp("recipe")
     rows = [f"u{i % 60},0.5,{i % 4 + 0.5}" for i in range(600)]
     (folder / "taps.csv").write_text("\n".join(["card,lat,lon", *rows]) + "\n")
-    districts = [
-        {
-            "type": "Feature",
-            "properties": {"name": f"District {i}"},
-            "geometry": {
-                "type": "Polygon",
-                "coordinates": [[[i, 0], [i + 1, 0], [i + 1, 1], [i, 1], [i, 0]]],
-            },
-        }
-        for i in range(4)
-    ]
-    collection = {"type": "FeatureCollection", "features": districts}
-    (folder / "districts.geojson").write_text(json.dumps(collection))
+    squares = [shapely.box(i, 0, i + 1, 1) for i in range(4)]
+    names = {"name": [f"District {i}" for i in range(4)]}
+    districts = gpd.GeoDataFrame(names, geometry=squares, crs=4326)
+    written(folder, districts, "geojson", name="districts")
     second = rule()
     for old, new in SECOND.items():
         second = second.replace(old, new)

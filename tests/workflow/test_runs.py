@@ -14,23 +14,20 @@ pytestmark = pytest.mark.workflow
 
 
 @pytest.mark.slow
-def test_two_runs_do_not_disturb_each_other(clone):
-    clone.config["eps0"] = [1]
-    targets = ["grids/town.shape.parquet", "privacy/town.shape.parquet"]
-    plain = [f"results/{name}" for name in targets]
-    other = [f"results/other/{name}" for name in targets]
-    clone.run(*plain)
+def test_two_runs_do_not_disturb_each_other(finished, tmp_path):
+    clone = copy(finished, tmp_path / "copy of é")
     before = clone.outputs("checkins", "grids", "samples", "privacy")
+    targets = ["grids/town.shape.parquet", "privacy/town.shape.parquet"]
     first = dict(clone.config)
-    second = {**first, "run": "other", "eps": [0.25], "repetitions": 2}
+    second = {**first, "run": "other", "eps0": [1], "eps": [0.25]}
     clone.config = second
+    other = [f"results/other/{name}" for name in targets]
     clone.run(*other)
     assert set(pd.read_parquet(clone.path / other[1])["eps"]) == {0.25}
-    for config, names in [(first, plain), (second, other)]:
+    for config, folder in [(first, "results"), (second, "results/other")]:
         clone.config = config
-        assert nothing_to_do(clone.run(*names))
-    after = clone.outputs("checkins", "grids", "samples", "privacy")
-    assert after == before
+        assert nothing_to_do(clone.run(*(f"{folder}/{name}" for name in targets)))
+    assert clone.outputs("checkins", "grids", "samples", "privacy") == before
 
 
 @pytest.mark.slow
@@ -90,27 +87,23 @@ def test_regions_have_values_of_their_own_and_a_target_and_can_be_left_out(clone
     assert nothing_to_do(clone.run(*overlay, *targets))
 
 
-@pytest.mark.slow
-def test_a_region_is_not_called_like_a_step(clone):
-    clone.config["regions"]["grid_checkins"] = clone.config["regions"]["town"]
-    refused = clone.run("--dry-run", check=False)
-    assert refused.returncode != 0
-    text = refused.stdout + refused.stderr
-    assert "regions.grid_checkins: a step of the workflow has that name" in text
-    assert "Traceback" not in text
-
-
-def test_a_job_asks_for_memory_by_the_cells_of_its_grid(clone):
+def test_a_plan_has_memory_by_the_cells_of_a_grid_and_budgets_with_all_digits(clone):
     clone.config["regions"]["town"]["grids"]["fine"] = {"shape": [1000, 1000]}
-    memory = {}
-    for grid in ("shape", "fine"):
-        target = f"results/utility/town.{grid}.certainty.eps0-1.parquet"
-        printed = clone.run("--dry-run", target).stdout
-        jobs = re.findall(r"^rule (\w+):$.*?mem_mb=(\d+)", printed, re.MULTILINE | re.DOTALL)
-        memory[grid] = {rule: int(mb) for rule, mb in jobs}
+    clone.config["eps0"] = [1, 1.23456789, 1.2345678]
+    targets = [f"utility/town.{grid}.certainty.eps0-1.parquet" for grid in ("shape", "fine")]
+    targets = [f"results/{name}" for name in (*targets, "privacy/town.shape.parquet")]
+    printed = clone.run("--dry-run", *targets).stdout
+    assert re.search(r"account_privacy +3\n", printed), printed
+    assert "town.shape.eps0-1.23456789.parquet" in printed
+    jobs = re.findall(
+        r"^rule (\w+):\n(?:    .*\n)*?    wildcards: .*grid=(\w+).*\n(?:    .*\n)*?.*mem_mb=(\d+)",
+        printed,
+        re.MULTILINE,
+    )
+    memory = {(rule, grid): int(megabytes) for rule, grid, megabytes in jobs}
     for rule in ("grid_checkins", "draw_samples", "release_histograms", "judge_cells"):
-        assert memory["shape"][rule] < 2100
-        assert memory["shape"][rule] + 150 < memory["fine"][rule] < 6000
+        assert memory[rule, "shape"] < 2100
+        assert memory[rule, "shape"] + 150 < memory[rule, "fine"] < 6000
 
 
 @pytest.mark.slow

