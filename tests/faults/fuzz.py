@@ -18,7 +18,8 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from multiprocessing.connection import Connection
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
@@ -155,12 +156,6 @@ def called_alone(words: Call) -> str | None:
     return find_fault(done.returncode, done.stderr)
 
 
-def _serve(pipe: Connection) -> None:
-    limit()
-    while True:
-        pipe.send(called(pipe.recv()))
-
-
 class Limited:
     """Answer calls in a process, which is replaced if a call ends it."""
 
@@ -169,26 +164,24 @@ class Limited:
 
     def _start(self) -> None:
         context = multiprocessing.get_context("spawn")
-        self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(theirs,), daemon=True)
-        self._process.start()
-        theirs.close()
+        self._pool = ProcessPoolExecutor(1, context, initializer=limit)
 
     def call(self, words: Call) -> str | None:
-        self._pipe.send(words)
         try:
             # The call's own limit counts processor time; a busy machine may need far longer.
-            wrong = self._pipe.recv() if self._pipe.poll(20 * SECONDS) else "hangs"
-        except EOFError:
+            return self._pool.submit(called, words).result(20 * SECONDS)
+        except TimeoutError:
+            wrong = "hangs"
+        except BrokenProcessPool:
             wrong = "the process ended"
-        if wrong in ("hangs", "the process ended"):
-            self.end()
-            self._start()
+        self.end()
+        self._start()
         return wrong
 
     def end(self) -> None:
-        self._process.kill()
-        self._process.join()
+        for process in multiprocessing.active_children():
+            process.kill()
+        self._pool.shutdown()
 
 
 def fuzz(number: int, seed: int, seconds: float) -> tuple[Counter, list[tuple[Call, str]]]:

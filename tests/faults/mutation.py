@@ -17,16 +17,8 @@ VALUES: list[Any] = [
     *(math.nan, math.inf, -math.inf, "nan", "NaN", ".inf", "1", "1e5", "one", "", " ", "\0", "\n"),
     *("é", "東京", "\u202e", "\ud7ff", "😀", "a" * 5000, "../..", "/", "~", "*", "%s", "{", "}"),
     *([], {}, [[]], [None], {"": None}, {1: 2}, [1, "all"], ["all", "all"], [math.nan], [1, 1]),
-    *(
-        datetime.date(2010, 10, 1),
-        "snap",
-        "embedded",
-        "file",
-        "all",
-        "http://",
-        "https:///",
-        "x\ny",
-    ),
+    *(datetime.date(2010, 10, 1), "snap", "embedded", "file", "all", "http://", "https:///"),
+    "x\ny",
     *SHELL,
 ]
 KEYS: list[Any] = [1, True, "", "é", "a b", "town\n", "../x", "seed ", "Seed", "$(touch pwned)"]

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from shuffledp.accounting.certificate import certificate
+from shuffledp.accounting.setting import Setting
 
 TEXTS = {
     "empty.csv": "",
@@ -27,12 +29,7 @@ TEXTS = {
     "list.json": "[1, 2]",
     "twice.json": '{"n": 1, "n": 2}',
 }
-CERTIFICATE = {
-    "certificate": 1, "shuffledp": "0", "neighbours": "replacement of one report", "n": 30, "k": 2,
-    "eps0": 1.0, "eps": 0.3,
-    "lower": {"log_delta": -9.0, "others": {"x0": 29, "x1": 0, "x2": 0}},
-    "upper": {"log_delta": -1.0, "argument": "counts", "blocks": [[i, i] for i in range(30)]},
-}  # fmt: skip
+CERTIFICATE = certificate(0.3, Setting(30, 2, 1.0))
 VALUES = (0, -1, 1e300, 5e-324, 10**30, None, "1", [], {}, True, float("nan"), 350.0)
 
 

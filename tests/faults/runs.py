@@ -19,3 +19,8 @@ def first_named(clone):
     source = clone.config["sources"]["tiny"]["path"]
     (first,) = [path for path, inputs in clone.plan(TARGET).items() if source in inputs]
     return f"job os.rename {re.escape(first)}$"
+
+
+def has_our_traceback(printed):
+    """Return whether a traceback goes through the package; files listed as inputs do not count."""
+    return re.search(r'File "[^"]*shuffledp/', printed) is not None

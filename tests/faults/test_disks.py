@@ -10,29 +10,18 @@ from needs import needs
 from shuffledp.pipeline.jobs import job
 from waiting import run
 
-from faults.printed import has_our_traceback
-from faults.runs import TARGET, tables
+from faults.runs import TARGET, has_our_traceback, tables
 
 NAMESPACE = ["unshare", "--map-root-user", "--mount"]
 
 
-def _may_mount(folder):
-    try:
-        done = subprocess.run(
-            [*NAMESPACE, "mount", "-t", "tmpfs", "tmpfs", str(folder)],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=300,
-        )
-    except OSError as error:
-        return str(error)
-    return done.stderr.strip() if done.returncode else None
-
-
 @pytest.fixture
 def mounts(tmp_path):
-    reason = _may_mount(tmp_path)
+    try:
+        tried = run([*NAMESPACE, "mount", "-t", "tmpfs", "tmpfs", str(tmp_path)], 300)
+        reason = tried.stderr.strip() if tried.returncode else ""
+    except OSError as error:
+        reason = str(error)
     if reason:  # containers often forbid mounts, and nothing else can fill up like a disk
         pytest.skip(needs("machine", f"no mounts in a namespace here: {reason}"))
 

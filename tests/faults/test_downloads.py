@@ -2,8 +2,9 @@
 
 import gzip
 import hashlib
-import multiprocessing
 import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import pytest
@@ -71,30 +72,17 @@ def test_mishaps_in_a_row(tmp_path, first):
             assert [path.name for path in target.parent.iterdir()] == [target.name], names
 
 
-def _fetch_in_process(url, destination, cache, outcome):
-    fetch_cached(url, destination, cache=cache, checksum=SHA256)
-    outcome.put(destination.read_bytes() == CONTENT)
-
-
 def test_two_sources_of_one_address_are_fetched_at_once(tmp_path):
     """Two sources may share an address: one job downloads the file, and both get it."""
-    context = multiprocessing.get_context("spawn")
-    outcome = context.Queue()
     # The silence lets the other job arrive; if it arrives later, it finds the finished file.
-    with FileServer(CONTENT, [Answer(cut=9000, stall=2)]) as server:
-        jobs = [
-            context.Process(
-                target=_fetch_in_process,
-                args=(server.url(), tmp_path / name / "checkins.txt.gz", tmp_path / "c", outcome),
-            )
-            for name in "ab"
-        ]
-        for job in jobs:
-            job.start()
-        assert [outcome.get(timeout=300), outcome.get(timeout=300)] == [True, True]
-        for job in jobs:
-            job.join(timeout=60)
-            assert job.exitcode == 0
+    with (
+        FileServer(CONTENT, [Answer(cut=9000, stall=2)]) as server,
+        ThreadPoolExecutor(2) as jobs,
+    ):
+        targets = [tmp_path / name / "checkins.txt.gz" for name in "ab"]
+        fetch_both = partial(fetch_cached, server.url(), cache=tmp_path / "c", checksum=SHA256)
+        list(jobs.map(fetch_both, targets))
+        assert [target.read_bytes() == CONTENT for target in targets] == [True, True]
         # One job continued after the break; the other found the file.
         assert [request.get("Range") for request in server.requests] == [None, "bytes=9000-"]
         assert [path for path in (tmp_path / "c").iterdir() if "part" in path.name] == []

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from background import Background, Stop
 from waiting import session, wait_until
+from workflow.conftest import nothing_to_do
 
 from faults.runs import RUN, TARGET, tables
 
@@ -56,9 +57,7 @@ def recover(clone, victim, printed, targets):
         assert "Traceback" not in printed
         assert not locked, "a run that ended by itself leaves no lock"
     if locked:
-        refused = clone.run(*targets, check=False)
-        message = refused.stdout + refused.stderr
-        assert refused.returncode != 0
+        message = clone.refusal(*targets)
         assert LOCKED in message, message
         assert "--unlock" in message, message
         clone.run("--unlock")
@@ -93,5 +92,4 @@ def test_killed_at_a_random_moment(clone, tmp_path, victim, times, options):
             names = tuple("." + path.rpartition("/")[2] for path in targets)
             hidden = [path for path in after if "/." in path]
             assert all(path.endswith(names) for path in hidden), hidden
-    idle = clone.run("--dry-run", *targets)
-    assert "Nothing to be done" in idle.stdout + idle.stderr
+    assert nothing_to_do(clone.run("--dry-run", *targets))
