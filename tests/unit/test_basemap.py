@@ -110,6 +110,14 @@ def test_a_map_in_another_system_is_refused(tmp_path, crs):
             read(path)
 
 
+def drawn(layers):
+    figure = Figure(figsize=(6, 6))
+    axes = figure.subplots()
+    axes.set(xlim=(1.99, 2.05), ylim=(59.99, 60.05))
+    basemap.draw_under(axes, layers)
+    return figure, axes
+
+
 def colour_at(figure, axes, longitude, latitude):
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
@@ -119,10 +127,7 @@ def colour_at(figure, axes, longitude, latitude):
 
 def test_land_lies_on_water_and_holes_stay_open(tmp_path, cells):
     """The district has two parts and a hole."""
-    figure = Figure(figsize=(6, 6))
-    axes = figure.subplots()
-    axes.set(xlim=(1.99, 2.05), ylim=(59.99, 60.05))
-    basemap.draw_under(axes, basemap.backdrop(written(tmp_path, SEA, LAND)))
+    figure, axes = drawn(basemap.backdrop(written(tmp_path, SEA, LAND)))
     land, water = colour_at(figure, axes, 2.015, 60.015), colour_at(figure, axes, 2.045, 60.04)
     assert not np.allclose(land, water, atol=0.05)
     np.testing.assert_array_equal(colour_at(figure, axes, 2.0325, 60.0025), land)
@@ -190,12 +195,9 @@ def test_a_place_is_named_where_no_other_name_is(tmp_path, cells):
 
 
 def test_a_park_is_a_green_district(tmp_path):
-    figure = Figure(figsize=(6, 6))
-    axes = figure.subplots()
-    axes.set(xlim=(1.99, 2.05), ylim=(59.99, 60.05))
     park = feature("Polygon", [square(2.0, 60.0, 0.02)], name="Wood", kind="park")
     layers = basemap.backdrop(written(tmp_path, SEA, park))
-    basemap.draw_under(axes, layers)
+    figure, axes = drawn(layers)
     red, green, blue = colour_at(figure, axes, 2.015, 60.015)
     assert green > red > blue
     assert basemap.districts_at(layers, np.array([[2.01, 60.01], [2.03, 60.03]])) == ["Wood", ""]

@@ -229,17 +229,20 @@ def test_wrong_grids(spec, message):
         make_cells(UNIT, spec)
 
 
-def test_metres_need_one_utm_zone():
-    with pytest.raises(ValueError, match=r"at most 12 degrees of longitude wide \(got 40\)"):
-        make_cells(Region("wide", Box(0, 1, 0, 40)), {"metres": 10_000})
-    with pytest.raises(ValueError, match="in a UTM zone, latitude -80 to 84"):
-        make_cells(Region("pole", Box(86, 87, 0, 1)), {"metres": 1_000})
+SPECK = Region("speck", UNIT.box, shapely.box(0.1, 0.1, 0.2, 0.2))
 
 
-def test_outline_in_one_cell():
-    speck = shapely.box(0.1, 0.1, 0.2, 0.2)
-    with pytest.raises(ValueError, match=r"at least 2 cells, but 1 meet the outline of speck"):
-        make_cells(Region("speck", UNIT.box, speck), {"shape": [2, 2]})
+@pytest.mark.parametrize(
+    ("region", "spec", "message"),
+    [
+        (Region("wide", Box(0, 1, 0, 40)), {"metres": 9e4}, r"at most 12 degrees of .* \(got 40\)"),
+        (Region("pole", Box(86, 87, 0, 1)), {"metres": 1e3}, "in a UTM zone, latitude -80 to 84"),
+        (SPECK, {"shape": [2, 2]}, "at least 2 cells, but 1 meet the outline of speck"),
+    ],
+)
+def test_grids_that_do_not_fit_their_region(region, spec, message):
+    with pytest.raises(ValueError, match=message):
+        make_cells(region, spec)
 
 
 def test_a_grid_without_a_check_in_is_not_written(tmp_path):
@@ -282,12 +285,8 @@ def test_written_file(tmp_path):
     expected, _ = count_checkins(PARIS, {"metres": 500}, points)
     frame = gpd.read_parquet(written)
     assert list(frame.columns) == ["cell", "id", "name", "row", "column", "geometry", "count"]
-    assert frame.dtypes[["cell", "row", "column", "count"]].astype(str).tolist() == [
-        "int64",
-        "int32",
-        "int32",
-        "int64",
-    ]
+    types = frame.dtypes[["cell", "row", "column", "count"]].astype(str).tolist()
+    assert types == ["int64", "int32", "int32", "int64"]
     assert frame.crs == "EPSG:4326"
     assert frame.geometry.geom_equals(expected.geometry).all()
     assert_array_equal(frame["count"], expected["count"])
@@ -320,12 +319,8 @@ def test_check_ins_are_counted_in_each_window_of_time(tmp_path):
     assert_array_equal(cells["count"], expected.to_numpy().ravel())
     assert cells["cell"].tolist() == list(range(24))
     assert tally.kept == expected.to_numpy().sum()
-    assert windows_of_table(tmp_path, cells) == ["2010-01", "2010-02", "2010-03"]
-
-
-def windows_of_table(folder, cells):
-    cells.to_parquet(folder / "cells.parquet")
-    return windows_of(folder / "cells.parquet")
+    cells.to_parquet(tmp_path / "cells.parquet")
+    assert windows_of(tmp_path / "cells.parquet") == ["2010-01", "2010-02", "2010-03"]
 
 
 def test_cells_times_windows_are_limited(tmp_path):

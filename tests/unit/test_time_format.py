@@ -18,6 +18,10 @@ WORLD = Region("world", Box(south=-90, north=90, west=-180, east=180))
 COLUMNS = {"time": "t", "latitude": "lat", "longitude": "lon"}
 
 
+def utc(*parts):
+    return datetime.datetime(*parts, tzinfo=UTC)
+
+
 def layout(time_format, kind="csv", **others):
     return layout_from_config(
         {"format": kind, "columns": COLUMNS, "time_format": time_format, **others}
@@ -48,18 +52,16 @@ def parquet_file(folder, times):
 
 
 FORMATS = [
-    ("%d/%m/%Y %H:%M", "31/12/2024 23:59", datetime.datetime(2024, 12, 31, 23, 59, tzinfo=UTC)),
-    ("%m/%d/%y %I:%M %p", "12/31/24 11:59 PM", datetime.datetime(2024, 12, 31, 23, 59, tzinfo=UTC)),
-    ("%Y%m%d", "20241231", datetime.datetime(2024, 12, 31, tzinfo=UTC)),
-    ("%Y-%j", "2024-366", datetime.datetime(2024, 12, 31, tzinfo=UTC)),
-    ("%d %b %Y %H:%M:%S.%f", "31 Dec 2024 23:59:58.25",
-     datetime.datetime(2024, 12, 31, 23, 59, 58, 250_000, UTC)),
-    ("%d.%m.%Y %H:%M %z", "01.01.2025 01:59 +0200",
-     datetime.datetime(2024, 12, 31, 23, 59, tzinfo=UTC)),
-    ("unix", "1735689599", datetime.datetime(2024, 12, 31, 23, 59, 59, tzinfo=UTC)),
-    ("unix", "1735689599.25", datetime.datetime(2024, 12, 31, 23, 59, 59, 250_000, UTC)),
-    ("unix", "-1", datetime.datetime(1969, 12, 31, 23, 59, 59, tzinfo=UTC)),
-]  # fmt: skip
+    ("%d/%m/%Y %H:%M", "31/12/2024 23:59", utc(2024, 12, 31, 23, 59)),
+    ("%m/%d/%y %I:%M %p", "12/31/24 11:59 PM", utc(2024, 12, 31, 23, 59)),
+    ("%Y%m%d", "20241231", utc(2024, 12, 31)),
+    ("%Y-%j", "2024-366", utc(2024, 12, 31)),
+    ("%d %b %Y %H:%M:%S.%f", "31 Dec 2024 23:59:58.25", utc(2024, 12, 31, 23, 59, 58, 250_000)),
+    ("%d.%m.%Y %H:%M %z", "01.01.2025 01:59 +0200", utc(2024, 12, 31, 23, 59)),
+    ("unix", "1735689599", utc(2024, 12, 31, 23, 59, 59)),
+    ("unix", "1735689599.25", utc(2024, 12, 31, 23, 59, 59, 250_000)),
+    ("unix", "-1", utc(1969, 12, 31, 23, 59, 59)),
+]
 
 
 @pytest.mark.parametrize(("time_format", "written", "meant"), FORMATS)
@@ -81,14 +83,14 @@ def test_text_and_parquet_are_read_alike(tmp_path, time_format, written, meant):
     ids=lambda column: str(column.type),
 )
 def test_unix_seconds_may_have_any_type_of_numbers(tmp_path, column):
-    meant = datetime.datetime(2024, 12, 31, 23, 59, 59, tzinfo=UTC)
+    meant = utc(2024, 12, 31, 23, 59, 59)
     assert read(parquet_file(tmp_path, column), layout("unix", "parquet")) == [meant, None]
 
 
 def test_unix_seconds_may_have_a_decimal_comma(tmp_path):
     path = tmp_path / "taps.csv"
     path.write_text("t;lat;lon\n1735689599,5;1,5;2\n")
-    meant = datetime.datetime(2024, 12, 31, 23, 59, 59, 500_000, UTC)
+    meant = utc(2024, 12, 31, 23, 59, 59, 500_000)
     assert read(path, layout("unix", separator=";", decimal=",")) == [meant]
 
 
@@ -99,7 +101,7 @@ def test_unix_seconds_may_have_a_decimal_comma(tmp_path):
 def test_what_python_writes_is_read_to_the_microsecond(time, time_format):
     values, bad = to_time(pa.array([time.strftime(time_format)]), time_format)
     assert not bad.any() and values.to_pylist() == [time.replace(tzinfo=UTC)]
-    seconds = (time.replace(tzinfo=UTC) - datetime.datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()
+    seconds = (time.replace(tzinfo=UTC) - utc(1970, 1, 1)).total_seconds()
     values, bad = to_time(pa.array([repr(seconds)]), "unix")
     assert not bad.any() and values.to_pylist() == [time.replace(tzinfo=UTC)]
 
@@ -121,7 +123,7 @@ BAD = [
 def test_a_bad_time_is_named_with_file_and_row_but_without_its_digits(
     tmp_path, time_format, written, reason
 ):
-    good = datetime.datetime(2024, 12, 31, tzinfo=UTC)
+    good = utc(2024, 12, 31)
     times = [good.strftime(time_format) if "%" in time_format else "1735603200", written]
     for path, kind, place in [
         (text_file(tmp_path, times), "csv", "line 3"),
