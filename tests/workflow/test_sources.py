@@ -112,7 +112,7 @@ def test_a_shapefile_with_times_of_its_own_format_is_a_source(two_sources):
     layout["time_format"] = "%d.%m.%Y %H:%M"
     source = {"kind": "file", "path": path.name, "layout": layout}
     clone.config["sources"]["folder"] = source
-    assert _read(clone)[1:] == ({"hill"}, [700, 300])
+    assert _read(clone)[1:] == ({"port", "hill"}, [700, 300])
     rows = pd.read_parquet(clone.path / TARGETS[1])
     assert rows["time"].astype(str).unique().tolist() == ["2010-12-31 23:30:00+00:00"]
     assert rows["user"].nunique() == 7
