@@ -37,7 +37,10 @@ Function = Callable[[float], float]
 
 
 def _root(excess: Function, low: float, high: float) -> float:
-    """Return the root between two positive numbers with different signs, to 1e-12 relative."""
+    """Return the root of a function with a change of sign between two positive numbers.
+
+    The relative tolerance is 1e-12.
+    """
     # exp(log(end)) may differ from the end by rounding, and lie beyond a jump at the end.
     ends = {float(np.log(low)): low, float(np.log(high)): high}
 
@@ -56,8 +59,8 @@ def _excess(log_delta: Function, target: float) -> Function:
 class _Crossing:
     """The largest evaluated point that meets the target, and the smallest that does not."""
 
-    meets: float | None
-    fails: float | None
+    met: float | None
+    missed: float | None
 
 
 def _crossing(
@@ -108,11 +111,11 @@ def epsilon(log_delta: Function, target: float, budget: float, side: Side) -> fl
     Parameters
     ----------
     log_delta
-        Natural log of delta as a function of eps, non-increasing, -inf from the budget on.
+        Natural log of delta as a function of eps, non-increasing.
     target
         Natural log of the target delta.
     budget
-        Upper bound on the result.
+        An eps that meets the target.
     side
         ``"upper"`` to round the result up, ``"lower"`` to round it down.
 
@@ -155,8 +158,8 @@ def guided_epsilon(
     """Return the smallest eps that meets the target, in few evaluations of log delta.
 
     It is like `epsilon`, but starts from a cheap, non-increasing estimate whose distance from
-    ``log_delta`` varies slowly with eps. The result, with relative tolerance ``xtol``, is rounded
-    up or down by evaluating ``log_delta`` there.
+    ``log_delta`` varies slowly with eps. At the result, whose relative tolerance is ``xtol``,
+    ``log_delta`` was evaluated: it meets the target (``"upper"``) or does not (``"lower"``).
     """
     if target >= 0.0:
         return 0.0
@@ -170,40 +173,40 @@ def guided_epsilon(
     crossing = _crossing(
         lambda x: log_delta(at(x)), target, lambda x: estimate(at(x)), low, high, xtol
     )
-    if crossing.fails is None and (side == "lower" or log_delta(0.0) <= target):
+    if crossing.missed is None and (side == "lower" or log_delta(0.0) <= target):
         return 0.0
     if side == "upper":
-        return budget if crossing.meets is None else at(crossing.meets)
-    assert crossing.fails is not None
-    if crossing.meets is not None and crossing.fails - crossing.meets > 2.0 * xtol:
-        return at(crossing.meets) * (1.0 - 4.0 * XTOL)  # log_delta is equal to the target there
-    return at(crossing.fails)
+        return budget if crossing.met is None else at(crossing.met)
+    assert crossing.missed is not None
+    if crossing.met is not None and crossing.missed - crossing.met > 2.0 * xtol:
+        return at(crossing.met) * (1.0 - 4.0 * XTOL)  # log_delta is equal to the target there
+    return at(crossing.missed)
 
 
-def eps0(log_delta: Function, target: float, eps: float) -> float:
-    """Return the largest eps0 for which delta at ``eps`` is at most ``exp(target)``, rounded down.
+def eps0(log_delta: Function, target: float, smallest: float) -> float:
+    """Return the largest eps0 for which delta is at most ``exp(target)``, rounded down.
 
     Parameters
     ----------
     log_delta
-        Natural log of delta at ``eps`` as a function of eps0, non-decreasing.
+        Natural log of delta as a function of eps0, non-decreasing.
     target
         Natural log of the target delta.
-    eps
-        Central budget, for which delta is 0 if ``eps0 <= eps``.
+    smallest
+        An eps0 whose delta is 0, or nearly.
 
     Returns
     -------
-    A number in ``[eps, 350]``; 350 is the largest supported eps0.
+    A number in ``[smallest, 350]``; 350 is the largest supported eps0.
     """
     excess = _excess(log_delta, target)
-    largest = max(LARGEST_EPS0, eps)
+    largest = max(LARGEST_EPS0, smallest)
     if target >= 0.0:
         return largest
-    low = max(eps, 1e-12)
+    low = max(smallest, 1e-12)
     if excess(low) > 0.0:
-        return eps
-    high = min(max(2.0 * eps, 1e-3), largest)
+        return smallest
+    high = min(max(2.0 * smallest, 1e-3), largest)
     while excess(high) <= 0.0:
         if high == largest:
             return largest
@@ -213,31 +216,35 @@ def eps0(log_delta: Function, target: float, eps: float) -> float:
     reduction = 4.0 * XTOL
     while excess(root * (1.0 - reduction)) > 0.0:
         reduction *= 2.0
-    return max(root * (1.0 - reduction), eps)
+    return max(root * (1.0 - reduction), smallest)
 
 
 def guided_eps0(
-    log_delta: Function, target: float, eps: float, estimate: Function, xtol: float = COARSE_XTOL
+    log_delta: Function,
+    target: float,
+    smallest: float,
+    estimate: Function,
+    xtol: float = COARSE_XTOL,
 ) -> float:
     """Return the largest eps0 that meets the target, in few evaluations of log delta.
 
     It is like `eps0`, but starts from a cheap, non-decreasing estimate whose distance from
     ``log_delta`` varies slowly with eps0. The result, with relative tolerance ``xtol``, is a number
-    at which ``log_delta`` was evaluated and meets the target, or eps, where delta is 0.
+    at which ``log_delta`` was evaluated and found to meet the target, or ``smallest``.
     """
-    largest = max(LARGEST_EPS0, eps)
+    largest = max(LARGEST_EPS0, smallest)
     if target >= 0.0:
         return largest
-    smallest = max(eps, 1e-12)
+    positive = max(smallest, 1e-12)
 
     def at(log_eps0: float) -> float:
-        return min(max(float(np.exp(log_eps0)), smallest), largest)
+        return min(max(float(np.exp(log_eps0)), positive), largest)
 
-    low, high = float(np.log(smallest)), float(np.log(largest))
+    low, high = float(np.log(positive)), float(np.log(largest))
     crossing = _crossing(
         lambda x: log_delta(at(x)), target, lambda x: estimate(at(x)), low, high, xtol
     )
-    return eps if crossing.meets is None else max(at(crossing.meets), eps)
+    return smallest if crossing.met is None else max(at(crossing.met), smallest)
 
 
 def largest_feasible_budget(meets: Callable[[float], bool], budget: float) -> float:
@@ -250,8 +257,8 @@ def largest_feasible_budget(meets: Callable[[float], bool], budget: float) -> fl
         if meets(budget * (1.0 - reduction)):
             return budget * (1.0 - reduction)
     raise InputError(
-        f"no noise was found that meets the target: eps={budget:g} in each round already exceeds "
-        "it; use a larger eps or delta"
+        f"no parameters were found that meet the target, even at eps={budget:g} in each round: "
+        "use a larger eps or delta"
     )
 
 
@@ -267,8 +274,8 @@ def smallest_integer(
     low, high
         Range of the search, inclusive.
     start
-        First integer tried, by default ``low``. The steps from there grow, because evaluations far
-        above the result are the most expensive ones.
+        First integer tried, by default ``low``. Steps begin small, because evaluations far above
+        the result are the most expensive ones.
 
     Returns
     -------
@@ -297,7 +304,7 @@ def smallest_noise(log_delta: Function, target: float, high: float) -> float:
 
     The relative tolerance is 1e-9. Log delta is a non-increasing function of the noise, above the
     target near 0, and ``high`` meets the target. The result is a noise at which ``log_delta`` was
-    evaluated and meets the target, or ``high``.
+    evaluated and found to meet the target, or ``high``.
     """
     best = high
 
@@ -327,7 +334,7 @@ def guided_noise(
 
     It is like `smallest_noise`, but starts from a cheap, non-increasing estimate whose distance
     from ``log_delta`` varies slowly, and ``high`` need not meet the target. The result is a noise
-    at which ``log_delta`` was evaluated and meets the target; None if none was found.
+    at which ``log_delta`` was evaluated and found to meet the target; None if there is none.
     """
 
     def at(log_inverse: float) -> float:
@@ -342,7 +349,7 @@ def guided_noise(
         low - np.log(SMALLEST_RELATIVE_VALUE),
         xtol,
     )
-    return None if crossing.meets is None else at(crossing.meets)
+    return None if crossing.met is None else at(crossing.met)
 
 
 def epsilon_per_round(log_delta: Function, target: float, eps: float, guess: float) -> float:
@@ -365,7 +372,7 @@ def epsilon_per_round(log_delta: Function, target: float, eps: float, guess: flo
 
     Returns
     -------
-    ``eps``, or a larger number at which ``log_delta`` was evaluated and meets the target.
+    ``eps``, or a larger number at which ``log_delta`` was evaluated and found to meet the target.
     """
     low, high, point = eps, np.inf, max(guess, eps)
     # For Gaussian noise, log delta is about proportional to eps^-2; this is its slope over log eps.
