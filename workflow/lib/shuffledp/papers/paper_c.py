@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from shuffledp.accounting import pairs
-from shuffledp.accounting.laws.binomial import log_cdf, log_pmf, log_sf
+from shuffledp.accounting.laws.binomial import log_cdf_upper, log_pmf, log_sf_upper
 from shuffledp.accounting.one_round import certified
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.rounds import shuffled_krr
@@ -84,7 +84,9 @@ def _printed_strong(setting: Setting) -> tuple[Floats, Floats, float]:
     n, (_, q) = setting.n, probabilities(setting.eps0, setting.k)
     count = _window((n - 1) * q, (n - 1) * q * (1.0 - q), n)
     first, second = log_pmf(count - 1.0, n - 1, q), log_pmf(count, n - 1, q)
-    left_out = np.exp(log_cdf(count[0] - 1.0, n - 1, q)) + np.exp(log_sf(count[-1], n - 1, q))
+    left_out = np.exp(log_cdf_upper(count[0] - 1.0, n - 1, q)) + np.exp(
+        log_sf_upper(count[-1], n - 1, q)
+    )
     return first, second, float(left_out)
 
 
@@ -103,11 +105,11 @@ def _printed_weak(setting: Setting) -> tuple[Floats, Floats, float]:
         with_target = log_b + log_pmf(count - 1.0, b, 1.0 / k)
     first = np.logaddexp(np.log(p) + with_target, np.log1p(-p) + without_target)
     second = np.logaddexp(np.log(q) + with_target, np.log1p(-q) + without_target)
-    outside_blanket = np.exp(log_cdf(blanket[0] - 1.0, n - 1, gamma)) + np.exp(
-        log_sf(blanket[-1] + 1.0, n - 1, gamma)
+    outside_blanket = np.exp(log_cdf_upper(blanket[0] - 1.0, n - 1, gamma)) + np.exp(
+        log_sf_upper(blanket[-1] + 1.0, n - 1, gamma)
     )
-    outside_count = np.exp(log_cdf(count[0] - 1.0, blanket, 1.0 / k)) + np.exp(
-        log_sf(count[-1], blanket, 1.0 / k)
+    outside_count = np.exp(log_cdf_upper(count[0] - 1.0, blanket, 1.0 / k)) + np.exp(
+        log_sf_upper(count[-1], blanket, 1.0 / k)
     )
     return first.ravel(), second.ravel(), float(outside_blanket + outside_count.max())
 
@@ -145,8 +147,8 @@ def printed_clones_loss(setting: Setting) -> LossAtoms:
 
 # --- Profiles by what an adversary knows ----------------------------------------------------------
 #
-# The strong adversary learns which users randomised, the target included; the weak adversary learns
-# it for the other users only; a reader of the histogram does not learn it.
+# The strong adversary learns which users reported a uniform cell, the target included; the weak
+# adversary learns it for the other users only; a reader of the histogram does not learn it.
 
 # Grid of Algorithm 1; paper C has L = 20 and m = 1e7. A step changes eps by at most 1e-4 per round.
 HALF_WIDTH: Final = 20.0

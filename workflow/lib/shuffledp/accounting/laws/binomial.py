@@ -104,7 +104,7 @@ def complement(p: ArrayLike, q: ArrayLike | None) -> Floats:
 
 
 def _saddle_point(x: Floats, y: Floats, n: Floats, p: Floats, q: Floats) -> tuple[Floats, Floats]:
-    """Return `log_pmf` for ``x, y = n - x, p, q > 0``, and the sum of its two deviances."""
+    """Return `log_pmf` for positive x, y = n - x, p and q, and the sum of its two deviances."""
     deviances = deviance(x, n * p) + deviance(y, n * q)
     shape = _stirling_error(n) - _stirling_error(x) - _stirling_error(y)
     return np.asarray(shape - deviances - 0.5 * np.log(2.0 * np.pi * x * (y / n))), deviances
@@ -154,9 +154,9 @@ def log_pmf_error(
     """Return a bound on the absolute error of `log_pmf` at ``0 <= x <= n``.
 
     p and q have a relative error of ``input_units`` units of rounding each. The deviances are
-    accurate to 45 units of rounding, because the two terms of their definition are up to 20 times
-    as large. The means are accurate to a few units, which changes the result in proportion to their
-    distance from ``x`` and ``n - x``. The other terms are of order one, except for a logarithm.
+    accurate to 45 units of rounding, because each is a difference of two terms up to 20 times its
+    size. The means are accurate to a few units, which changes the result in proportion to their
+    distance from x and n - x. The other terms are of order one, except for ``log(x (n - x) / n)``.
     """
     x, n, p, q = (np.asarray(v, np.float64) for v in (x, n, p, q))
     y = n - x
@@ -188,8 +188,8 @@ def log_pmf_with_error(
 def log_pmf_run(first: int, count: int, n: int, p: float, q: float) -> Floats:
     """Return `log_pmf` at ``first, ..., first + count - 1``, ten times faster for long runs.
 
-    Each block starts with `log_pmf`, so that rounding errors do not accumulate; within it the
-    logarithms of ratios of neighbours are summed. `log_pmf_run_error` bounds the additional error.
+    Each block starts with `log_pmf`, so that rounding errors do not accumulate, and adds logs of
+    ratios of consecutive probabilities. `log_pmf_run_error` bounds the additional error.
 
     Parameters
     ----------
@@ -215,7 +215,7 @@ def log_pmf_run(first: int, count: int, n: int, p: float, q: float) -> Floats:
 def log_pmf_run_error(log_mass: Floats, input_units: float = INPUT_UNITS) -> float:
     """Return a bound on the error that `log_pmf_run` adds to that of `log_pmf`.
 
-    A block sums logarithms of at most ``step`` in size, each accurate to six units plus the errors
+    A block sums differences of consecutive log masses, each accurate to six units plus the errors
     of p and q, and rounds the partial sums. ``log_mass`` is the result of `log_pmf_run`.
     """
     step = float(np.abs(np.diff(log_mass[log_mass > -np.inf])).max(initial=0.0))
@@ -300,12 +300,12 @@ def log_cdf_ends(
     return log_sf_ends(n - np.asarray(x, np.float64), n, complement(p, q), p, input_units)
 
 
-def log_sf(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike | None = None) -> Floats:
+def log_sf_upper(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike | None = None) -> Floats:
     """Return a certified upper bound on ``log Pr[Bin(n, p) >= x]`` (*at least* ``x``)."""
     return log_sf_ends(x, n, p, q).high
 
 
-def log_cdf(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike | None = None) -> Floats:
+def log_cdf_upper(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike | None = None) -> Floats:
     """Return a certified upper bound on ``log Pr[Bin(n, p) <= x]``."""
     return log_cdf_ends(x, n, p, q).high
 
@@ -320,12 +320,11 @@ def _log_fall(x: Floats, n: Floats, p: Floats, q: Floats) -> Floats:
         return np.where(ratio < 1.0, np.log1p(-ratio), -np.inf)
 
 
-def log_sf_bound(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike) -> Floats:
+def log_sf_rough_bound(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike) -> Floats:
     """Return an upper bound, up to rounding, on ``log Pr[Bin(n, p) >= x]`` by a geometric series.
 
-    It is meant for probabilities that are left out, and ten times faster than `log_sf`. At t
-    standard deviations above the mean it is too large by about ``1 / t**2``; below the mean it is
-    0.
+    It is ten times faster than `log_sf_upper`, and meant for the tails that a truncated sum omits.
+    At t standard deviations above the mean it is too large by about ``1 / t**2``; below, it is 0.
     """
     x, n, p, q = (np.asarray(v, np.float64) for v in (x, n, p, q))
     fall = _log_fall(x, n, p, q)
@@ -334,15 +333,15 @@ def log_sf_bound(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike) -> Floa
     return np.where(useful, np.minimum(bound, 0.0), 0.0)
 
 
-def log_cdf_bound(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike) -> Floats:
-    """Return an upper bound on ``log Pr[Bin(n, p) <= x]``; see `log_sf_bound`."""
-    return log_sf_bound(np.asarray(n, np.float64) - np.asarray(x, np.float64), n, q, p)
+def log_cdf_rough_bound(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike) -> Floats:
+    """Return an upper bound on ``log Pr[Bin(n, p) <= x]``; see `log_sf_rough_bound`."""
+    return log_sf_rough_bound(np.asarray(n, np.float64) - np.asarray(x, np.float64), n, q, p)
 
 
 def log_excess_bound(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike) -> Floats:
     """Return an upper bound on ``log E[(Bin(n, p) - x)_+]`` for x at or above the mean.
 
-    The bound may be infinite; see `log_sf_bound`.
+    It is +inf where the geometric series does not converge, which happens only below the mean.
     """
     next_x = np.asarray(x, np.float64) + 1.0
     n, p, q = (np.asarray(v, np.float64) for v in (n, p, q))

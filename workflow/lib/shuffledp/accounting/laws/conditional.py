@@ -7,16 +7,16 @@ import numpy as np
 from shuffledp.accounting.conventions import Side
 from shuffledp.accounting.laws.binomial import (
     LogIntervals,
-    log_cdf_bound,
+    log_cdf_rough_bound,
     log_excess_bound,
     log_pmf,
     log_pmf_with_error,
-    log_sf_bound,
+    log_sf_rough_bound,
 )
 from shuffledp.accounting.laws.excess import log_excess
 from shuffledp.numerics.arrays import UNIT, Floats, log_sum_exp
 
-# Number of counts added to each end of a window, for the Poisson-like tails of small counts.
+# Counts added to each end of a truncation window, for the Poisson-like tails of small counts.
 WINDOW_MARGIN = 20.0
 # Relative error, in units of rounding, of probabilities (products, sums or quotients of numbers
 # accurate to four units each) and of quantities computed from the four weights.
@@ -35,7 +35,7 @@ class WeightedSum:
     n
         Number of trials, at least 1.
     p1, p2, p3, p4
-        Cell probabilities, ``p1 > 0`` and ``p2 > 0``.
+        Probabilities of the categories, ``p1 > 0`` and ``p2 > 0``.
     a, b, c, d
         Weights, ``a + b > 0`` and ``c >= d >= 0``.
     units
@@ -55,7 +55,7 @@ class WeightedSum:
 
     @property
     def alpha(self) -> float:
-        """Increase of A if one report moves from cell 2 to cell 1."""
+        """Increase of A if one report moves from category 2 to 1."""
         return self.a + self.b
 
     def sum_error(self, *terms: Floats) -> Floats:
@@ -65,8 +65,8 @@ class WeightedSum:
 
 
 @dataclass(frozen=True)
-class Grain:
-    """Windows to which the sums over n2 and n3 are truncated, and grouping of n2.
+class Truncation:
+    """Truncation windows of the sums over n2 and n3, and grouping of n2.
 
     Attributes
     ----------
@@ -75,7 +75,8 @@ class Grain:
     stride
         Number of neighbouring values of n2 that are grouped.
     tilted_rho, tilted_pi
-        Shares of n2 in ``n1 + n2`` and of n3 in ``n3 + n4`` under the tilted law.
+        Shares of n2 in ``n1 + n2`` and of n3 in ``n3 + n4``, under the law of the counts tilted by
+        ``exp(lambda A)`` (docs/accounting.md).
     """
 
     width: float
@@ -90,7 +91,7 @@ class Grain:
 
 
 def conditional_excess(
-    weighted: WeightedSum, s: Floats, trials: Floats, shift: Floats, grain: Grain, side: Side
+    weighted: WeightedSum, s: Floats, trials: Floats, shift: Floats, limits: Truncation, side: Side
 ) -> tuple[LogIntervals, Floats, Floats]:
     """Return ``log E[A_+ | s]`` for each s, where ``s = n1 + n2``.
 
@@ -109,16 +110,17 @@ def conditional_excess(
         ``n3 + n4`` for each s, shape ``(m,)``.
     shift
         Amount subtracted from A for each s, shape ``(m,)``.
-    grain
-        Windows, and the number of neighbouring values of n2 that are grouped.
+    limits
+        Truncation windows, and the number of neighbouring values of n2 that are grouped.
     side
         Whether grouping of n2 rounds the value up ("upper") or down ("lower").
 
     Returns
     -------
-    Three natural logs for each s, shape ``(m,)``: the value; an upper bound on the tilted
-    probability left out; and an upper bound on the relative amount neglected where n3 is assumed
-    not to change the sign of A. Both omissions make the value smaller.
+    Three natural logs for each s, shape ``(m,)``: the value; an upper bound on the probability left
+    out, under the tilted law of `Truncation`; and an upper bound on the error, relative to the
+    value, of replacing A_+ by A where only an n3 above its window can make A negative. Both errors
+    make the value smaller.
     """
     both, alpha, slope = weighted.p1 + weighted.p2, weighted.alpha, weighted.c - weighted.d
     rho1, rho2 = weighted.p1 / both, weighted.p2 / both
@@ -131,7 +133,10 @@ def conditional_excess(
         return (base - slope * n3) / alpha
 
     def closed_form(last2: Floats | None = None) -> LogIntervals:
-        """Return the sum over n2 <= last2 (default: all with A > 0), with n3 at its mean."""
+        """Return ``log E[A 1{n2 <= last2} | s]``, by default with all n2 for which A > 0.
+
+        A is linear in n3 there, so n3 is replaced by its mean.
+        """
         other_terms = (slope * mean3, weighted.d * trials, shift)
         if weighted.a > weighted.b:
             # s - y is not computed as a difference, because b may be below the last digit of a.
@@ -151,30 +156,30 @@ def conditional_excess(
     if slope == 0.0 or pi == 0.0 or co_pi == 0.0:
         no_mass = np.full_like(s, -np.inf)
         return closed_form(), no_mass, no_mass
-    tilted_mean = trials * grain.tilted_pi
-    low3 = np.maximum(grain.window(tilted_mean, tilted_mean * (1.0 - grain.tilted_pi))[0], 0.0)
-    high3 = np.minimum(grain.window(mean3, mean3 * co_pi)[1], trials)
-    left_out = log_cdf_bound(low3 - 1.0, trials, grain.tilted_pi, 1.0 - grain.tilted_pi)
+    tilted_mean = trials * limits.tilted_pi
+    low3 = np.maximum(limits.window(tilted_mean, tilted_mean * (1.0 - limits.tilted_pi))[0], 0.0)
+    high3 = np.minimum(limits.window(mean3, mean3 * co_pi)[1], trials)
+    left_out = log_cdf_rough_bound(low3 - 1.0, trials, limits.tilted_pi, 1.0 - limits.tilted_pi)
     neglected = log_excess_bound(high3, trials, pi, co_pi)
     neglected -= np.log((high3 - mean3).clip(1e-300))
-    # For n2 < first, A is positive for all n3 in the window; for n2 >= last, for none of them.
+    # For n2 < first, A is positive for all n3 in the window; for n2 >= stop, for none of them.
     first = np.clip(np.ceil(y_at(high3)), 0.0, s + 1.0)
-    last = np.clip(np.ceil(y_at(low3)) + 1.0, first, s + 1.0)
+    stop = np.clip(np.ceil(y_at(low3)) + 1.0, first, s + 1.0)
     # Between them, values of n2 outside a window around the tilted mean are left out as well.
-    tilted2 = s * grain.tilted_rho
-    low2, high2 = grain.window(tilted2, tilted2 * (1.0 - grain.tilted_rho))
-    cut_below, cut_above = low2 > first, high2 + 1.0 < last
+    tilted2 = s * limits.tilted_rho
+    low2, high2 = limits.window(tilted2, tilted2 * (1.0 - limits.tilted_rho))
+    cut_below, cut_above = low2 > first, high2 + 1.0 < stop
     below_window = closed_form(first - 1.0)
-    first, last = np.where(cut_below, low2, first), np.where(cut_above, high2 + 1.0, last)
-    last = np.maximum(first, last)
-    share2 = (grain.tilted_rho, 1.0 - grain.tilted_rho)
+    first, stop = np.where(cut_below, low2, first), np.where(cut_above, high2 + 1.0, stop)
+    stop = np.maximum(first, stop)
+    share2 = (limits.tilted_rho, 1.0 - limits.tilted_rho)
     if cut_below.any():
-        outside = log_cdf_bound(low2 - 1.0, s, *share2)
+        outside = log_cdf_rough_bound(low2 - 1.0, s, *share2)
         left_out = np.where(cut_below, np.logaddexp(left_out, outside), left_out)
     if cut_above.any():
-        outside = log_sf_bound(high2 + 1.0, s, *share2)
+        outside = log_sf_rough_bound(high2 + 1.0, s, *share2)
         left_out = np.where(cut_above, np.logaddexp(left_out, outside), left_out)
-    by_n2 = _excess_by_n2(weighted, s, trials, shift, (first, last), grain.stride, side)
+    by_n2 = _excess_by_n2(weighted, s, trials, shift, (first, stop), limits.stride, side)
     low, high = (
         np.logaddexp(inside, np.where(cut_below, -np.inf, below_first))
         for inside, below_first in ((by_n2.low, below_window.low), (by_n2.high, below_window.high))
@@ -191,28 +196,28 @@ def _excess_by_n2(
     stride: int,
     side: Side,
 ) -> LogIntervals:
-    """Return ``log E[A_+ 1{first <= n2 < last} | s]`` for each s, with n3 in closed form.
+    """Return ``log E[A_+ 1{first <= n2 < stop} | s]`` for each s, with n3 in closed form.
 
     For the upper side, all values of n2 in a group are given the excess of the first of them and
     the largest probability; for the lower side, the excess of the last and the smallest
     probability. The excess falls with n2, and a log-concave law is smallest at an end of the group.
     """
-    first, last = n2_range
+    first, stop = n2_range
     both, other = weighted.p1 + weighted.p2, weighted.p3 + weighted.p4
     pi, co_pi = weighted.p3 / other, weighted.p4 / other
     slope = weighted.c - weighted.d
-    steps = np.arange(0, max(int((last - first).max()), 0), stride, dtype=np.float64)
+    steps = np.arange(0, max(int((stop - first).max()), 0), stride, dtype=np.float64)
     if not steps.size:
         no_mass = np.full_like(s, -np.inf)
         return LogIntervals(no_mass, no_mass)
     n2 = first[:, None] + steps
-    row, column = np.nonzero(n2 < last[:, None])
+    row, column = np.nonzero(n2 < stop[:, None])
     n2 = n2[row, column]
     shares = (weighted.p2 / both, weighted.p1 / both)
     if stride == 1:
         mass_at = n2
     else:
-        end = np.minimum(n2 + stride, last[row]) - 1.0
+        end = np.minimum(n2 + stride, stop[row]) - 1.0
         members = np.log(end - n2 + 1.0)
         if side == "upper":
             mass_at = np.clip(np.floor((s[row] + 1.0) * shares[0]), n2, end)

@@ -15,11 +15,11 @@ from scipy.special import expit, logsumexp
 from shuffledp.accounting.conventions import Side
 from shuffledp.accounting.laws.binomial import (
     LogIntervals,
-    log_cdf,
+    log_cdf_upper,
     log_pmf,
     log_pmf_error,
-    log_sf,
     log_sf_ends,
+    log_sf_upper,
 )
 from shuffledp.accounting.laws.excess import log_excess
 from shuffledp.accounting.laws.multinomial import LogInterval
@@ -27,8 +27,8 @@ from shuffledp.accounting.laws.poisson_binomial import poisson_binomial
 from shuffledp.numerics.arrays import UNIT, Floats, Integers
 from shuffledp.numerics.roots import brentq
 
-# Half-width of the windows of s: tilted standard deviations, beyond which the mass is about 1e-20,
-# plus a number of counts for the Poisson-like tails of small means.
+# Half-width of truncation windows of s: tilted standard deviations, beyond which the mass is about
+# 1e-20, plus a number of counts for the Poisson-like tails of small means.
 WINDOW_DEVIATIONS, WINDOW_MARGIN = 9.3, 20.0
 # Relative error of tilted probabilities, in units of rounding.
 TILTED_INPUT_UNITS = 8.0
@@ -171,8 +171,8 @@ def _binomial_rows(m: Floats, rho: float, rest: float) -> tuple[Floats, Floats, 
                 ]
             )
         )
-    outside = np.exp(log_cdf(s[:, 0] - 1.0, m, rho, rest)) + np.exp(
-        log_sf(s[:, -1] + 1.0, m, rho, rest)
+    outside = np.exp(log_cdf_upper(s[:, 0] - 1.0, m, rho, rest)) + np.exp(
+        log_sf_upper(s[:, -1] + 1.0, m, rho, rest)
     )
     return s, log_ratio + log_pmf(middle, m, rho, rest)[:, None], outside
 

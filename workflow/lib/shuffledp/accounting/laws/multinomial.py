@@ -4,10 +4,10 @@
 
 This is the hockey-stick divergence of a `Pair`; the code calls it the *mean excess*. The sum runs
 over s = n1 + n2 and n2, with n3 in closed form. Where n3 cannot change the sign of A, the sum over
-n2 has a closed form as well, so that about sqrt(n (p1 + p2)) terms are needed. The windows are
-chosen under the law tilted by exp(lambda A). Since x_+ <= exp(lambda x) / (e lambda), what they
-leave out is at most E[exp(lambda A)] / (e lambda n) times its tilted probability; it is bounded and
-added to the upper end. Derivation: docs/accounting.md.
+n2 has a closed form as well, so that about sqrt(n (p1 + p2)) terms are needed. Truncation
+windows are chosen under the law tilted by exp(lambda A). Since x_+ <= exp(lambda x) / (e lambda),
+what they leave out is at most E[exp(lambda A)] / (e lambda n) times its tilted probability; it is
+bounded and added to the upper end. Derivation: docs/accounting.md.
 """
 
 from dataclasses import dataclass, replace
@@ -18,24 +18,24 @@ import numpy as np
 
 from shuffledp.accounting.conventions import Side
 from shuffledp.accounting.laws.binomial import (
-    log_cdf_bound,
+    log_cdf_rough_bound,
     log_pmf_error,
     log_pmf_run,
     log_pmf_run_error,
-    log_sf_bound,
+    log_sf_rough_bound,
 )
 from shuffledp.accounting.laws.conditional import (
     MULTINOMIAL_INPUT_UNITS,
     WINDOW_MARGIN,
-    Grain,
+    Truncation,
     WeightedSum,
     conditional_excess,
 )
 from shuffledp.numerics.arrays import UNIT, Floats, log_sum_exp
 from shuffledp.numerics.roots import brentq
 
-# Half-width of windows in tilted standard deviations. They leave out a tilted probability of about
-# 1e-20, or 1e-5 for coarse sums, which are used if there would be too many terms.
+# Half-width of truncation windows in tilted standard deviations. They omit a tilted probability of
+# about 1e-20, or 1e-5 for coarse sums, which are used if there would be too many terms.
 WINDOW_DEVIATIONS = 9.3
 COARSE_WINDOW_DEVIATIONS = 4.5
 # Error of the log of the part left out, due to at most n roundings in Chernoff's bound and in the
@@ -64,7 +64,7 @@ ZERO = LogInterval(-np.inf, -np.inf)
 
 
 def _tilt(weighted: WeightedSum) -> tuple[float, Floats, float]:
-    """Return Chernoff's bound on ``log(E[A_+]/n)``, the tilted cell probabilities, and lambda."""
+    """Return Chernoff's bound on ``log(E[A_+]/n)``, the tilted probabilities, and lambda."""
     # Plain floats are ten times faster than arrays of four numbers.
     weights = (weighted.a, -weighted.b, -weighted.c, -weighted.d)
     probabilities = (weighted.p1, weighted.p2, weighted.p3, weighted.p4)
@@ -101,7 +101,7 @@ def log_chernoff_bound(weighted: WeightedSum) -> float:
 
 
 def tilted_shares(weighted: WeightedSum) -> Floats:
-    """Return the tilted cell probabilities, around which ``E[A_+]`` is concentrated, shape (4,)."""
+    """Return the four tilted category probabilities, around which ``E[A_+]`` is concentrated."""
     return _tilt(weighted)[1]
 
 
@@ -129,7 +129,7 @@ def _rows(weighted: WeightedSum, first: float, last: float) -> _Rows:
 
 
 def _bracket(
-    weighted: WeightedSum, rows: _Rows, width: int, grain: Grain, side: Side | None
+    weighted: WeightedSum, rows: _Rows, width: int, limits: Truncation, side: Side | None
 ) -> tuple[float, float, float, float]:
     """Return the contribution of values of s that are grouped into buckets of ``width``.
 
@@ -153,18 +153,18 @@ def _bracket(
     other = weighted.p3 + weighted.p4
     drift3 = -(weighted.c * weighted.p3 + weighted.d * weighted.p4) / other if other > 0 else 0.0
     trials = weighted.n - top
-    single = width == 1 and grain.stride == 1
+    single = width == 1 and limits.stride == 1
     low, high, left_out, neglected = -np.inf, np.inf, s[:0], s[:0]
     if side != "lower" or single:
         upper, left_out, neglected = conditional_excess(
-            weighted, top, trials, spread * min(drift, 0.0), grain, "upper"
+            weighted, top, trials, spread * min(drift, 0.0), limits, "upper"
         )
         high = float(log_sum_exp(high_log_mass + upper.high))
     if single:
         low = float(log_sum_exp(low_log_mass + upper.low))
     elif side != "upper":
         lower, _, _ = conditional_excess(
-            weighted, bottom, trials, -spread * min(drift, drift3), grain, "lower"
+            weighted, bottom, trials, -spread * min(drift, drift3), limits, "lower"
         )
         low = float(log_sum_exp(low_log_mass + lower.low))
     return low, high, left_out.max(initial=-np.inf), neglected.max(initial=-np.inf)
@@ -184,32 +184,32 @@ def log_mean_excess(weighted: WeightedSum, side: Side | None = None) -> LogInter
     share, rest = min(float(law[0] + law[1]), 1.0), float(law[2] + law[3])
     tilted_pi = float(law[2]) / rest if rest > 0 else 0.0
 
-    def range_of_s(grain: Grain) -> tuple[float, float]:
-        low, high = grain.window(np.array(weighted.n * share), np.array(weighted.n * share * rest))
+    def range_of_s(limits: Truncation) -> tuple[float, float]:
+        low, high = limits.window(np.array(weighted.n * share), np.array(weighted.n * share * rest))
         return max(float(low), 0.0), min(float(high), float(weighted.n))
 
     def bucket(first: float) -> int:
         return 1 if weighted.n <= MAX_EXACT_N else max(1, int(RELATIVE_BUCKET_WIDTH * first))
 
-    grain = Grain(WINDOW_DEVIATIONS, 1, float(law[1] / (law[0] + law[1])), tilted_pi)
-    first, last = range_of_s(grain)
+    limits = Truncation(WINDOW_DEVIATIONS, 1, float(law[1] / (law[0] + law[1])), tilted_pi)
+    first, last = range_of_s(limits)
     width = bucket(first)
     max_terms = MAX_TERMS if chernoff > FAR_LOG_DELTA else MAX_FAR_TERMS
-    if (last - first) / width * _columns(weighted, grain) > 2 * max_terms:
-        grain = replace(grain, width=COARSE_WINDOW_DEVIATIONS)
-        first, last = range_of_s(grain)
+    if (last - first) / width * _columns(weighted, limits) > 2 * max_terms:
+        limits = replace(limits, width=COARSE_WINDOW_DEVIATIONS)
+        first, last = range_of_s(limits)
         width = bucket(first)
-        terms = (last - first + 1.0) / width * _columns(weighted, grain)
-        grain = replace(grain, stride=int(np.ceil(terms / max_terms)))
+        terms = (last - first + 1.0) / width * _columns(weighted, limits)
+        limits = replace(limits, stride=int(np.ceil(terms / max_terms)))
     outside = np.logaddexp(
-        log_cdf_bound(first - 1.0, weighted.n, share, rest),
-        log_sf_bound(last + 1.0, weighted.n, share, rest),
+        log_cdf_rough_bound(first - 1.0, weighted.n, share, rest),
+        log_sf_rough_bound(last + 1.0, weighted.n, share, rest),
     )
     rows = _rows(weighted, first, last)
     # Rows of the two-dimensional sum are processed in blocks to save memory.
-    count = width * max(1, TERMS_AT_ONCE * grain.stride // _columns(weighted, grain))
+    count = width * max(1, TERMS_AT_ONCE * limits.stride // _columns(weighted, limits))
     parts = [
-        _bracket(weighted, rows[i : i + count], width, grain, side)
+        _bracket(weighted, rows[i : i + count], width, limits, side)
         for i in range(0, rows.s.size, count)
     ]
     lows, highs, left_out, neglected = zip(*parts, strict=True)
@@ -241,8 +241,8 @@ def _sum_rounding(weighted: WeightedSum, log_value: float) -> float:
 def _inflation(weighted: WeightedSum, share: float, rest: float, lam: float, spread: int) -> float:
     """Return the log of the largest ratio of a bucket's ``E[exp(lam A)]`` to that of a member.
 
-    In the bucket, up to ``spread`` reports in cells 3 and 4 are replaced by reports in cells 1 and
-    2, whose mean is raised. Each replacement multiplies the moment by the ratio of their moments.
+    In the bucket, up to ``spread`` reports in categories 3 and 4 are replaced by others in 1 and 2,
+    whose mean is raised. Each replacement multiplies the moment by the ratio of their moments.
     """
     if spread == 0 or rest == 0.0:
         return 0.0
@@ -252,11 +252,11 @@ def _inflation(weighted: WeightedSum, share: float, rest: float, lam: float, spr
     return float(spread * max(ratio - lam * min(drift, 0.0), 0.0))
 
 
-def _columns(weighted: WeightedSum, grain: Grain) -> int:
+def _columns(weighted: WeightedSum, limits: Truncation) -> int:
     """Return the approximate number of n2 per s for which n3 can change the sign of A."""
     if weighted.p3 == 0.0:
         return 1
     pi = weighted.p3 / (weighted.p3 + weighted.p4)
-    half = grain.width * np.sqrt(weighted.n * pi * (1.0 - pi)) + WINDOW_MARGIN
+    half = limits.width * np.sqrt(weighted.n * pi * (1.0 - pi)) + WINDOW_MARGIN
     changed = 4.0 * half * (weighted.c - weighted.d) / (weighted.a + weighted.b)
     return int(changed) + 8

@@ -5,11 +5,11 @@ from itertools import zip_longest
 
 import numpy as np
 
-from shuffledp.accounting.laws.binomial import log_cdf, log_pmf, log_sf
+from shuffledp.accounting.laws.binomial import log_cdf_upper, log_pmf, log_sf_upper
 from shuffledp.numerics.arrays import Floats, Integers
 
-# Half-width of windows, which leave out less than TRIMMED_MASS: standard deviations, plus a number
-# of counts for the Poisson-like tails of small means.
+# Half-width of truncation windows, which leave out less than TRIMMED_MASS: standard deviations,
+# plus a number of counts for the Poisson-like tails of small means.
 WINDOW_DEVIATIONS, WINDOW_MARGIN = 11.0, 40.0
 # Probability cut off each end of each partial sum; it is part of `Window.missing`.
 TRIMMED_MASS = 1e-26
@@ -19,7 +19,7 @@ BLOCK_SIZE = 64
 
 @dataclass(frozen=True)
 class Window:
-    """A law on the integers, without negligible tails.
+    """A law on the integers, truncated to those that are not negligible.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ def _trimmed(start: int, mass: Floats, missing: float) -> Window:
 def _binomial(n: int, p: float, q: float) -> Window:
     half = WINDOW_DEVIATIONS * np.sqrt(n * p * q) + WINDOW_MARGIN
     low, high = max(np.floor(n * p - half), 0.0), min(np.ceil(n * p + half), float(n))
-    outside = np.exp(log_cdf(low - 1.0, n, p, q)) + np.exp(log_sf(high + 1.0, n, p, q))
+    outside = np.exp(log_cdf_upper(low - 1.0, n, p, q)) + np.exp(log_sf_upper(high + 1.0, n, p, q))
     mass = np.exp(log_pmf(np.arange(low, high + 1.0), n, p, q))
     return _trimmed(int(low), mass, float(outside))
 
