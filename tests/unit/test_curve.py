@@ -259,7 +259,7 @@ def test_a_randomiser_is_a_mechanism_of_the_accountant():
     assert of_matrix == randomiser.curve(Setting(30, 2)).log_delta(0.2)
     fewer = certified(replace(setting, n=40, colluding=10)).log_delta(0.2)
     assert fewer == of_matrix
-    with pytest.raises(InputError, match="certified does not depend on count"):
+    with pytest.raises(InputError, match="certified bound does not depend on count"):
         certified(replace(setting, count=3))
 
 

@@ -1,4 +1,4 @@
-"""The accountant: the privacy curve of a collection, or of several collections from the same users.
+"""The accountant: the privacy curve of identical rounds, or of a ledger of rounds that differ.
 
 Results are for the replacement of one user's reports, against an adversary who sees the histogram
 of all reports (docs/accounting.md). Only upper ends may be promised to users. The public functions
@@ -31,12 +31,12 @@ SettingOrLedger = Setting | Sequence[Setting]
 
 
 def curve(setting: SettingOrLedger, bound: str = CERTIFIED) -> Curve:
-    """Return the curve of a collection, or the joint curve of several.
+    """Return the joint curve of all rounds of a setting or of a ledger.
 
     Parameters
     ----------
     setting
-        The collection, or a ledger: the settings of rounds that differ.
+        One setting, whose rounds are identical, or a ledger: the settings of rounds that differ.
     bound
         ``"certified"``, or the name of a bound on k-RR (``shuffledp list``), whose curve has only
         one end.
@@ -56,12 +56,12 @@ def curve(setting: SettingOrLedger, bound: str = CERTIFIED) -> Curve:
 
 
 def certified_curve(setting: SettingOrLedger) -> UpperCurve:
-    """Return the certified curve of a collection or a ledger."""
+    """Return the certified curve of all rounds of a setting or of a ledger."""
     if not isinstance(setting, Setting):
         return _ledger_curve(setting)
     if setting.count is not None:
         raise InputError(
-            f"{CERTIFIED} does not depend on count: leave count out, or use single-bin"
+            f"the {CERTIFIED} bound does not depend on count: leave it out, or use bound=single-bin"
         )
     if setting.mechanism is not None:
         once: UpperCurve = with_participation(setting.mechanism.curve, replace(setting, rounds=1))
@@ -107,7 +107,9 @@ def _curve_of_bound(setting: Setting, name: str) -> Curve:
             f"{name} is neither an upper nor a lower bound; 'shuffledp bounds' shows its eps"
         )
     if setting.count is not None and not bound.uses_count:
-        raise InputError(f"{name} does not depend on count: leave count out, or use single-bin")
+        raise InputError(
+            f"the bound {name} does not depend on count: leave it out, or use bound=single-bin"
+        )
     return bound.curve(setting)
 
 

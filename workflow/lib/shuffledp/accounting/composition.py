@@ -16,7 +16,7 @@ from shuffledp.accounting.curve import (
     SearchHints,
     UpperCurve,
     add_total_variation,
-    no_guarantee,
+    pure_dp_curve,
 )
 from shuffledp.accounting.laws.binomial import log_pmf
 from shuffledp.accounting.pairs import Pair, symmetric_form
@@ -41,8 +41,8 @@ STEPS_PER_DEVIATION = 64.0
 # The grid of the lower end is finer by this factor, because the error of rounding down can be of
 # first order in the step.
 LOWER_GRID_REFINEMENT = 8.0
-# If log delta is smaller, the windows may leave out too much, so the sum of the rounds' deltas may
-# be a better bound.
+# If log delta is smaller, truncation windows may leave out too much, so the sum of the rounds'
+# deltas may be a better bound.
 MIN_LOG_DELTA_OF_WINDOWS = -300.0
 
 
@@ -74,7 +74,7 @@ def compose_rounds(rounds: CountedCurves) -> UpperCurve:
         return rounds[0][0]
     budget = sum_up((count, curve.budget) for curve, count in rounds)
     if any(_is_trivial(curve) for curve, _ in rounds):
-        return no_guarantee(budget)
+        return pure_dp_curve(budget)
     return _Composition(rounds, budget).curve()
 
 

@@ -1,8 +1,8 @@
 """Bounds on the records of one user, sensitivities of histograms, and group privacy.
 
 A user has several records in one histogram, at most m of which count. `Contributions` bounds how
-far one user moves the histogram: mechanisms that add noise to it need no more. For any mechanism
-`group_curve` derives the privacy of one user from that of one record.
+far one user moves the histogram, which is all that a noise-adding mechanism needs. For any
+mechanism `group_curve` derives the privacy of one user from that of one record.
 """
 
 from dataclasses import dataclass
@@ -32,15 +32,15 @@ class Contributions:
 
     Notes
     -----
-    Let h and h' be the histograms with and without the records of one unit, where the same records
-    of all others count. This is possible because the choice among a user's records depends only on
-    these and on independent random numbers. Then ``h - h'`` has entries >= 0 whose sum is at most
+    Let h and h' be the histograms with and without the records of one unit. The selected records of
+    all other users are the same in both, because a user's selection depends only on that user's
+    records and on independent random numbers. Then ``h - h'`` has entries >= 0 whose sum is at most
     ``m * windows``, which bounds the L1 norm. In each window they sum to at most m, so the L2 norm
     of a window is at most m, and sqrt(m) if every entry is 0 or 1; squares of different windows add
     up.
 
     Replacement of a unit is the removal of its records a and the addition of others, b, which moves
-    the histogram by ``b - a``. The L1 norms of both add up. So do the squares of the L2 norms at
+    the histogram by ``b - a``. The L1 norms of both add up. The squares of the L2 norms add up at
     most: ``|b - a|^2 = |a|^2 + |b|^2 - 2 a b``, and no entry of a or b is negative.
     """
 
@@ -75,7 +75,7 @@ ONE_RECORD: Final = Contributions("record")
 
 
 def group_curve(curve: UpperCurve, records: int) -> UpperCurve:
-    """Return an upper bound on the privacy of all records of one user.
+    """Return an upper bound on the curve for the replacement of all records of one user.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def group_log_delta(log_delta: LogDelta, records: int) -> LogDelta:
 def one_record_target(eps: float, log_delta: float, records: int) -> tuple[float, float]:
     """Return the target (eps, log delta) of one record that implies a target of one user.
 
-    If a curve keeps the returned target, `group_curve` of it keeps ``eps`` and ``log_delta``.
+    If a curve meets the returned target, `group_curve` of it meets ``eps`` and ``log_delta``.
     """
     if records == 1:
         return eps, log_delta

@@ -1,7 +1,7 @@
 """Privacy profiles: delta as a function of eps, with certified lower and upper bounds.
 
-A `Curve` encloses the privacy profile of a bound, a randomiser, a mechanism or several rounds, for
-the replacement of one record; the two bounds are called ends. An `UpperCurve` has an upper end.
+A `Curve` encloses the privacy profile of a randomiser, a mechanism or several rounds, for the
+replacement of one record, by bounds that are called ends. An `UpperCurve` has an upper end.
 Only upper ends are guarantees, which may be promised to users.
 """
 
@@ -105,8 +105,8 @@ class SearchHints:
         Approximate log delta, above or below the true one; starting point of a search for eps. The
         default is the ceiling.
     setting_estimate
-        Like ``estimate``, but cheap even at the first evaluation for a setting; starting point of a
-        search over settings. The default is ``estimate``.
+        Like ``estimate``, but cheap even at the first evaluation for a setting. A search over
+        settings starts from the ceiling, from this if there is no ceiling, or from ``estimate``.
     xtol
         Relative tolerance of a search for eps.
     inverse
@@ -322,8 +322,8 @@ def largest_eps0(
     """Return the largest local budget eps0 for which delta at ``eps`` meets a target, rounded down.
 
     ``curve_of`` returns the curve of all rounds for an eps0; delta must grow with eps0. The result
-    is about ``eps / rounds`` or larger. The upper end of delta was evaluated there, and its log is
-    at most ``log_delta``.
+    is about ``eps / rounds`` or larger. At the result itself, the upper end of log delta was
+    evaluated and is at most ``log_delta``.
     """
 
     def upper(eps0: float) -> float:
@@ -346,8 +346,8 @@ def largest_eps0(
         return calibrate.largest_feasible_budget(lambda eps0: counted(eps0) <= log_delta, smallest)
 
 
-def no_guarantee(budget: float = np.inf) -> UpperCurve:
-    """Return the curve with delta 1 for eps below the budget, and 0 from there on."""
+def pure_dp_curve(budget: float = np.inf) -> UpperCurve:
+    """Return delta 1 for eps below the budget, then 0: pure DP, or no guarantee if it is inf."""
     return UpperCurve(budget, upper=lambda eps: -np.inf if eps >= budget else 0.0)
 
 
@@ -361,14 +361,14 @@ def pointwise_minimum(first: UpperCurve, second: UpperCurve) -> UpperCurve:
 
 
 def add_total_variation(log_delta: LogDelta, log_distance: float) -> LogDelta:
-    """Return an upper bound on log delta of a pair of laws that approximates another pair.
+    """Turn an upper bound for a pair of laws (P', Q') into one for the pair (P, Q) it approximates.
 
     Parameters
     ----------
     log_delta
-        Upper bound on log delta of the other pair.
+        Upper bound on log delta of (P', Q').
     log_distance
-        Log of an upper bound on the total variation distance between corresponding laws.
+        Log of an upper bound on the total variation distances of P from P' and of Q from Q'.
 
     Returns
     -------
@@ -422,5 +422,5 @@ def exp_down(log_delta: ArrayLike) -> Any:
 
 
 def _exp_towards(log_delta: Floats, direction: float) -> Floats:
-    """Return the exponential moved by one float, its largest error, also if it is subnormal."""
+    """Return exp moved by one float, which covers its error, for subnormal results too."""
     return np.nextafter(np.exp(log_delta), direction)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from shuffledp.accounting import calibrate
 from shuffledp.accounting.contributions import Contributions, group_curve, one_record_target
-from shuffledp.accounting.curve import UpperCurve, no_guarantee
+from shuffledp.accounting.curve import UpperCurve, pure_dp_curve
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.catalogue import CATALOGUE, Entry
@@ -171,24 +171,24 @@ class Mechanism(ABC, Generic[P]):
         local_eps0 = self.per_user(setting.n, setting.k, parameters).local_eps0
         budget = sum_up([(setting.rounds, local_eps0)])
         if budget == np.inf:
-            return {view: no_guarantee() for view in self.entry.disclosed}
-        return {"both": no_guarantee(budget)}
+            return {view: pure_dp_curve() for view in self.entry.disclosed}
+        return {"both": pure_dp_curve(budget)}
 
     @abstractmethod
     def calibrate(self, eps: float, log_delta: float, setting: Setting) -> P:
-        """Return the parameters with the least error for which all rounds together keep a target.
+        """Return the parameters with the least error for which all rounds together meet a target.
 
         The parameters are the same in every round. A mechanism that can only be calibrated to one
         round calls `calibrate_rounds_by_search` for several.
 
         All users are honest and take part; see `target_calibration.calibrated` for other settings.
-        Raises `InputError` if no parameters keep the target.
+        Raises `InputError` if no parameters meet the target.
         """
 
     def calibrate_for_user(
         self, eps: float, log_delta: float, setting: Setting, contributions: Contributions
     ) -> P:
-        """Return parameters for which `user_curve` keeps a target; see `calibrate` for errors."""
+        """Return parameters for which `user_curve` meets a target; see `calibrate` for errors."""
         target = one_record_target(eps, log_delta, contributions.records_per_user)
         return self.calibrate(*target, setting)
 
@@ -227,11 +227,11 @@ class Mechanism(ABC, Generic[P]):
 def calibrate_rounds_by_search(
     mechanism: Mechanism[P], eps: float, log_delta: float, setting: Setting
 ) -> P:
-    """Return parameters of each round with which all rounds together keep the target.
+    """Return parameters of each round with which all rounds together meet the target.
 
     Each round is calibrated to a share of delta, and to nearly the largest eps for which the
-    composition of all rounds keeps the target. Raises `InputError` if eps is not positive and
-    finite, or no parameters keep the target.
+    composition of all rounds meets the target. Raises `InputError` if eps is not positive and
+    finite, or no parameters meet the target.
     """
     from tqdm import tqdm
 

@@ -19,8 +19,8 @@ from shuffledp.accounting.curve import (
     Composable,
     UpperCurve,
     add_total_variation,
-    no_guarantee,
     pointwise_minimum,
+    pure_dp_curve,
 )
 from shuffledp.accounting.geometric import check_budget
 from shuffledp.accounting.setting import Setting
@@ -126,7 +126,7 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
     ) -> UpperCurve:
         """Return the curve for the noise of ``users`` honest users."""
         if setting.n < parameters.smallest:
-            return no_guarantee()
+            return pure_dp_curve()
         noise = parameters.noise.scaled(users / parameters.smallest).summable()
         overflow = parameters.any_overflow_probability(setting.k, users)
 
@@ -168,7 +168,7 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
             # Over several rounds, each is calibrated to a smaller target than the caller's.
             each_round = "" if self.overflow_eps is None else " in each round"
             raise InputError(
-                f"no signed dummies keep this target: more slots or users are needed (got "
+                f"no signed dummies meet this target: more slots or users are needed (got "
                 f"slots={self.slots or ENVELOPE_LENGTHS[-1]}, n={setting.n}, k={setting.k}, "
                 f"eps={eps:.4g} and log delta={log_delta:.4g}{each_round})"
             )

@@ -1,1 +1,1 @@
-"""Bounds on the privacy of several releases by the same users."""
+"""Bounds on the joint privacy profile of several releases about the same users."""
