@@ -154,7 +154,7 @@ def test_commands_that_once_were_false_or_slow(capsys, command, width):
     ],
 )
 def test_calibration_through_deep_deltas(capsys, command, eps0):
-    """The budget keeps the target, and a slightly larger one does not."""
+    """The budget meets the target, and a slightly larger one does not."""
     assert cli.main([*command.split(), "--format", "json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)
     assert row["eps0"] == pytest.approx(eps0, rel=1e-6)

@@ -84,7 +84,7 @@ def parameters(plan):
 
 
 def check(page, n, k, eps, delta, rounds=1):
-    """Check that each plan keeps the target with nearly the least possible error."""
+    """Check that each plan meets the target with nearly the least possible error."""
     proposed = plans(page, n, k, eps, delta, rounds)
     best, setting = planned(n, k, eps, delta, rounds), Setting(n, k, rounds=rounds)
     assert proposed.keys() == set(PLANNED if rounds == 1 else REPEATED)

@@ -19,7 +19,7 @@ def table() -> pd.DataFrame:
 
 
 def test_longer_envelopes_leave_less_error_for_more_messages(table: pd.DataFrame) -> None:
-    """No envelope of 20 messages keeps a target, and none of 60 keeps the smaller eps."""
+    """No envelope of 20 messages meets a target, and none of 60 keeps the smaller eps."""
     assert table[["eps", "slots"]].to_numpy().tolist() == [[0.5, 300], [1.0, 60], [1.0, 300]]
     short, long = table[table["eps"] == 1.0].to_dict("records")
     assert long["cell_error"] < short["cell_error"]

@@ -116,7 +116,7 @@ class KRandomisedResponse(Mechanism[KRRParameters]):
         return krr_curve(replace(setting, eps0=parameters.eps0))
 
     def calibrate(self, eps: float, log_delta: float, setting: Setting) -> KRRParameters:
-        """Return the largest local budget whose certified delta at ``eps`` keeps the target."""
+        """Return the largest local budget whose certified delta at ``eps`` meets the target."""
 
         def curve_of(eps0: float) -> UpperCurve:
             return self.curve(KRRParameters(eps0), setting)

@@ -126,7 +126,7 @@ class Mixdump(Mechanism[MixdumpParameters]):
         setting: Setting,
         largest: float,
     ) -> MixdumpParameters | None:
-        """Return a candidate with the fewest dummies that keep the target; None if none do."""
+        """Return a candidate with the fewest dummies that meet the target; None if none do."""
         p, q = probabilities(likely.eps0, setting.k)
         krr_reports = self._uniform_reports(likely.eps0, setting)
 

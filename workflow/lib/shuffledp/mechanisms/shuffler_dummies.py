@@ -79,7 +79,7 @@ def _noise_law(n: int, k: int, parameters: ShufflerDummiesParameters) -> NoiseLa
 def fewest_dummies(
     keeps_target: Callable[[int], bool], eps: float, log_delta: float, start: int | None = None
 ) -> int:
-    """Return the smallest nu that keeps the target."""
+    """Return the smallest nu that meets the target."""
     nu = smallest_integer(keeps_target, 0, MAX_NU, start)
     if nu is None:
         raise InputError(
@@ -110,7 +110,7 @@ class ShufflerDummies(Mechanism[ShufflerDummiesParameters]):
     def calibrate(
         self, eps: float, log_delta: float, setting: Setting
     ) -> ShufflerDummiesParameters:
-        """Return nearly the least noise that keeps the target, and the fewest dummies for it.
+        """Return nearly the least noise that meets the target, and the fewest dummies for it.
 
         For one round the parameter eps is that of the target.
         """

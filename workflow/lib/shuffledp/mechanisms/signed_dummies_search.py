@@ -40,7 +40,7 @@ DEVIATION_XTOL: Final = 1e-5
 # Secant steps to the least noise of a size, in the log of its deviation: largest number, largest
 # length and tolerance.
 MAX_SECANTS, MAX_LOG_STEP, LOG_DEVIATION_XTOL = 8, 0.05, 1e-4
-# How often the step in size is halved if a neighbouring size cannot keep the target.
+# How often the step in size is halved if a neighbouring size cannot meet the target.
 MAX_HALVINGS: Final = 2
 # Largest odds of a ratio, for which the ratio is still a float below 1.
 MAX_ODDS: Final = 1e12
@@ -263,7 +263,7 @@ def _least_ratio(pairs: float, eps: float, log_delta: float) -> float | None:
 
 
 def best_noise(target: Target, slots: int | None) -> SignedDummiesParameters | None:
-    """Return the parameters with the least noise; None if none keep the target.
+    """Return the parameters with the least noise; None if none meet the target.
 
     Geometric numbers of messages (size 1) are tried first, and then larger sizes. By default, the
     number of slots is the first of `ENVELOPE_LENGTHS` with which the error of geometric noise is at
@@ -308,7 +308,7 @@ class _SizeSearch:
     target, slots
         See `best_noise`.
     starts
-        Levels; the search begins at the first one that keeps the target.
+        Levels; the search begins at the first one that meets the target.
     """
 
     target: Target
@@ -330,7 +330,7 @@ class _SizeSearch:
         )
 
     def _level(self, position: float) -> float:
-        """Estimate the least level of a size that keeps the target; inf if there is none."""
+        """Estimate the least level of a size that meets the target; inf if there is none."""
         if not MIN_LOG_EXCESS <= position <= MAX_LOG_EXCESS:
             return np.inf
         if position not in self._levels:
@@ -366,7 +366,7 @@ class _SizeSearch:
         return level - excess / self._slope
 
     def best(self) -> SignedDummiesParameters | None:
-        """Return parameters with nearly the least noise; None if none keep the target."""
+        """Return parameters with nearly the least noise; None if none meet the target."""
         position = float(FIRST_LOG_EXCESS)
         while (
             len(self.starts) > 1 and self._level(position) == np.inf and position < MAX_LOG_EXCESS
@@ -376,7 +376,7 @@ class _SizeSearch:
         for by in (step, -step):
             while self._level(position + by) < self._level(position):
                 position += by
-        for _ in range(MAX_HALVINGS):  # while a neighbouring size cannot keep the target
+        for _ in range(MAX_HALVINGS):  # while a neighbouring size cannot meet the target
             if max(self._level(position - step), self._level(position + step)) < np.inf:
                 break
             step *= 0.5
@@ -389,7 +389,7 @@ class _SizeSearch:
         return None if level == np.inf else self._validated(position, level)
 
     def _validated(self, position: float, level: float) -> SignedDummiesParameters | None:
-        """Return parameters near this level for which the untruncated laws keep the target."""
+        """Return parameters near this level for which the untruncated laws meet the target."""
         for increase in DEVIATION_XTOL * 2.0 ** np.arange(-1.0, 14.0):
             candidate = self._candidate(position, level + increase)
             if candidate is None or self.target.log_delta_excess(candidate) > 0.0:

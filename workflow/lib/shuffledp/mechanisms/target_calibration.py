@@ -77,7 +77,7 @@ def views_of_rounds(
 
 @dataclass(frozen=True)
 class TargetCalibration(Generic[P]):
-    """Parameters that keep a target, their costs, and the error of the unbiased estimate.
+    """Parameters that meet a target, their costs, and the error of the unbiased estimate.
 
     Attributes
     ----------
@@ -148,7 +148,7 @@ def calibrated(
     setting: Setting,
     contributions: Contributions = ONE_RECORD,
 ) -> P:
-    """Return parameters with nearly the least error that keep a target, with dropouts as well.
+    """Return parameters with nearly the least error that meet a target, with dropouts as well.
 
     The target holds for all rounds together, and protects a unit with the records that
     ``contributions`` allows. Raises `InputError` if the mechanism cannot meet the target, or if
@@ -172,7 +172,7 @@ def calibrated(
     while True:
         parameters = mechanism.calibrate(eps, log_delta - reduction, mean)
         curve_of = partial(mechanism.curve, parameters)
-        # Parameters that keep the target for a single user keep it for any number of users.
+        # Parameters that meet the target for a single user meet it for any number of users.
         if curve_of(replace(mean, n=1)).log_delta(eps).promised <= log_delta:
             return parameters
         excess = with_participation(curve_of, setting).log_delta(eps).promised - log_delta
@@ -269,7 +269,7 @@ def read_parameters(mechanism: Mechanism[P], text: str) -> P:
 def format_parameters(parameters: object) -> str:
     """Format the numbers among a mechanism's parameters, for example ``eps=1.0, nu=25``.
 
-    All digits are kept, because rounded parameters might not keep the target.
+    All digits are kept, because rounded parameters might not meet the target.
     """
     values = {field.name: getattr(parameters, field.name) for field in fields(parameters)}  # type: ignore[arg-type]
     return ", ".join(

@@ -122,7 +122,7 @@ class UserDummies(Mechanism[UserDummiesParameters]):
         return compose(once, setting.rounds)
 
     def calibrate(self, eps: float, log_delta: float, setting: Setting) -> UserDummiesParameters:
-        """Return the least r, and for it the least lambda, that keep the target."""
+        """Return the least r, and for it the least lambda, that meet the target."""
         if not log_delta < 0.0 or log_delta == -np.inf:
             raise InputError(
                 f"delta must lie strictly between 0 and 1 for dummies by users (got log "
@@ -147,7 +147,7 @@ class UserDummies(Mechanism[UserDummiesParameters]):
         if chances is None:
             raise InputError(
                 f"delta must be larger for dummies by users: {largest:,} dummies per user do not "
-                f"keep the target (got eps={eps}, log delta={log_delta}, n={n})"
+                f"meet the target (got eps={eps}, log delta={log_delta}, n={n})"
             )
         dummies = guided_noise(
             lambda dummies: log_delta_of(dummies, chances),

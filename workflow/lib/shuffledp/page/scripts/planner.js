@@ -157,7 +157,7 @@ const { planFor, mountPlanner } = (() => {
     return Math.log(sum / deviation / Math.sqrt(2 * Math.PI)) - start + ROUNDING;
   }
 
-  /** Return the fewest dummies nu per cell with which truncation at 0 keeps a target over rounds.
+  /** Return the fewest dummies nu per cell with which truncation at 0 meets a target over rounds.
    *
    * `logDelta` is the log of the delta without truncation. `law(nu)` has the probabilities, without
    * truncation, of exactly 0 dummies (`none`) and of fewer (`cut`).
@@ -271,7 +271,7 @@ const { planFor, mountPlanner } = (() => {
     return { mean, variance: second / total - mean * mean, absolute: absolute / total };
   }
 
-  /** Return geometric noise of the shuffler that keeps a target: its budget per round and dummies nu. */
+  /** Return geometric noise of the shuffler that meets a target: its budget per round and dummies nu. */
   function geometricDummies(target) {
     const { eps, rounds, logDelta } = target;
     if (rounds === 1) return { budget: eps, nu: smallestWhole((value) => logDeltaShuffler(eps, value) <= logDelta, 0) };
