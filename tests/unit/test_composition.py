@@ -264,12 +264,12 @@ def test_atoms_need_not_be_sorted() -> None:
     [
         ({"eps": -0.1}, "eps must be at least 0"),
         ({"side": "both"}, 'side must be "upper" or "lower"'),
-        ({"discretisation": -1.0}, "discretisation must be positive"),
+        ({"step": -1.0}, "step must be positive"),
     ],
 )
 def test_wrong_parameters_are_named(changed: dict[str, object], message: str) -> None:
     setting = Setting(10, 3, 1.0, rounds=2)
-    right = {"eps": 0.1, "side": "upper", "discretisation": None}
+    right = {"eps": 0.1, "side": "upper", "step": None}
     eps, side, step = (right | changed).values()
     with pytest.raises(InputError, match=message):
         shuffled_krr.composed_log_delta(eps, setting, side, step)

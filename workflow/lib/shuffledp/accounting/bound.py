@@ -90,9 +90,9 @@ class Structure:
     pair
         Dominating pair of one round, for composition and sampling; None for a setting without one.
     ceiling
-        Cheap upper bound on log delta, except for rounding errors and, over several rounds, for the
-        mass that windows leave out. A search for eps starts from it. For one round, it may also
-        show that an eps is large enough, which saves evaluations of the bound.
+        Cheap estimate of log delta from which a search for eps starts. For one round it is an upper
+        bound, except for rounding errors, so it may also show that an eps is large enough. For
+        several rounds it ignores what truncation omits.
     estimate
         Cheap approximation of log delta: the starting point of searches over settings, and of
         searches for eps if there is no ceiling.

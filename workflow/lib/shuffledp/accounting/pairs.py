@@ -1,7 +1,7 @@
 """Pairs of laws P and Q that an adversary must distinguish, one pair for each adversary and bound.
 
-The adversary sees n reports, counted in (up to) four cells: the target's two possible records x0
-and x1, and two more. The target holds x0 under P and x1 under Q, and reports j with probability
+The adversary sees n reports, counted in (up to) four categories: the target's two possible records
+x0 and x1, and two more. The target holds x0 under P and x1 under Q, and reports j with probability
 R(j|x). If B is the multinomial law of n reports with probabilities p_j, the likelihood ratios are
 linear in the counts h (docs/accounting.md):
 
@@ -42,37 +42,36 @@ def _difference(log_x: float, log_y: float, eps: float = 0.0) -> float:
 class Pair:
     """Two laws P and Q of counts whose densities over a multinomial B are linear in the counts.
 
-    ``dP/dB = (scale / n) sum_j exp(log_first_j) h_j``, and dQ/dB likewise with ``log_second``.
+    ``dP/dB = (scale / n) sum_j exp(log_ratios_p_j) h_j``, and dQ/dB likewise with ``log_ratios_q``.
 
     Attributes
     ----------
     trials
-        n, at least 1. It may also be random; then P and Q are mixtures and the fourth cell is
-        empty.
+        n, at least 1. It may also be random; then P and Q are mixtures and category 4 is empty.
     probabilities
-        Probabilities of the four cells under B; the first two are positive.
-    log_first, log_second
+        Probabilities of the four categories under B; the first two are positive.
+    log_ratios_p, log_ratios_q
         ``log(R(j|x0) / p_j)`` and ``log(R(j|x1) / p_j)``, up to the scale; -inf for a ratio of 0.
-        Only the first cell favours P: in the others ``log_first <= log_second``.
+        Only the first category favours P: in the others ``log_ratios_p <= log_ratios_q``.
     scale
         Common factor of all ratios, stored separately so that differences of logs are exact.
     """
 
     trials: int | RandomTrials
     probabilities: Four
-    log_first: Four
-    log_second: Four
+    log_ratios_p: Four
+    log_ratios_q: Four
     scale: float = 1.0
 
     @property
     def largest_loss(self) -> float:
         """Largest ``log(P / Q)``: the hockey-stick divergence is 0 for all eps from here on."""
-        return self.log_first[0] - self.log_second[0]
+        return self.log_ratios_p[0] - self.log_ratios_q[0]
 
     def _weights(self, eps: float) -> Four:
         a, b, c, d = (
             self.scale * _difference(first, second, eps)
-            for first, second in zip(self.log_first, self.log_second, strict=True)
+            for first, second in zip(self.log_ratios_p, self.log_ratios_q, strict=True)
         )
         return a, -b, -c, -d
 
@@ -85,7 +84,7 @@ class Pair:
 
     def _units(self, eps: float) -> float:
         """Return the relative error of the weights, mainly due to their logs, in rounding units."""
-        logs = np.abs([v for v in (*self.log_first, *self.log_second) if np.isfinite(v)])
+        logs = np.abs([v for v in (*self.log_ratios_p, *self.log_ratios_q) if np.isfinite(v)])
         return float(16.0 + 2.0 * (eps + logs.max()))
 
     def _mixture(self, eps: float) -> Mixture:
@@ -112,7 +111,7 @@ def hockey_stick(pair: Pair, eps: float, side: Side | None = None) -> LogInterva
 
 @dataclass(frozen=True)
 class SymmetricForm:
-    """A pair whose laws are exchanged by exchanging the first two cells.
+    """A pair whose laws are exchanged by exchanging the first two categories.
 
     With ``s = n1 + n2``, ``u = n1 - n2`` and ``D = a s + b n3 + c``, the laws are
     ``P = B (D + g u) / (2 n)`` and ``Q = B (D - g u) / (2 n)``.
@@ -122,8 +121,8 @@ class SymmetricForm:
     n
         Number of trials.
     q, p3, p4
-        Probability of each of the first two cells, of the third and of the fourth. None is computed
-        as 1 minus the others, which might have no correct digit.
+        Probability of each of the first two categories, of the third and of the fourth. None is
+        computed as 1 minus the others, which might have no correct digit.
     gain, weight_s, weight_3, constant
         ``g, a, b, c`` of the formula; ``a >= g > 0``, ``b, c >= 0``.
     weight_difference
@@ -149,7 +148,7 @@ class SymmetricForm:
         return float(self.gain * np.sqrt(2.0 * self.q / self.n))
 
     @property
-    def largest_weight(self) -> float:
+    def largest_density_ratio(self) -> float:
         """Largest value of ``dP/dB``."""
         return (self.weight_s + self.gain) / 2.0 + self.constant / (2.0 * self.n)
 
@@ -157,12 +156,12 @@ class SymmetricForm:
 def symmetric_form(pair: Pair) -> SymmetricForm:
     """Return the pair in terms of the sum and the difference of its first two counts.
 
-    Raises ValueError if exchanging the first two cells does not exchange the laws, or n is random.
+    Raises ValueError if exchanging these categories does not exchange the laws, or n is random.
     """
-    first, second, p = pair.log_first, pair.log_second, pair.probabilities
+    first, second, p = pair.log_ratios_p, pair.log_ratios_q, pair.probabilities
     mirrored = (first[1], first[0], *first[2:]) == second and p[0] == p[1]
     if not mirrored or isinstance(pair.trials, RandomTrials):
-        raise ValueError(f"the two laws of the pair do not mirror each other (got {pair})")
+        raise ValueError(f"the pair needs mirrored laws and a fixed number of trials (got {pair})")
     n, scale = pair.trials, pair.scale
     ratios = np.exp(first)
     return SymmetricForm(
@@ -185,25 +184,25 @@ def symmetric_form(pair: Pair) -> SymmetricForm:
 def weak_adversary(setting: Setting) -> Pair:
     """Return the pair of an adversary who knows which other users reported a uniform cell.
 
-    The first three cells count these reports and the target's in x0, in x1 and elsewhere; the
-    fourth counts the other users' truthful reports, which carry no information. The pair dominates
-    that of every data set (docs/accounting.md). It corrects paper C, Theorem 10 and eq. (5.1),
-    which compare one-dimensional marginals.
+    The first three categories count these reports and the target's, by place: x0, x1, elsewhere.
+    The fourth counts the other users' truthful reports, which carry no information. The pair
+    dominates that of every data set (docs/accounting.md). It corrects paper C, Theorem 10 and eq.
+    (5.1), which compare one-dimensional marginals.
     """
     eps0, k = setting.eps0, setting.k
     _, q = probabilities(eps0, k)
     return Pair(
         trials=setting.n,
         probabilities=(q, q, (k - 2) * q, float(np.expm1(eps0) * q)),
-        log_first=(eps0, 0.0, 0.0, -np.inf),
-        log_second=(0.0, eps0, 0.0, -np.inf),
+        log_ratios_p=(eps0, 0.0, 0.0, -np.inf),
+        log_ratios_q=(0.0, eps0, 0.0, -np.inf),
     )
 
 
 def third_cell(setting: Setting) -> Pair:
     """Return the pair of histograms where all other users hold a cell other than x0 and x1.
 
-    Their cell is the fourth of the pair. Raises `InputError` if there is no such cell.
+    Their cell is the fourth category of the pair. Raises `InputError` if there is no such cell.
     """
     eps0, k = setting.eps0, setting.k
     if k < 3:
@@ -212,8 +211,8 @@ def third_cell(setting: Setting) -> Pair:
     return Pair(
         trials=setting.n,
         probabilities=(q, q, (k - 3) * q, p),
-        log_first=(eps0, 0.0, 0.0, -eps0),
-        log_second=(0.0, eps0, 0.0, -eps0),
+        log_ratios_p=(eps0, 0.0, 0.0, -eps0),
+        log_ratios_q=(0.0, eps0, 0.0, -eps0),
     )
 
 
@@ -224,8 +223,8 @@ def same_cell(setting: Setting) -> Pair:
     return Pair(
         trials=setting.n,
         probabilities=(p, q, 0.0, (k - 2) * q),
-        log_first=(0.0, 0.0, 0.0, 0.0),
-        log_second=(-eps0, eps0, 0.0, 0.0),
+        log_ratios_p=(0.0, 0.0, 0.0, 0.0),
+        log_ratios_q=(-eps0, eps0, 0.0, 0.0),
     )
 
 
@@ -236,8 +235,8 @@ def other_cell(setting: Setting) -> Pair:
     return Pair(
         trials=setting.n,
         probabilities=(q, p, 0.0, (k - 2) * q),
-        log_first=(eps0, -eps0, 0.0, 0.0),
-        log_second=(0.0, 0.0, 0.0, 0.0),
+        log_ratios_p=(eps0, -eps0, 0.0, 0.0),
+        log_ratios_q=(0.0, 0.0, 0.0, 0.0),
     )
 
 
@@ -249,8 +248,8 @@ def _one_report_among(trials: int, q: float, rest: float) -> Pair:
     return Pair(
         trials=trials,
         probabilities=(q, q, 0.0, rest),
-        log_first=(0.0, -np.inf, -np.inf, -np.inf),
-        log_second=(-np.inf, 0.0, -np.inf, -np.inf),
+        log_ratios_p=(0.0, -np.inf, -np.inf, -np.inf),
+        log_ratios_q=(-np.inf, 0.0, -np.inf, -np.inf),
         scale=1.0 / q,
     )
 
@@ -260,7 +259,8 @@ def strong_adversary(setting: Setting) -> Pair:
 
     It consists of the laws of ``(N1 + 1, N2)`` and ``(N1, N2 + 1)``, where N1 and N2 are two counts
     of a trinomial law of n - 1 trials, each with probability q. Paper C's strong adversary
-    (Definition 8) sees this only with probability ``1 - gamma``.
+    (Definition 8) sees whether the target's report is uniform, which has the probability gamma and
+    reveals nothing; so its delta is ``1 - gamma`` times that of this pair.
     """
     _, q = probabilities(setting.eps0, setting.k)
     return _one_report_among(setting.n, q, float((np.expm1(setting.eps0) + setting.k - 2) * q))
@@ -276,8 +276,8 @@ def dummies(chances: int, k: int, rate: float, co_rate: float) -> Pair:
     Parameters
     ----------
     chances
-        Largest number of dummies of all users together, at least 0. Each is sent independently, to
-        a uniform cell.
+        Number of potential dummies of all users together, at least 0. Each is sent independently,
+        to a uniform cell.
     k
         Number of cells, at least 2.
     rate, co_rate
@@ -301,8 +301,8 @@ def clones(setting: Setting) -> Pair:
     return Pair(
         trials=setting.n,
         probabilities=(half, half, 0.0, float(-np.expm1(-eps0))),
-        log_first=(eps0, 0.0, -np.inf, -np.inf),
-        log_second=(0.0, eps0, -np.inf, -np.inf),
+        log_ratios_p=(eps0, 0.0, -np.inf, -np.inf),
+        log_ratios_q=(0.0, eps0, -np.inf, -np.inf),
         scale=float(2.0 / (1.0 + np.exp(-eps0))),
     )
 
@@ -322,16 +322,16 @@ def variation_ratio(setting: Setting) -> Pair:
     return replace(
         pair,
         probabilities=(first, second, 0.0, 1.0 - 2.0 * first),
-        log_first=(*pair.log_first[:2], neither, neither),
-        log_second=(*pair.log_second[:2], neither, neither),
+        log_ratios_p=(*pair.log_ratios_p[:2], neither, neither),
+        log_ratios_q=(*pair.log_ratios_q[:2], neither, neither),
     )
 
 
 def among_dummies(setting: Setting, chances: int, rate: float) -> Pair:
     """Return the weak adversary's pair if users also send dummies to uniform cells.
 
-    The dummies count among the uniform reports. Of at most ``chances`` dummies of all users
-    together, each is sent with probability ``rate``, independently.
+    All users together have ``chances`` potential dummies; each is sent independently with
+    probability ``rate``. Dummies count as uniform reports.
     """
     with np.errstate(divide="ignore"):
         dummy_log_odds = np.log(rate) - np.log1p(-rate)
@@ -351,7 +351,7 @@ def personalised(setting: Setting, others: RandomTrials) -> Pair:
     return Pair(
         trials=others,
         probabilities=(1.0 / k, 1.0 / k, (k - 2.0) / k, 0.0),
-        log_first=(eps0, 0.0, 0.0, -np.inf),
-        log_second=(0.0, eps0, 0.0, -np.inf),
+        log_ratios_p=(eps0, 0.0, 0.0, -np.inf),
+        log_ratios_q=(0.0, eps0, 0.0, -np.inf),
         scale=k * q,
     )

@@ -75,7 +75,7 @@ def _upper(eps: float, s: Setting) -> float:
 
 
 def _composing_curve(once: Setting) -> UpperCurve:
-    """Return the upper curve of one round, with the loss or the tolerance for composition."""
+    """Return the upper curve of one round, with a loss (dummies) or a coarse tolerance (k = 2)."""
     curve = upper_curve(once)
     if once.dummies:
         loss = partial(loss_among_dummies, once, partial(loss_of_curve, curve))
@@ -105,7 +105,7 @@ def krr_loss(setting: Setting) -> Loss:
 def _composed_from_curve(setting: Setting) -> LogDelta:
     """Return the upper bound for all rounds by composition of the curve of one round.
 
-    For k = 2 it is the minimum of this bound and that of `rounds.two_cells`.
+    For k = 2 and suitable numbers of rounds, it is the smaller of this and `rounds.two_cells`.
     """
     composed = compose_rounds([(_composing_curve(setting.single_round), setting.rounds)])
     recursion = MIN_ROUNDS_FOR_RECURSION <= setting.rounds <= rounds_of_two_cells.MAX_ROUNDS
@@ -118,7 +118,7 @@ def _composed_from_curve(setting: Setting) -> LogDelta:
 
     def minimum(eps: float) -> float:
         high = composed.upper(eps)
-        if high < -rounds_of_two_cells.MAX_NEGATIVE_LOG_DELTA:
+        if high < rounds_of_two_cells.MIN_LOG_DELTA:
             return high
         return min(high, recursive().upper(eps))
 
@@ -132,9 +132,9 @@ def _lower(eps: float, s: Setting) -> float:
 
 
 def _ceiling(eps: float, s: Setting) -> float:
-    """Return Chernoff's upper bound on log delta against the weak adversary."""
+    """Return Chernoff's bound on log delta against the weak adversary; see `Structure.ceiling`."""
     if s.rounds > 1:
-        return shuffled_krr.ceiling(eps, s)
+        return shuffled_krr.chernoff_estimate(eps, s)
     if eps >= s.eps0:
         return -np.inf
     return log_chernoff_bound(pairs.weak_adversary(s).weighted_sum(eps))
@@ -152,7 +152,7 @@ _BOUNDS = (
         "upper",
         "Koskela et al. 2021, Theorem 10, corrected (docs/accounting.md); the privacy blanket: "
         "Balle, Bell, Gascón and Nissim 2019",
-        "certified: exact against an adversary who also learns which other users randomised",
+        "certified: exact against an adversary who learns which others reported a uniform cell",
         Formulas(log_delta=_upper),
         scope=Scope(composes=True, covers_dummies=True),
         structure=Structure(
@@ -176,13 +176,13 @@ _BOUNDS = (
         "docs/accounting.md",
         "k = 2: the largest delta over all data sets",
         Formulas(log_delta=lambda eps, s: float(two_cells.two_rr_log_delta(eps, s))),
-        scope=Scope(domain=lambda s, _: two_cells.two_rr_domain(s)),
+        scope=Scope(domain=lambda s, _: two_cells.two_rr_objection(s)),
     ),
     Bound(
         "single-bin",
         "lower",
         "Biswas et al. 2023, eqs. (6) and (10), corrected",
-        "the count of one bin alone, for the worst data set unless --count is given",
+        "the count of one cell (bin) alone, for the worst data set unless --count is given",
         Formulas(log_delta=_single_bin, over_counts=single_bin.log_delta),
     ),
 )

@@ -20,7 +20,7 @@ from shuffledp.errors import InputError
 _PRECISION = Context(prec=50)
 # Paper and table whose numbers are truncated to significant digits; all others are rounded.
 _TRUNCATED_TABLES: Final = frozenset({("A", "II")})
-_TRUNCATED_DIGITS: Final = 3  # the only printed fourth digit is a trailing 0
+_TRUNCATED_DIGITS: Final = 3  # one number has a fourth digit, a 0, which is ignored
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Published:
     Attributes
     ----------
     paper, table
-        Letter of the paper as in docs/accounting.md; its table, figure or section.
+        Letter of the paper as in docs/papers.md; its table, figure or section.
     quantity, bound, mechanism, region
         What the number measures, the bound or mechanism that yields it, and the city.
     n, k, eps0, eps, x0, rounds, delta
@@ -150,13 +150,13 @@ class Answer:
     as_printed
         Value by the paper's own formula; for a random quantity, the median of the repetitions.
     single_bin, lower, upper
-        For a delta of paper A: the divergence of one cell's count, which the paper bounds, computed
-        correctly, and certified bounds for the whole histogram.
+        For a delta of paper A only: the correct divergence of one cell's count, and certified lower
+        and upper bounds for the whole histogram.
     correct
         Correct value for the stated parameters.
     recovered
-        Parameters that the paper does not state, marked ``(recovered)`` if the printed digits
-        follow from them, ``(assumed)`` or ``unknown``.
+        Parameters that the paper does not state, each marked ``(recovered)`` if it yields the
+        printed digits, otherwise ``(assumed)``; or ``unknown``.
     percentile
         Percentile of the printed value among the repetitions of a random quantity; ties count half.
     plausible

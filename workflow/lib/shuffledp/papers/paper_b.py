@@ -303,7 +303,7 @@ def certified_composition(setting: Setting, rounds: Floats, side: Side) -> Float
             log_delta,
             composed.budget,
             side,
-            lambda eps: shuffled_krr.ceiling(eps, composed),
+            lambda eps: shuffled_krr.chernoff_estimate(eps, composed),
         )
 
     return np.array([epsilon(replace(setting, rounds=int(count))) for count in rounds])

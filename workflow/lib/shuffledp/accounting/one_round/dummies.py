@@ -1,6 +1,6 @@
 """Upper bounds on shuffled k-RR whose users also send uniform dummies (docs/accounting.md).
 
-Each user sends each of ``chances`` possible dummies with the same probability (mixDUMP).
+Each user has ``chances`` potential dummies, and sends each with the same probability (mixDUMP).
 """
 
 from collections.abc import Callable
@@ -28,16 +28,17 @@ from shuffledp.accounting.setting import LARGEST_EPS0, LARGEST_N, Setting
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import UNIT
 
-# Numbers of uniform reports are grouped into ranges. A range is as wide as the larger of this share
-# of its number, which changes eps by a quarter of the share, and this many standard deviations.
+# Numbers of uniform reports are grouped into ranges. The width of a range is the larger of
+# RELATIVE_RANGE_WIDTH times the number, which changes eps by about a quarter of this share, and
+# RANGE_WIDTH_IN_DEVIATIONS standard deviations.
 RELATIVE_RANGE_WIDTH, RANGE_WIDTH_IN_DEVIATIONS = 1e-3, 0.125
-# Log of the largest share of delta that rare numbers may have, which are left out; it changes eps
-# by about 1e-6.
+# Log of the largest share of delta that may be due to the rare numbers of uniform reports that are
+# left out; it changes eps by about 1e-6.
 LOG_LEFT_OUT_SHARE = -11.0
 
 
 def chance_of_dummy(dummies: float, chances: int) -> float:
-    """Return the probability of each possible dummy, ``dummies / chances``, after checking both."""
+    """Check both and return ``dummies / chances``, the probability of each potential dummy."""
     if not (chances >= 1 and chances == int(chances) and 0.0 <= dummies <= chances):
         raise InputError(
             "dummies, the mean number per user, must lie in [0, chances], and chances must be an "
@@ -86,8 +87,8 @@ def loss_among_dummies(setting: Setting, loss_of_curve: Callable[[], Loss]) -> L
     setting
         Setting of one round with dummies, in which all users are honest and report.
     loss_of_curve
-        Function that returns the loss derived from the curve of one round, for deltas below the
-        probability of the numbers that are left out.
+        Function that returns the loss derived from the curve of one round, used for deltas below
+        the probability of the numbers that are left out.
     """
     chances = ceil(setting.dummies)
     random_pair = pairs.among_dummies(setting, setting.n * chances, setting.dummies / chances)
@@ -98,13 +99,13 @@ def loss_among_dummies(setting: Setting, loss_of_curve: Callable[[], Loss]) -> L
     def pair(reports: int) -> Pair:
         return replace(random_pair, trials=reports)
 
-    mean = pair(1 + round(float(counts @ rates)))
+    pair_at_mean = pair(1 + round(float(counts @ rates)))
     width = RANGE_WIDTH_IN_DEVIATIONS * float(np.sqrt(counts @ (rates * co_rates)))
 
     def up(step: float | None, depth: float) -> list[LossDistribution]:
         if depth > DEFAULT_DEPTH:
             return loss_of_curve().up(step, depth)
-        step = step or default_step(mean)
+        step = step or default_step(pair_at_mean)
         window = poisson_binomial(rates, counts, co_rates)
         starts = [0]
         while starts[-1] < window.mass.size:
@@ -119,7 +120,7 @@ def loss_among_dummies(setting: Setting, loss_of_curve: Callable[[], Loss]) -> L
 
     largest = min(setting.eps0, LARGEST_EPS0)
     return Loss(
-        min(symmetric_form(mean).deviation, largest),
+        min(symmetric_form(pair_at_mean).deviation, largest),
         largest,
         up,
         log_left_out_share=LOG_LEFT_OUT_SHARE,

@@ -2,8 +2,8 @@
 
 For k = 3, either all other users hold the third cell, and delta is known, or at least one of them
 holds one of the target's cells x0 and x1. In the second case, hide one such user: the adversary
-learns which of the remaining n - 2 other users randomised, but not whether the hidden user did. The
-analyst sees less than that, so the divergence is still an upper bound for the data set.
+learns which of the n - 2 others randomised (reported a uniform cell), but not whether the hidden
+user did. The analyst sees less, so the divergence is still an upper bound for the data set.
 
 If M of these n - 2 users randomise, the adversary sees the histogram h of T = M + 2 reports, with
 those of the target and of the hidden user. The weak adversary also knows whether the hidden user
@@ -20,7 +20,7 @@ from shuffledp.accounting.laws.binomial import log_pmf, log_pmf_error
 from shuffledp.accounting.setting import Setting, probabilities
 from shuffledp.numerics.arrays import UNIT, Floats
 
-# Half-width of the windows of counts: standard deviations, and a margin. Terms outside the windows
+# Half-width of truncation windows of counts: standard deviations, and a margin. Terms outside them
 # are left out of the reduction.
 WINDOW_DEVIATIONS, WINDOW_MARGIN = 5.0, 3.0
 # Largest number of values of `other` that are evaluated for each pair of `total` and `own`.
@@ -44,8 +44,8 @@ def log_reduction(eps: float, setting: Setting, shares: Floats, *, forward: bool
         ``0 <= eps < eps0``, ``k = 3`` and ``n >= 2``.
     shares
         Typical shares of uniform reports in x0, x1 and the third cell, and of truthful reports,
-        among the outcomes that contribute to delta (`tilted_shares`); shape (4,). The windows are
-        centred at these.
+        among the outcomes that contribute to delta (`tilted_shares`); shape (4,). The truncation
+        windows are centred at these.
     forward
         Whether the hidden user holds x0 (True) or x1 (False).
 

@@ -1,11 +1,11 @@
 """The largest delta of shuffled 2-RR over all data sets, by branch and bound.
 
-For k = 2, a data set is the count m of those of the n - 1 other users who hold the target's cell
-x0. Suppose that m is known to lie in a block ``low..high``, and reveal the reports of
+For k = 2, a data set is the number m of other users, out of n - 1, who hold the target's cell x0.
+Suppose that m is known to lie in a block ``low..high``, and reveal the reports of
 ``high - low`` other users to the adversary, such that low of the remaining users hold x0. What
 remains is the same for every m in the block, so its divergence is an upper bound for the block.
 Blocks whose bound exceeds the largest delta found so far are divided until the two agree. The
-reverse direction at m is the forward direction at ``n - 1 - m``, so one direction suffices.
+divergence of (Q, P) at m is that of (P, Q) at ``n - 1 - m``, so one direction suffices.
 """
 
 from dataclasses import dataclass
@@ -100,8 +100,8 @@ def _parts(low: Integers, high: Integers, parts: int) -> tuple[Integers, Integer
     return edges[:, :-1][nonempty], edges[:, 1:][nonempty] - 1
 
 
-def two_rr_domain(setting: Setting) -> str | None:
-    """Return the reason why `two_rr_log_delta` does not apply, or None."""
+def two_rr_objection(setting: Setting) -> str | None:
+    """Return a reason why `two_rr_log_delta` does not apply, or None."""
     if setting.k != 2:
         return f"k must be 2, got k={setting.k}"
     if setting.n > EXHAUSTIVE_N:
@@ -113,10 +113,10 @@ def two_rr_domain(setting: Setting) -> str | None:
 def two_rr_log_delta(eps: float, setting: Setting) -> float:
     """Return the log of the largest delta of shuffled 2-RR over all data sets, rounded up.
 
-    Parameters are those of `certified.upper_log_delta`. Raises `InputError` if `two_rr_domain` has
-    a reason.
+    Parameters are those of `certified.upper_log_delta`. Raises `InputError` if `two_rr_objection`
+    returns a reason.
     """
-    reason = two_rr_domain(setting)
+    reason = two_rr_objection(setting)
     if reason:
         raise InputError(f"the exact bound on 2-RR does not apply: {reason}")
     return worst_count(eps, setting).ends.high

@@ -11,7 +11,7 @@ from shuffledp.numerics.arrays import UNIT, Floats
 # For each law: the probabilities of 0, 1, ..., which may add up to less than 1, and the number
 # (>= 1) of independent summands that have it.
 Laws = Sequence[tuple[Floats, int]]
-# Upper bound on the log probability of sums beyond each end of the transform's window.
+# Upper bound on the log probability of sums beyond each end of the FFT's truncation window.
 LOG_TAIL = -40.0
 # Largest number of steps of the search for the best t in Chernoff's bound.
 MAX_CHERNOFF_STEPS = 60

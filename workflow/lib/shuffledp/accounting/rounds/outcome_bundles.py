@@ -1,6 +1,6 @@
 """Outcomes of one round of shuffled k-RR, grouped into bundles with bounds on their losses.
 
-The notation is that of `SymmetricForm`: n1, ..., n4 are the counts of the pair's four cells,
+The notation is that of `SymmetricForm`: n1, ..., n4 are the counts of the pair's categories,
 ``s = n1 + n2``, ``u = n1 - n2`` and ``D = a s + b n3 + c``. The privacy loss ``log(P/Q)`` is
 ``log((D + g u) / (D - g u))``, so replacing u by -u changes its sign. Given s, u is a sum of s fair
 coins of value +1 or -1.
@@ -20,7 +20,7 @@ from shuffledp.accounting.laws.binomial import log_cdf_ends, log_pmf, log_pmf_er
 from shuffledp.accounting.pairs import Pair, SymmetricForm, symmetric_form
 from shuffledp.numerics.arrays import UNIT, Floats
 
-# A window of depth d leaves out a probability of exp(-d) on each side, by Bernstein's inequality.
+# By Bernstein's inequality, a truncation window of depth d omits a probability of exp(-d) per side.
 # At depths beyond MAX_DEPTH that probability would nearly underflow.
 DEFAULT_DEPTH, MAX_DEPTH = 46.0, 690.0
 # Relative range of D within a bundle of n3, and of s within a bundle of s. Each changes eps by a
@@ -177,7 +177,7 @@ class _ThirdCounts:
 def _third_counts(form: SymmetricForm, s: Floats, depth: float) -> _ThirdCounts:
     trials = (form.n - s)[:, None]
     rest = form.p3 + form.p4
-    # Probabilities of the third and the fourth cell, given that a report is in one of them.
+    # Probabilities of the third and the fourth category, given that a report is in one of them.
     third, fourth = (form.p3 / rest, form.p4 / rest) if rest > 0.0 else (0.0, 1.0)
     if third == 0.0:
         edges = np.broadcast_to([-1.0, 0.0], (s.size, 2))
@@ -317,7 +317,7 @@ def bundles(
         Neighbouring u are bundled if their losses differ by a small fraction of this; 0 disables
         bundling over u.
     depth
-        Windows leave out a probability of about ``exp(-depth)``.
+        Truncation windows leave out a probability of about ``exp(-depth)``.
     """
     form = symmetric_form(pair)
     rows = _rows(form, side, depth)
@@ -326,4 +326,4 @@ def bundles(
     outside = rows.left_out
     if largest_u < max_coins:
         outside += 2.0 * float(np.exp(-depth))
-    return _bundles(form, rows, largest_u, step), form.largest_weight * outside
+    return _bundles(form, rows, largest_u, step), form.largest_density_ratio * outside

@@ -2,14 +2,14 @@
 
 The privacy loss is ``log(P/Q)`` of an outcome drawn from P, where P and Q are the laws of the
 messages for two neighbouring data sets. Both roundings are certified, with errors of second order
-in the step of the grid:
+in the step of the grid, or of first order where atoms are too far apart to be pooled (down):
 
 * up: an atom with a loss between two grid points is split onto these points such that its total
   probability under P and under Q is unchanged. The original pair is a post-processing of the new
   one, so every hockey-stick divergence grows, for any number of rounds. Outcomes outside the
-  windows are counted as infinite loss.
+  truncation windows are counted as infinite loss.
 * down: atoms are pooled such that the log-ratio of P and Q of the pool is on the grid. The new pair
-  is a post-processing of the original one. Outcomes outside the windows are left out.
+  is a post-processing of the original one. Outcomes outside the truncation windows are left out.
 
 Each distribution has bounds on the floating-point errors of its masses and losses, which
 composition takes into account.
@@ -27,7 +27,7 @@ from shuffledp.numerics.arrays import UNIT, Floats
 
 # Grid steps per standard deviation of the loss.
 STEPS_PER_DEVIATION = 128
-# Log of the largest share of delta that outcomes outside the windows may contribute.
+# Log of the largest share of delta that outcomes outside the truncation windows may contribute.
 LOG_LEFT_OUT_SHARE = -26.0
 # Largest number of grid steps between 0 and the largest loss.
 MAX_GRID_STEPS = 2**21
@@ -85,7 +85,7 @@ class LossDistribution:
 
 @dataclass(frozen=True)
 class Loss:
-    """Privacy loss of one round: a sum of independent losses that can be rounded to any grid.
+    """Privacy loss of one round, not yet on a grid: it yields `LossDistribution`s for any step.
 
     Attributes
     ----------
@@ -93,8 +93,8 @@ class Loss:
         Approximate standard deviation, and (possibly approximate) largest finite loss.
     up
         Function ``(step, depth)`` that returns the laws of independent losses whose sum dominates
-        the loss. ``step`` is the distance between grid points, None for a default; windows leave
-        out about ``exp(-depth)``.
+        the loss. ``step`` is the distance between grid points, None for a default; truncation
+        omits a probability of about ``exp(-depth)``.
     down
         For each explicit data set, a function ``(step)`` that returns the laws of independent
         losses for this data set, rounded down.
@@ -102,7 +102,7 @@ class Loss:
         Upper bound on the total variation distance between each law of the round's messages and the
         corresponding law of the pair that this loss describes.
     log_left_out_share
-        Log of the largest share of delta that outcomes outside the windows may contribute.
+        Log of the largest share of delta that truncated outcomes may contribute.
     """
 
     deviation: float
@@ -115,7 +115,7 @@ class Loss:
 
 @dataclass(frozen=True)
 class Outcomes:
-    """The exact loss distribution of one cell's count, before rounding to a grid.
+    """The exact losses of one cell's outcomes, listed one by one; `up` and `down` round them.
 
     Attributes
     ----------
@@ -176,7 +176,7 @@ def loss_of_cells(cells: Sequence[Outcomes], step: float | None = None) -> Loss:
     default = step or max(deviation / STEPS_PER_DEVIATION, largest / MAX_GRID_STEPS)
 
     def up(step: float | None, depth: float) -> list[LossDistribution]:
-        del depth  # there are no windows
+        del depth  # nothing is truncated
         return [cell.up(step or default) for cell in cells]
 
     def down(step: float) -> list[LossDistribution]:
@@ -238,9 +238,9 @@ class Tally:
 
 
 def rounded_up(pair: Pair, step: float, depth: float = DEFAULT_DEPTH) -> LossDistribution:
-    """Return a loss distribution on a grid that dominates the pair's, for any number of rounds.
+    """Return a loss distribution on a grid that dominates the pair for any number of rounds.
 
-    The pair must have a symmetric form (`symmetric_form`). Windows leave out a probability of about
+    The pair must have a symmetric form (`symmetric_form`). Truncation omits a probability of about
     ``exp(-depth)``, which is counted as infinite loss.
     """
     bundle_groups, left_out = bundles(pair, "upper", step, depth)
@@ -262,7 +262,7 @@ def rounded_up(pair: Pair, step: float, depth: float = DEFAULT_DEPTH) -> LossDis
     half = tally.total
     mirror = half * np.exp(-step * np.arange(half.size))
     mass = np.concatenate([mirror[:0:-1], [2.0 * half[0]], half[1:]])
-    # If eps0 is large, shallow windows may leave out everything; then infinite is 1.
+    # If eps0 is large, truncation at a small depth may omit everything; then infinite is 1.
     return LossDistribution(
         step=step,
         start=1 - half.size,
@@ -274,7 +274,7 @@ def rounded_up(pair: Pair, step: float, depth: float = DEFAULT_DEPTH) -> LossDis
 
 
 def rounded_down(pair: Pair, step: float) -> LossDistribution:
-    """Return a loss distribution on a grid that the pair's dominates, for any number of rounds."""
+    """Return a loss distribution on a grid, dominated by the pair for any number of rounds."""
     width = step / INTERVALS_PER_STEP
     tally_p, tally_q, infinite = Tally(), Tally(), 0.0
     mass_error = loss_error = 0.0
@@ -304,7 +304,7 @@ def rounded_down(pair: Pair, step: float) -> LossDistribution:
 def pooled_down(
     losses: Floats, masses: Floats, infinite: float, step: float, errors: tuple[float, float]
 ) -> LossDistribution:
-    """Return a loss distribution on a grid that a given one dominates, by pooling its atoms.
+    """Pool the atoms of a loss distribution into one on a grid that it dominates.
 
     The atoms below a grid point are pooled with the next atoms above it until the pool has the loss
     of that grid point; the last atom may be divided. If atoms more than one step above would be
@@ -354,8 +354,8 @@ def pooled_down(
         pools[target - start] += below + above + taken
         remaining[reached] -= taken
         i = reached
-    # The sum of a pool has one rounding error per atom. Errors of masses change a pool's loss by at
-    # most that share of the range of its losses.
+    # The sum of a pool has one rounding error per atom. A relative error r of the masses changes a
+    # pool's loss by at most r times the range of its losses.
     max_atoms = int(np.bincount(np.floor(losses / step).astype(np.int64) - start).max())
     rounding = UNIT * (2.0 * max_atoms + 32.0)
     reach = max(abs(float(losses[0])), abs(float(losses[-1])))

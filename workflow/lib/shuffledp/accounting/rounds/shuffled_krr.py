@@ -39,7 +39,7 @@ from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import UNIT, quotient_down
 
 # The grid of the lower end is finer by this factor, because the error of rounding down is of first
-# order in the step where atoms are far apart.
+# order in the step where atoms are more than a step apart.
 LOWER_GRID_REFINEMENT = 8
 
 
@@ -49,26 +49,26 @@ def _two_cell_loss(pair: Pair, n: int, step: float) -> LossDistribution:
     half_width = 9.3 * np.sqrt(n * p1 * p2) + 20.0
     count = np.arange(max(np.floor(n * p1 - half_width), 0.0), min(n * p1 + half_width, n) + 1.0)
     counts = np.stack([count, n - count]) / n
-    first, second = (np.exp(ratios[:2]) @ counts for ratios in (pair.log_first, pair.log_second))
+    first, second = (np.exp(logs[:2]) @ counts for logs in (pair.log_ratios_p, pair.log_ratios_q))
     base = np.exp(log_pmf(count, n, p1, p2))
-    units = (pair._units(0.0) + 16.0) * UNIT
-    error = float(log_pmf_error(count, n, p1, p2, 8.0).max()) + units
-    return pooled_down(np.log(first / second), base * first, 0.0, step, (error, 2.0 * units))
+    weight_error = (pair._units(0.0) + 16.0) * UNIT
+    error = float(log_pmf_error(count, n, p1, p2, 8.0).max()) + weight_error
+    return pooled_down(np.log(first / second), base * first, 0.0, step, (error, 2.0 * weight_error))
 
 
 @lru_cache(maxsize=16)
 def single_round(
-    setting: Setting, side: Side, discretisation: float | None = None, depth: float = DEFAULT_DEPTH
+    setting: Setting, side: Side, step: float | None = None, depth: float = DEFAULT_DEPTH
 ) -> tuple[LossDistribution, ...]:
     """Return the loss distributions of one round of a setting, for `composed_log_delta`.
 
-    For the upper side it is a dominating one, with windows of the given depth (`rounded_up`); for
-    the lower side they are those of explicit data sets.
+    For the upper side it is a dominating one, truncated by a probability of about ``exp(-depth)``
+    (`rounded_up`); for the lower side they are those of explicit data sets.
     """
     weak = pairs.weak_adversary(setting)
     if side == "upper":
-        return (rounded_up(weak, discretisation or default_step(weak), depth),)
-    step = discretisation or default_step(weak) / LOWER_GRID_REFINEMENT
+        return (rounded_up(weak, step or default_step(weak), depth),)
+    step = step or default_step(weak) / LOWER_GRID_REFINEMENT
     if setting.k == 2:
         data_sets = (pairs.other_cell(setting), pairs.same_cell(setting))
         return tuple(_two_cell_loss(pair, setting.n, step) for pair in data_sets)
@@ -90,16 +90,14 @@ def loss_of(setting: Setting) -> Loss:
     return replace(loss_of_pair(pairs.weak_adversary(once)), down=down)
 
 
-def _check(side: Side, discretisation: float | None) -> None:
+def _check(side: Side, step: float | None) -> None:
     if side not in ("upper", "lower"):
         raise InputError(f'side must be "upper" or "lower", got side={side!r}')
-    if discretisation is not None and not (discretisation > 0.0 and np.isfinite(discretisation)):
-        raise InputError(f"discretisation must be positive and finite, got {discretisation!r}")
+    if step is not None and not (step > 0.0 and np.isfinite(step)):
+        raise InputError(f"step must be positive and finite, got {step!r}")
 
 
-def dominating_log_delta(
-    eps: float, setting: Setting, discretisation: float | None = None
-) -> float:
+def dominating_log_delta(eps: float, setting: Setting, step: float | None = None) -> float:
     """Return an upper bound on log delta of all rounds, against the weak adversary.
 
     For k = 2 it holds for every shuffled eps0-LDP randomiser (`papers.literature.clones`). It is at
@@ -110,22 +108,22 @@ def dominating_log_delta(
     rounds, once = setting.rounds, replace(setting, rounds=1)
 
     def rounds_at(depth: float) -> Rounds:
-        return [(single_round(once, "upper", discretisation, depth)[0], rounds)]
+        return [(single_round(once, "upper", step, depth)[0], rounds)]
 
     return min(upper_log_hockey_stick(rounds_at, eps), 0.0)
 
 
 @over_eps
 def composed_log_delta(
-    eps: float, setting: Setting, side: Side, discretisation: float | None = None
+    eps: float, setting: Setting, side: Side, step: float | None = None
 ) -> float:
     """Return a certified upper or lower bound on log delta of all rounds together.
 
     The upper bound holds for every data set, even if records depend on the outcomes of earlier
     rounds. The lower bound is attained by a data set in which all other users hold a third cell or,
-    for k = 2, one cell. Both include the errors of discretisation, windows and rounding. Windows
-    leave out about 1e-11 of delta; for deltas below about 1e-280, where windows cannot be deep
-    enough, the upper bound is that of basic composition.
+    for k = 2, one cell. Both include the errors of the grid, truncation and rounding. Truncation
+    omits about 1e-11 of delta; for deltas below about 1e-280, where it cannot omit so little, the
+    upper bound is that of basic composition.
 
     Parameters
     ----------
@@ -135,7 +133,7 @@ def composed_log_delta(
         Setting of k-RR; in each of its rounds the local budget is eps0.
     side
         ``"upper"`` (pessimistic) or ``"lower"`` (optimistic).
-    discretisation
+    step
         Distance between grid points. By default it is about 1/128 (upper) or 1/1024 (lower) of the
         standard deviation of one round's loss, which changes eps by a relative error of about 1e-5.
 
@@ -148,21 +146,21 @@ def composed_log_delta(
     InputError
         If a parameter is outside its range.
 
-    Source: docs/accounting.md; paper C, Theorem 7, with the joint law of both counts.
+    Source: docs/accounting.md; paper C, Theorem 7, with the joint law of the counts of x0 and x1.
     """
-    _check(side, discretisation)
+    _check(side, step)
     if eps >= setting.budget:
         return -np.inf
     rounds, once = setting.rounds, replace(setting, rounds=1)
     if side == "upper":
-        high = dominating_log_delta(eps, setting, discretisation)
-        # Basic composition is smaller only for tiny deltas, for which windows are too shallow.
+        high = dominating_log_delta(eps, setting, step)
+        # Basic composition is smaller only for tiny deltas, for which truncation omits too much.
         eps_per_round = quotient_down(eps, rounds)
         if np.log(rounds) + 2.0 * _chernoff(eps_per_round, once) - 30.0 < high:
             basic = np.log(rounds) + float(certified.upper_log_delta(eps_per_round, once))
             high = min(high, float(basic))
         return high
-    laws = single_round(once, side, discretisation)
+    laws = single_round(once, side, step)
     coarsened = (coarsened_for_transform([(law, rounds)], eps) for law in laws)
     low = max(log_hockey_stick(each, eps).low for each in coarsened)
     # The view of all rounds includes that of one round, so its lower end holds too. For k = 2 the
@@ -179,8 +177,8 @@ def _chernoff(eps: float, once: Setting) -> float:
     return min(log_chernoff_bound(pairs.weak_adversary(once).weighted_sum(eps)), 0.0)
 
 
-def ceiling(eps: float, setting: Setting) -> float:
-    """Return Chernoff's bound on log delta of all rounds, ignoring the mass outside the windows."""
+def chernoff_estimate(eps: float, setting: Setting) -> float:
+    """Approximate log delta of all rounds by Chernoff's bound, ignoring truncated outcomes."""
     if eps >= setting.budget:
         return -np.inf
     (loss,) = single_round(replace(setting, rounds=1), "upper")
@@ -189,16 +187,16 @@ def ceiling(eps: float, setting: Setting) -> float:
 
 @over_log_delta
 def composed_epsilon(
-    log_delta: float, setting: Setting, side: Side, discretisation: float | None = None
+    log_delta: float, setting: Setting, side: Side, step: float | None = None
 ) -> float:
     """Return a certified upper or lower bound on eps of all rounds, shaped like ``log_delta``.
 
     For the other arguments see `composed_log_delta`.
     """
     return calibrate.guided_epsilon(
-        lambda eps: float(composed_log_delta(eps, setting, side, discretisation)),
+        lambda eps: float(composed_log_delta(eps, setting, side, step)),
         log_delta,
         setting.budget,
         side,
-        lambda eps: ceiling(eps, setting),
+        lambda eps: chernoff_estimate(eps, setting),
     )

@@ -29,7 +29,7 @@ from shuffledp.numerics.arrays import UNIT, Floats
 
 # Loss distributions on a common grid, and the number of rounds (>= 1) with each distribution.
 Rounds = Sequence[tuple[LossDistribution, int]]
-# Window depths beyond the default are multiples of this number.
+# Depths of truncation windows beyond the default are multiples of this number.
 DEPTH_INCREMENT = 24.0
 # Largest size of a transform for the lower end; it takes about a second.
 MAX_TRANSFORM_POINTS = 4_000_000
@@ -172,7 +172,7 @@ def log_chernoff(rounds: Rounds, eps: float) -> float:
 def log_hockey_stick(rounds: Rounds, eps: float) -> LogInterval:
     """Enclose the log of the hockey-stick divergence of independent rounds.
 
-    The interval accounts for the rounding error of the FFT, the mass outside its window, and the
+    The interval accounts for the rounding error of the FFT, the mass that it truncates, and the
     ``loss_error`` and ``mass_error`` of the distributions, which bound the changes of eps and of
     log delta per round. The probability of an infinite loss is added separately.
     """
@@ -223,13 +223,13 @@ def upper_log_hockey_stick(
     Parameters
     ----------
     rounds_at
-        Function that returns dominating loss distributions for a depth: their windows leave out a
+        Function that returns dominating loss distributions for a depth: truncation omits a
         probability of about ``exp(-depth)``. The depth grows until the mass left out is a
         negligible share of the result, or stops falling.
     eps
         Central budget of all rounds, at least 0.
     log_left_out_share
-        Log of the largest share of the result that outcomes outside the windows may contribute.
+        Log of the largest share of the result that truncated outcomes may contribute.
     """
     depth, predicted, previous = DEFAULT_DEPTH, False, np.inf
     while True:
@@ -239,7 +239,7 @@ def upper_log_hockey_stick(
         # Chernoff's bound predicts the necessary depth without a transform.
         inside = log_chernoff(finite, eps) - LOG_CHERNOFF_EXCESS
         # A pair may have infinite losses at every depth, so the search ends if their probability
-        # stops falling. A probability of 1 means that the windows are too shallow.
+        # stops falling. A probability of 1 means that the depth is too small.
         deepest = depth >= MAX_DEPTH or previous <= infinite < 0.0
         if predicted or infinite <= inside + log_left_out_share or deepest:
             inside = log_hockey_stick(finite, eps).high

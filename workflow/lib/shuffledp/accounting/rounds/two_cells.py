@@ -27,11 +27,11 @@ from shuffledp.numerics.arrays import UNIT, Floats, Integers
 
 # Largest number of rounds for which this recursion is used.
 MAX_ROUNDS = 200
-# Width of a block of counts: at n - 1 as a share of n, and its growth with the distance from n - 1.
-# Blocks increase eps by about 0.3 % near n - 1, and by more where eps is smaller anyway.
+# Width of the blocks next to n - 1 (itself a block), as a share of n, and growth per count of
+# distance from n - 1. They increase eps by about 0.3 % there, and more where eps is smaller anyway.
 BLOCK_WIDTH, BLOCK_WIDTH_GROWTH = 0.006, 0.02
-# Log deltas below minus this number are not computed, since each round leaves out about exp(-46).
-MAX_NEGATIVE_LOG_DELTA = 36.0
+# Smaller log deltas are not computed, because each round omits about exp(-46).
+MIN_LOG_DELTA = -36.0
 # Grid points per standard deviation of a round's loss; rounding of the step may double the number.
 POINTS_PER_DEVIATION = 12.0
 
@@ -39,7 +39,7 @@ POINTS_PER_DEVIATION = 12.0
 def worst_rounds(setting: Setting, estimate: LogDelta) -> UpperCurve:
     """Return an upper bound on the curve of all rounds, for k = 2.
 
-    It is useful for at most `MAX_ROUNDS` rounds and log deltas above ``-MAX_NEGATIVE_LOG_DELTA``.
+    It is useful for at most `MAX_ROUNDS` rounds and log deltas above `MIN_LOG_DELTA`.
     ``estimate`` is the approximate log delta of all rounds as a function of eps; it sets the range
     of the grid.
     """
@@ -87,17 +87,19 @@ def _laws(setting: Setting, step: float) -> list[LossDistribution]:
     index, stride, points = 0, 1, list[tuple[int, Any, Any]]()
     while not points or max(points[-1][1].max(), points[-1][2].max()) > -DEFAULT_DEPTH:
         eps = step * index
-        above = forward_ends(eps, setting, users, low)[1]
-        below = forward_ends(eps, setting, users, users - 1 - low)[1]
-        points.append((index, above, below))
+        forward_logs = forward_ends(eps, setting, users, low)[1]
+        reverse_logs = forward_ends(eps, setting, users, users - 1 - low)[1]
+        points.append((index, forward_logs, reverse_logs))
         if len(points) % POINTS_PER_SPACING == 0:
             stride *= 2
         index += stride
     indices = [index for index, _, _ in points]
-    above, below = (np.stack([each[side] for each in points]) for side in (1, 2))
+    forward_logs, reverse_logs = (np.stack([each[side] for each in points]) for side in (1, 2))
     return [
         law_of_points(
-            _until_negligible(indices, above[:, i]), _until_negligible(indices, below[:, i]), step
+            _until_negligible(indices, forward_logs[:, i]),
+            _until_negligible(indices, reverse_logs[:, i]),
+            step,
         )
         for i in range(low.size)
     ]

@@ -145,7 +145,7 @@ _ENTRIES: Final = (
         "strong-adversary",
         "upper",
         "Koskela et al. 2021, Definition 8 and eq. (5.1)",
-        "against an adversary who learns which users randomised, the target included",
+        "against an adversary who learns who reported a uniform cell, the target included",
         Formulas(log_delta=_scalar(clones.strong_adversary_log_delta)),
     ),
     Bound(
