@@ -4,7 +4,7 @@ For one round of k-RR a certificate holds a data set that attains the lower end 
 which the upper end holds (docs/accounting.md). Dummies and noise added by servers need neither,
 because their law is the same for all data sets. For several rounds it holds a loss distribution on
 a grid that dominates one round. The checker recomputes everything in ball arithmetic, with its own
-windows and tail bounds.
+truncation windows and tail bounds.
 """
 
 from collections.abc import Mapping

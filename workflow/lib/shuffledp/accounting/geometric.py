@@ -110,7 +110,7 @@ def composed_geometric_noise(eps: float, budget: float, rounds: int) -> float:
     above = float(first * exact_budget - exact_eps) + (successes - rounds - first) * budget
     log_mass, error = log_pmf_with_error(successes, trials, p, q, 8.0)
     logs = log_mass + error + np.log(-np.expm1(-above))
-    # Losses outside the window are counted with their full probability.
+    # Losses outside the truncation window are counted with their full probability.
     outside = [float(log_sf_ends(highest + 1.0, trials, p, q, 8.0).high)]
     if lowest > rounds + first:
         outside.append(float(log_sf_ends(rounds * 2 - lowest + 1.0, trials, q, p, 8.0).high))
@@ -152,7 +152,7 @@ def geometric_loss(budget: float, nu: float = np.inf) -> Loss:
 
 # Smallest theta for which binomial probabilities keep their digits.
 SMALLEST_THETA = 1e-290
-# Half-width of the window of a binomial law: standard deviations plus a number of terms. The
+# Half-width of a binomial law's truncation window: standard deviations plus a number of terms. The
 # probability beyond is below exp(-750) times the probability within.
 WINDOW_DEVIATIONS, WINDOW_MARGIN = 40.0, 800
 # Exponentials of exponents up to this size, of either sign, neither overflow nor underflow.

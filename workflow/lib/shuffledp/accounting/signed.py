@@ -1,9 +1,9 @@
-"""Exact privacy of a histogram among signed dummies: +1 messages, -1 messages, and pairs of both.
+"""Certified delta of a histogram hidden by signed dummies: messages +1, -1, and pairs of both.
 
 For each cell the analyst counts ``a = x + A + Z`` messages +1 and ``b = B + Z`` messages -1. Here x
-is the number of true records, A and B are negative binomial with ratio q and size s, and Z is
-negative binomial or Poisson. For s = 1, where A and B are geometric, the noise (A + Z, B + Z) has
-the law
+is the number of true records. A and B are negative binomial with size s and success probability q:
+``P(A = t)`` is proportional to ``q^t Gamma(s + t) / t!``. Z is negative binomial or Poisson. For
+s = 1, where A and B are geometric, the noise (A + Z, B + Z) has the law
 
     f(a, b) = (1 - q)^2 q^|a - b| G(min(a, b)),    G(t) = P(Z = t) + q^2 G(t - 1).
 
@@ -124,13 +124,13 @@ class SignedNoise:
     Attributes
     ----------
     ratio
-        q, in (0, 1).
+        q, the success probability of A and B, in (0, 1).
     pairs
-        Mean of Z, positive.
+        Mean of Z, the number of pairs; positive.
     shape
-        Shape of the negative binomial law of Z; inf for a Poisson law.
+        Size parameter of the negative binomial law of Z; inf for a Poisson law.
     size
-        s, positive: size of the negative binomial laws of A and B; 1 for geometric laws.
+        s, the size parameter of the negative binomial laws of A and B; 1 for geometric laws.
     tail
         Approximate probability left out of the laws, in (0, 1). It is added to delta; a larger tail
         makes the computation faster.
@@ -154,8 +154,8 @@ class SignedNoise:
         """Approximate size of the table of f, in entries; 0 for size 1, which needs none."""
         if self.size == 1.0:
             return 0.0
-        min_reach, max_reach = self._reaches
-        return max_reach * (self._width + min_reach)
+        min_quantile, max_quantile = self._quantiles
+        return max_quantile * (self._width + min_quantile)
 
     @property
     def is_summable(self) -> bool:
@@ -177,9 +177,9 @@ class SignedNoise:
         if self.size > 1.0:
             return replace(noise, size=1.0)
         raise InputError(
-            f"dummies with a size below 1 need a table of {noise.entries:,.0f} entries, more than "
-            f"{MAX_TABLE_ENTRIES:,}: use a smaller ratio, or a size of 1, which needs none "
-            f"(got size={self.size}, ratio={self.ratio}, pairs={self.pairs})"
+            f"negative binomial dummies with a size below 1 need a table of {noise.entries:,.0f} "
+            f"entries, more than {MAX_TABLE_ENTRIES:,}: use a smaller ratio, or a size of 1, which "
+            f"needs none (got size={self.size}, ratio={self.ratio}, pairs={self.pairs})"
         )
 
     @property
@@ -242,8 +242,8 @@ class SignedNoise:
         return np.append(masses, above), np.append(ratios, 1.0 / q), outside, units
 
     @cached_property
-    def _reaches(self) -> tuple[float, float]:
-        """Values that min(A, B) and max(A, B) exceed with probability about ``tail``."""
+    def _quantiles(self) -> tuple[float, float]:
+        """Quantiles of min(A, B) and max(A, B), exceeded with probability about ``tail``."""
         law = stats.nbinom(self.size, 1.0 - self.ratio)
         return float(law.isf(sqrt(self.tail))) + 1.0, float(law.isf(self.tail)) + 1.0
 
@@ -253,18 +253,18 @@ class SignedNoise:
         The mass of each ratio is split between two neighbouring grid points such that the mean is
         kept. Delta is a convex function of r and of r', so delta can only grow.
         """
-        min_reach, max_reach = (int(each) for each in self._reaches)
+        min_quantile, max_quantile = (int(each) for each in self._quantiles)
         z_masses, outside, units = self._law_of_pairs()
-        t = np.arange(float(min_reach + max_reach + 1))
+        t = np.arange(float(min_quantile + max_quantile + 1))
         mean = self.size * self.ratio / (1.0 - self.ratio)
         logs, extra_units = log_masses(t, mean, self.size)
         a_masses = np.exp(logs)
         law = stats.nbinom(self.size, 1.0 - self.ratio)
-        min_tail, max_tail = float(law.sf(min_reach - 1)), float(law.sf(max_reach - 1))
+        min_tail, max_tail = float(law.sf(min_quantile - 1)), float(law.sf(max_quantile - 1))
         # The mass that the record moves beyond the table, at the largest values of A, B and Z, is
         # left out as well.
         outside += 2.0 * (min_tail**2 + 2.0 * max_tail) + float(z_masses[-1]) + UNDERFLOW
-        units += 2.0 * extra_units + 3.0 * z_masses.size + 4.0 * min_reach + MISPLACED_UNITS
+        units += 2.0 * extra_units + 3.0 * z_masses.size + 4.0 * min_quantile + MISPLACED_UNITS
         # The smallest ratio is estimated from the lowest two values of A, B and Z; the largest is
         # an upper bound.
         representable = a_masses[a_masses > SMALLEST_MASS]
@@ -279,19 +279,19 @@ class SignedNoise:
         grid = _Grid(
             min(smallest_ratio, float(a_ratios.min())), max(1.0, 1.0 / self.size) / self.ratio
         )
-        rows = max(ENTRIES_AT_ONCE // (z_masses.size + min_reach), 1)
-        for start in range(0, max_reach, rows):
+        rows = max(ENTRIES_AT_ONCE // (z_masses.size + min_quantile), 1)
+        for start in range(0, max_quantile, rows):
             # Rows are values of |a - b|, and columns values of min(a, b).
             f = np.stack(
                 [
-                    np.convolve(z_masses, a_masses[:min_reach] * a_masses[d : d + min_reach])
-                    for d in range(start, min(start + rows, max_reach) + 1)
+                    np.convolve(z_masses, a_masses[:min_quantile] * a_masses[d : d + min_quantile])
+                    for d in range(start, min(start + rows, max_quantile) + 1)
                 ]
             )
             # Masses without and with the record, for a > b and then for a <= b.
             grid.add(f[1:], f[:-1])
             grid.add(f[:-1], np.pad(f[1:, :-1], ((0, 0), (1, 0))))
-        units += 2.0 * max_reach * (z_masses.size + min_reach)
+        units += 2.0 * max_quantile * (z_masses.size + min_quantile)
         return grid.masses, grid.ratios, outside, units
 
     @cached_property
@@ -353,8 +353,8 @@ def _pooled(masses: Floats, ratios: Floats) -> tuple[Floats, Floats, float]:
 class _Grid:
     """A geometric grid of ratios, which includes 0, and the masses on it.
 
-    The positive part ends at the smallest positive ratio, which is raised to `SMALLEST_RATIO` if it
-    is below, and at an upper bound on all ratios.
+    The positive part ranges from the smallest positive ratio, but at least `SMALLEST_RATIO`, to an
+    upper bound on all ratios.
     """
 
     def __init__(self, smallest: float, largest: float) -> None:

@@ -30,8 +30,8 @@ the names x0 and x1 turns one into the other). The certificate names one of thre
    L(h) = sum d_b h_b, d = (E-e, 1-eE, 1-e), and (h, n-T) is multinomial of n trials with
    probabilities q, q, q, (E-1)q. That sum is (T-1 + (E-1)h_y) L(h) - (E-1) d_y h_y.
 
-Sums are restricted to windows, and expectations are tilted. Both are chosen in floats. A poor
-choice makes a bound loose but never false, because balls bound what is left out. The lower end
+Sums are restricted to truncation windows, and expectations are tilted. Both are chosen in floats. A
+poor choice makes a bound loose but never false, because balls bound what is left out. The lower end
 sums (P - eQ)_+ over fewer outputs.
 """
 

@@ -5,12 +5,12 @@ loss. They define a pair (P, Q) for one round: under P, the loss is also -i * st
 p_i exp(-i * step), and 0 with the remaining probability. Q is the mirror image of P.
 
 Let h(alpha), with alpha = exp(eps), be the hockey-stick divergence sum (P - alpha Q)_+ of this
-pair, and h'(alpha) the largest one of the true round over all data sets. Both are convex and
-non-increasing, and obey h(alpha) = 1 - alpha + alpha h(1/alpha). h is linear between the losses of
-the grid, constant above them, and 1 at alpha = 0. Hence h >= h' everywhere if, at the losses from 0
-on, h is at least the bound of the privacy blanket. Then the T-fold product of the pair dominates
-any T rounds with fresh randomness, even if each round is chosen after the results of earlier ones
-(Zhu, Dong and Wang 2022, theorem 10).
+pair, and let h*(alpha) be the largest divergence of the true round over all data sets. Both are
+convex and non-increasing, and obey h(alpha) = 1 - alpha + alpha h(1/alpha). h is linear between the
+losses of the grid, constant above them, and 1 at alpha = 0. Hence h >= h* everywhere if, at the
+losses from 0 on, h is at least the bound of the privacy blanket. Then the T-fold product of the
+pair dominates any T rounds with fresh randomness, even if each round is chosen after the results of
+earlier ones (Zhu, Dong and Wang 2022, theorem 10).
 
 The product is a power of a polynomial in balls, whereas the accountant uses Fourier transforms of
 floats.
@@ -24,7 +24,7 @@ from flint import arb, arb_poly
 from shuffledp.verification.deltas import Job, RandomisedResponse, RefusedError, blanket
 
 MIN_LOG_DELTA = -5000.0  # the precision is not increased for smaller deltas
-TERMS_PER_COEFFICIENT = 20  # computing time of a coefficient of the power, in terms of a sum
+TERMS_PER_COEFFICIENT = 20  # cost of one coefficient of the power, in units of one term of a sum
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Grid:
         return self.masses[-1][0]
 
     def precision(self, eps0: float, eps: float, high: float) -> int:
-        """Return a precision in bits that suffices to show log delta <= `high` for all rounds.
+        """Return a precision in bits that suffices to show log delta <= `high` for the composition.
 
         Small differences of losses, which cancel, and a small delta need more bits.
         """

@@ -1,1 +1,1 @@
-"""Bounds on delta of any shuffled randomiser, by sums of independent real-valued variables."""
+"""Privacy blanket bounds: delta of any shuffled randomiser from a sum of i.i.d. variables."""

@@ -58,8 +58,8 @@ class Atoms:
         a and b accurate to 4 u and e to 2 u is accurate to 16 u (a + e b), which near eps0 may
         exceed G.
     exclusive_delta
-        Contribution to delta of reports that only the target can send, rounded in the safe
-        direction. It is added to the mean excess.
+        Contribution to delta of reports that are exclusive to the target, because the privacy
+        blanket never sends them; rounded in the safe direction and added to the mean excess.
     """
 
     values: Floats
@@ -194,7 +194,7 @@ def log_saddle_point(atoms: Atoms, n: int) -> float:
 
 
 def add_exclusive_delta(log_value: float, exclusive_delta: float) -> float:
-    """Return ``log(exp(log_value) + exclusive_delta)``, accurate to a few roundings."""
+    """Return the log of a mean excess plus `Atoms.exclusive_delta`, accurate to a few roundings."""
     return (
         float(np.logaddexp(log_value, np.log(exclusive_delta)))
         if exclusive_delta > 0.0

@@ -1,4 +1,4 @@
-"""Certified lower and upper ends of ``(1/n) E[(G_1 + ... + G_n)_+]`` for any law of G.
+"""Certified ends of the mean excess ``(1/n) E[(G_1 + ... + G_n)_+]`` of n copies of any G.
 
 Upper end: every atom is split onto two neighbouring grid points such that its mean is kept. The
 law increases in the convex order, and so does the mean of every convex function, by an amount
@@ -27,7 +27,7 @@ from shuffledp.numerics.arrays import UNIT, Floats
 
 # Usual number of points of the FFT, approximately, and the largest number, for very small deltas.
 TRANSFORM_POINTS, MAX_TRANSFORM_POINTS = 2**18, 2**22
-# Largest increase of the log of the upper end by splitting, unless it would take too many points.
+# Largest increase of the log of the upper end by splitting, if MAX_TRANSFORM_POINTS suffice for it.
 SPLITTING_LOG_TOLERANCE = 2e-5
 # Number of steps that are compared to find a grid that fits the atoms.
 MAX_CANDIDATE_STEPS = 512
@@ -43,18 +43,18 @@ KERNEL_DECAY = 60.0
 
 
 def log_mean_excess(atoms: Atoms, n: int) -> LogInterval:
-    """Return a certified interval around the log of ``(1/n) E[(G_1 + ... + G_n)_+]``.
+    """Return a certified interval around the log mean excess of n copies.
 
-    Both ends are -inf if no value is positive. The interval accounts for the grid, pooling, windows
-    and rounding. For a few atoms the upper end of the log is about 1e-5 too large, and the lower
-    end 5e-5 too small, or 2e-3 if the result is 1e-300. Above a million copies the rounding of the
-    FFT dominates.
+    Both ends are -inf if no value is positive. The interval accounts for the grid, pooling,
+    truncation and rounding. For a few atoms the upper end of the log is about 1e-5 too large, and
+    the lower end 5e-5 too small, or 2e-3 if the result is 1e-300. For n above a million the
+    rounding of the FFT dominates.
     """
     return LogInterval(log_mean_excess_low(atoms, n), log_mean_excess_high(atoms, n))
 
 
 def _scaled(atoms: Atoms, sign: float) -> tuple[Floats, Floats, float]:
-    """Return the values of `Atoms.shifted_outwards` over their maximum, masses, and log maximum."""
+    """Return the shifted values divided by their maximum, the masses, and the maximum's log."""
     law = atoms.shifted_outwards(sign)
     top = float(law.values.max(initial=0.0))
     if top <= 0.0:
@@ -90,8 +90,8 @@ def _aligned_step(values: Floats, weights: Floats, step: float) -> float:
 def log_mean_excess_high(atoms: Atoms, n: int, splitting: float = SPLITTING_LOG_TOLERANCE) -> float:
     """Return an upper bound on the log mean excess: the upper end of `log_mean_excess`.
 
-    ``splitting`` is the largest relative increase by the grid, unless it would take too many
-    points. The computing time is proportional to the inverse of its square root.
+    ``splitting`` is the largest relative increase by the grid, exceeded only where keeping it would
+    take too many points. The computing time is proportional to the inverse of its square root.
     """
     values, masses, log_top = _scaled(atoms, 1.0)
     if log_top == -np.inf:
@@ -111,7 +111,7 @@ def log_mean_excess_high(atoms: Atoms, n: int, splitting: float = SPLITTING_LOG_
     kernel = sums[positive] * np.exp(-tilted.lam * sums[positive])
     norm = _norm(mass) * np.sqrt(np.ceil(mass.size / summed.size))
     error = _norm(kernel) * transform_error(summed.size, n, norm)
-    # Sums outside the window of the FFT count with the maximum of the kernel, 1 / (e lam).
+    # Sums outside the FFT's truncation window count with the kernel's maximum, 1 / (e lam).
     error += 2.0 * float(np.exp(LOG_TAIL)) / (np.e * tilted.lam) * float(n > 1)
     value = max(float(np.sum(kernel * summed[positive])), 0.0) + error
     end = float(np.log(value)) + tilted.log_scale(n) + log_top
@@ -198,10 +198,11 @@ def _low(atoms: Atoms, n: int) -> float:
     period = max(high, KERNEL_DECAY / lam - low)
     value, rounding = _trapezoidal(values, weights, n, lam, period)
     nearest = period + low
-    aliased = 2.0 * nearest * np.exp(-lam * nearest)
-    outside = 2.0 * np.exp(LOG_TAIL) * (1.0 / (np.e * lam) + 1.0 / (lam**2 * period))
-    beyond = period / (2.0 * np.pi**2 * (FREQUENCIES - 1))
-    certified = value - rounding - aliased - outside - beyond
+    # Errors due to E[K(S + m T)] for m != 0, to sums outside their window, and to omitted terms.
+    alias_error = 2.0 * nearest * np.exp(-lam * nearest)
+    window_error = 2.0 * np.exp(LOG_TAIL) * (1.0 / (np.e * lam) + 1.0 / (lam**2 * period))
+    truncation_error = period / (2.0 * np.pi**2 * (FREQUENCIES - 1))
+    certified = value - rounding - alias_error - window_error - truncation_error
     if certified <= 0.0:
         return -np.inf
     end = float(np.log(certified)) + tilted.log_scale(n) + log_top
