@@ -107,9 +107,7 @@ def _curve_of_bound(setting: Setting, name: str) -> Curve:
             f"{name} is neither an upper nor a lower bound; 'shuffledp bounds' shows its eps"
         )
     if setting.count is not None and not bound.uses_count:
-        raise InputError(
-            f"the bound {name} does not depend on count: leave it out, or use bound=single-bin"
-        )
+        raise InputError(f"{name} does not depend on count: leave it out, or use bound=single-bin")
     return bound.curve(setting)
 
 

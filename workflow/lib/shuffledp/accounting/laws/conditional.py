@@ -118,9 +118,8 @@ def conditional_excess(
     Returns
     -------
     Three natural logs for each s, shape ``(m,)``: the value; an upper bound on the probability left
-    out, under the tilted law of `Truncation`; and an upper bound on the error, relative to the
-    value, of replacing A_+ by A where only an n3 above its window can make A negative. Both errors
-    make the value smaller.
+    out, under the tilted law of `Truncation`; and one on the relative error of replacing A_+ by A
+    where only an n3 above its window can make A negative. Both errors make the value smaller.
     """
     both, alpha, slope = weighted.p1 + weighted.p2, weighted.alpha, weighted.c - weighted.d
     rho1, rho2 = weighted.p1 / both, weighted.p2 / both
@@ -133,10 +132,8 @@ def conditional_excess(
         return (base - slope * n3) / alpha
 
     def closed_form(last2: Floats | None = None) -> LogIntervals:
-        """Return ``log E[A 1{n2 <= last2} | s]``, by default with all n2 for which A > 0.
-
-        A is linear in n3 there, so n3 is replaced by its mean.
-        """
+        """Return ``log E[A 1{n2 <= last2} | s]`` (default: all n2 with A > 0)."""
+        # A is linear in n3, so n3 is replaced by its mean.
         other_terms = (slope * mean3, weighted.d * trials, shift)
         if weighted.a > weighted.b:
             # s - y is not computed as a difference, because b may be below the last digit of a.
