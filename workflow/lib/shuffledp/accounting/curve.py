@@ -162,7 +162,8 @@ class Curve:
     lower
         Lower bound on the natural log of delta as a function of eps >= 0; None if there is none.
     horizon
-        Delta is constant from this eps on; inf if this is known only from the budget on.
+        Delta is constant, and possibly positive, from this eps on; inf if no such eps below the
+        budget is known.
     hints
         Approximations that speed up searches.
     composable
@@ -304,7 +305,7 @@ def _counted(log_delta: LogDelta) -> Iterator[LogDelta]:
         if not bars and monotonic() - start > PROGRESS_AFTER_SECONDS:
             from tqdm import tqdm  # fast searches avoid this import
 
-            bars.append(tqdm(desc="deltas", unit="", leave=False, disable=None))
+            bars.append(tqdm(desc="evaluations of delta", unit="", leave=False, disable=None))
         for bar in bars:
             bar.update()
         return value
@@ -372,8 +373,8 @@ def add_total_variation(log_delta: LogDelta, log_distance: float) -> LogDelta:
 
     Returns
     -------
-    Log of ``delta + distance (1 + exp(eps))``, rounded up, or of the minimum of this sum over all
-    smaller eps, since delta does not grow with eps.
+    Log of the smallest ``delta + distance (1 + exp(eps'))`` over all ``eps' <= eps``, rounded up;
+    delta does not grow with eps.
     """
     if log_distance == -np.inf:
         return log_delta

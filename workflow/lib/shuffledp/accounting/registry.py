@@ -32,8 +32,8 @@ from shuffledp.errors import InputError, did_you_mean, shortened
 # Tolerance of log delta at points of the k = 2 curve before composition. It increases eps by about
 # 0.03 %, which is less than the effect of the spacing of the points.
 COMPOSED_LOG_TOLERANCE = 2e-4
-# For k = 2, the recursion `rounds.two_cells` also bounds this many rounds or more. It takes seconds
-# for each eps0, and would hardly improve the upper end for fewer rounds.
+# From this many rounds on, the upper end for k = 2 also uses the recursion of `rounds.two_cells`,
+# which takes seconds for each eps0 and would hardly improve it for fewer rounds.
 MIN_ROUNDS_FOR_RECURSION = 8
 
 
@@ -51,7 +51,7 @@ def krr_curve(setting: Setting) -> UpperCurve:
     upper = upper_curve(setting)
     if setting.participation_rate < 1.0:
         return upper
-    both = replace(
+    composing = replace(
         upper,
         composable=replace(
             upper.composable,
@@ -59,7 +59,9 @@ def krr_curve(setting: Setting) -> UpperCurve:
             loss=lambda: krr_loss(setting),
         ),
     )
-    return both if setting.dummies else replace(both, lower=BOUNDS["lower"].curve(setting).lower)
+    if setting.dummies:
+        return composing
+    return replace(composing, lower=BOUNDS["lower"].curve(setting).lower)
 
 
 def _upper(eps: float, s: Setting) -> float:

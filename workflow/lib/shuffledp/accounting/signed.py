@@ -48,9 +48,9 @@ MAX_TABLE_ENTRIES = 2**23
 SMALLEST_MASS = 1e-306
 # Number of table entries processed at once.
 ENTRIES_AT_ONCE = 2**18
-# Number of ratios that are kept if a law has more than twice as many; the others are pooled in
-# blocks.
-MAX_UNPOOLED_RATIOS = 2**16
+# Number of ratios that are kept if a law has more than twice as many; the others are split onto the
+# ends of blocks.
+MAX_UNSPLIT_RATIOS = 2**16
 # Exponentials of exponents up to this size do not overflow.
 MAX_EXPONENT = 700.0
 # Number of positive grid points for the ratios of a table, and a lower limit on the smallest point.
@@ -87,9 +87,9 @@ def log_masses(t: Floats, mean: float, shape: float) -> tuple[Floats, float]:
     distance, positive = t - mean, np.maximum(t, 1.0)
     count_term = positive * np.log1p(np.where(t > 0.0, distance / mean, 0.0))
     size_term = distance if shape == inf else (shape + t) * np.log1p(distance / (shape + mean))
-    logs = size_term - count_term - 0.5 * np.log(2.0 * pi * positive) - _stirling(positive)
+    logs = size_term - count_term - 0.5 * np.log(2.0 * pi * positive) - _stirling_error(positive)
     if shape < inf:
-        logs += _stirling(shape + t) - _stirling(np.array([shape]))
+        logs += _stirling_error(shape + t) - _stirling_error(np.array([shape]))
         logs -= 0.5 * (np.log(shape + t) - log(shape))
     # Stirling's formula is undefined at 0.
     logs[t == 0.0] = -mean if shape == inf else -shape * log1p(mean / shape)
@@ -97,7 +97,7 @@ def log_masses(t: Floats, mean: float, shape: float) -> tuple[Floats, float]:
     return logs, 4096.0 + 8.0 * float(magnitude)
 
 
-def _stirling(x: Floats) -> Floats:
+def _stirling_error(x: Floats) -> Floats:
     """Return the error of Stirling's formula for ``log gamma(x + 1)``; x ascending and positive."""
     first = int(np.searchsorted(x, STIRLING_FROM))
     small, inverse = x[:first], 1.0 / x[first:]
@@ -166,8 +166,8 @@ class SignedNoise:
         """Return this noise, or an independent summand of it whose law is short enough to sum.
 
         The delta of the result is an upper bound on the delta of this noise. If the table is too
-        large, the size must be above 1: only then is geometric noise, which needs no table, a
-        summand.
+        large, the size parameter must be above 1: only then is geometric noise, which needs no
+        table, a summand.
         """
         noise = self
         while noise._width > MAX_WINDOW:
@@ -234,8 +234,8 @@ class SignedNoise:
         masses = (1.0 - q) * weights
         ratios = np.append(0.0, q * weights[:-1] / weights[1:])
         units += 3.0 * z_masses.size
-        if masses.size > 2 * MAX_UNPOOLED_RATIOS:
-            masses, ratios, extra_units = _pooled(masses, ratios)
+        if masses.size > 2 * MAX_UNSPLIT_RATIOS:
+            masses, ratios, extra_units = _split_onto_block_ends(masses, ratios)
             units += extra_units
         # Above the last value of Z, G(t) = q^2 G(t - 1), so that r = 1 / q.
         above = (q + q * q * float(weights[-1])) / (1.0 + q)
@@ -265,8 +265,7 @@ class SignedNoise:
         # left out as well.
         outside += 2.0 * (min_tail**2 + 2.0 * max_tail) + float(z_masses[-1]) + UNDERFLOW
         units += 2.0 * extra_units + 3.0 * z_masses.size + 4.0 * min_quantile + MISPLACED_UNITS
-        # The smallest ratio is estimated from the lowest two values of A, B and Z; the largest is
-        # an upper bound.
+        # Ends of the grid: an estimate of the smallest ratio, and an upper bound on the largest.
         representable = a_masses[a_masses > SMALLEST_MASS]
         a_ratios = (
             representable[1:] / representable[:-1]
@@ -327,24 +326,24 @@ class SignedNoise:
         return min(float(np.log(value)), 0.0)
 
 
-def _pooled(masses: Floats, ratios: Floats) -> tuple[Floats, Floats, float]:
+def _split_onto_block_ends(masses: Floats, ratios: Floats) -> tuple[Floats, Floats, float]:
     """Return a law with fewer ratios and at least the same delta, and its error by rounding.
 
     The masses of each block of ratios are split between its smallest and its largest ratio such
     that the mean is kept. Delta is a convex function of r and of r', so delta can only grow.
     """
-    block = ceil(masses.size / MAX_UNPOOLED_RATIOS)
-    starts = np.arange(MAX_UNPOOLED_RATIOS, masses.size, block)
+    block = ceil(masses.size / MAX_UNSPLIT_RATIOS)
+    starts = np.arange(MAX_UNSPLIT_RATIOS, masses.size, block)
     sizes = np.diff(np.append(starts, masses.size))
     low, high = (extreme.reduceat(ratios, starts) for extreme in (np.minimum, np.maximum))
     width = np.where(high > low, high - low, 1.0)
-    up = masses[MAX_UNPOOLED_RATIOS:] * (ratios[MAX_UNPOOLED_RATIOS:] - np.repeat(low, sizes))
-    up = np.add.reduceat(up, starts - MAX_UNPOOLED_RATIOS) / width
-    down = masses[MAX_UNPOOLED_RATIOS:] * (np.repeat(high, sizes) - ratios[MAX_UNPOOLED_RATIOS:])
-    down = np.add.reduceat(down, starts - MAX_UNPOOLED_RATIOS) / width
+    up = masses[MAX_UNSPLIT_RATIOS:] * (ratios[MAX_UNSPLIT_RATIOS:] - np.repeat(low, sizes))
+    up = np.add.reduceat(up, starts - MAX_UNSPLIT_RATIOS) / width
+    down = masses[MAX_UNSPLIT_RATIOS:] * (np.repeat(high, sizes) - ratios[MAX_UNSPLIT_RATIOS:])
+    down = np.add.reduceat(down, starts - MAX_UNSPLIT_RATIOS) / width
     down = np.where(high > low, down, np.add.reduceat(masses, starts))
     masses, ratios = (
-        np.concatenate([each[:MAX_UNPOOLED_RATIOS], *new])
+        np.concatenate([each[:MAX_UNSPLIT_RATIOS], *new])
         for each, new in ((masses, (down, up)), (ratios, (low, high)))
     )
     return masses, ratios, 2.0 * block + 16.0

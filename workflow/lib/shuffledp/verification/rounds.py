@@ -1,4 +1,4 @@
-"""Compute delta of several rounds of shuffled k-RR in balls, from a grid of privacy losses.
+"""Compute delta of several rounds of k-RR in ball arithmetic, from a grid of privacy losses.
 
 A certificate gives the probabilities p_i of the losses i * step, i > 0, and that of an infinite
 loss. They define a pair (P, Q) for one round: under P, the loss is also -i * step with probability
@@ -7,8 +7,8 @@ p_i exp(-i * step), and 0 with the remaining probability. Q is the mirror image 
 Let h(alpha), with alpha = exp(eps), be the hockey-stick divergence sum (P - alpha Q)_+ of this
 pair, and let h*(alpha) be the largest divergence of the true round over all data sets. Both are
 convex and non-increasing, and obey h(alpha) = 1 - alpha + alpha h(1/alpha). h is linear between the
-losses of the grid, constant above them, and 1 at alpha = 0. Hence h >= h* everywhere if, at the
-losses from 0 on, h is at least the bound of the privacy blanket. Then the T-fold product of the
+losses of the grid, constant above them, and 1 at alpha = 0. Hence h >= h* everywhere if, at each
+loss from 0 on, h is at least the bound of the privacy blanket. Then the T-fold product of the
 pair dominates any T rounds with fresh randomness, even if each round is chosen after the results of
 earlier ones (Zhu, Dong and Wang 2022, theorem 10).
 
@@ -86,7 +86,7 @@ def composed(
         raise RefusedError("malformed certificate: step must be a power of 2")
     jobs = []
     for index in (0, *(index for index, _ in grid.masses)):
-        loss = grid.step * index  # exact: a power of 2 times less than 2^53
+        loss = grid.step * index  # exact: a power of 2 times an integer below 2^53
         if loss < eps0:
             jobs.append((grid.profile(index), blanket(n, RandomisedResponse(k, eps0, loss))))
 

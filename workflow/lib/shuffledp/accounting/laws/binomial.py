@@ -310,7 +310,7 @@ def log_cdf_upper(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike | None 
     return log_cdf_ends(x, n, p, q).high
 
 
-def _log_fall(x: Floats, n: Floats, p: Floats, q: Floats) -> Floats:
+def _log_one_minus_ratio(x: Floats, n: Floats, p: Floats, q: Floats) -> Floats:
     """Return ``log(1 - R)``, where R is ``Pr[x + 1] / Pr[x]``; -inf if R >= 1.
 
     Beyond x the probabilities fall faster than a geometric series with ratio R.
@@ -327,7 +327,7 @@ def log_sf_rough_bound(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike) -
     At t standard deviations above the mean it is too large by about ``1 / t**2``; below, it is 0.
     """
     x, n, p, q = (np.asarray(v, np.float64) for v in (x, n, p, q))
-    fall = _log_fall(x, n, p, q)
+    fall = _log_one_minus_ratio(x, n, p, q)
     useful = (x > 0.0) & (fall > -np.inf)
     bound = log_pmf(x, n, p, q) - np.where(useful, fall, 0.0)
     return np.where(useful, np.minimum(bound, 0.0), 0.0)
@@ -346,5 +346,5 @@ def log_excess_bound(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike) -> 
     next_x = np.asarray(x, np.float64) + 1.0
     n, p, q = (np.asarray(v, np.float64) for v in (n, p, q))
     log_mass = log_pmf(next_x, n, p, q)
-    log_fall_squared = 2.0 * _log_fall(next_x, n, p, q)
+    log_fall_squared = 2.0 * _log_one_minus_ratio(next_x, n, p, q)
     return np.asarray(log_mass - np.where(log_mass > -np.inf, log_fall_squared, 0.0))
