@@ -248,7 +248,7 @@ def guided_eps0(
 
 
 def largest_feasible_budget(meets: Callable[[float], bool], budget: float) -> float:
-    """Return a budget that meets the target: the given one or, failing that, a smaller one.
+    """Return a budget that meets the target: ``budget`` or, failing that, a smaller one.
 
     A mechanism that is constructed for this budget may exceed it by rounding errors. Candidates are
     smaller by factors from ``1 - 1e-14`` to 1/2; `InputError` is raised if none meets the target.

@@ -1,6 +1,6 @@
 """Bounds on the records of one user, sensitivities of histograms, and group privacy.
 
-A user has several records in one histogram, at most m of which count. `Contributions` bounds how
+A user has several records, at most m of which a histogram counts. `Contributions` bounds how
 far one user moves the histogram, which is all that a noise-adding mechanism needs. For any
 mechanism `group_curve` derives the privacy of one user from that of one record.
 """
@@ -23,11 +23,11 @@ class Contributions:
     Parameters
     ----------
     records_per_user
-        Largest number of records of a user that count, m; 1 if the unit is a record.
+        Largest number of records of a user that are counted, m; 1 if the unit is a record.
     distinct
-        Whether a user counts at most once in each cell (of each window).
+        Whether a user is counted at most once in each cell (of each window).
     windows
-        Number of windows in each of which a user may count m times; 1 if m holds for the whole
+        Number of windows, if m records of a user are counted in each; 1 if m holds for the whole
         histogram.
 
     Notes
@@ -40,8 +40,8 @@ class Contributions:
     up.
 
     Replacement of a unit is the removal of its records a and the addition of others, b, which moves
-    the histogram by ``b - a``. The L1 norms of both add up. The squares of the L2 norms add up at
-    most: ``|b - a|^2 = |a|^2 + |b|^2 - 2 a b``, and no entry of a or b is negative.
+    the histogram by ``b - a``. Its L1 norm is at most the sum of theirs. Its squared L2 norm is at
+    most the sum of their squares: ``|b - a|^2 = |a|^2 + |b|^2 - 2 a b``, and no entry is negative.
     """
 
     unit: Unit

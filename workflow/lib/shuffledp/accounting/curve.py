@@ -386,7 +386,7 @@ def add_total_variation(log_delta: LogDelta, log_distance: float) -> LogDelta:
 
     @cache
     def minimum() -> tuple[float, float]:
-        """Return the smallest sum and its eps, by golden sections: it is convex in exp(eps)."""
+        """Find the smallest sum and its eps by golden-section search; it is convex in exp(eps)."""
         low, high = 0.0, max(-log_distance, 0.0)  # at this eps, distance * exp(eps) is 1
         ratio = 0.5 * (5.0**0.5 - 1.0)
         points = [high - ratio * (high - low), low + ratio * (high - low)]

@@ -65,7 +65,7 @@ class Pair:
 
     @property
     def largest_loss(self) -> float:
-        """Largest ``log(P / Q)``: the hockey-stick divergence is 0 for all eps from here on."""
+        """Largest ``log(P / Q)``: the hockey-stick divergence is 0 for eps at or above it."""
         return self.log_ratios_p[0] - self.log_ratios_q[0]
 
     def _weights(self, eps: float) -> Four:

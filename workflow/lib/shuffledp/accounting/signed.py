@@ -14,7 +14,7 @@ target adds 1 to one of two cells, so ``delta = E (r - e^eps r')_+`` for every d
 r' are the independent likelihood ratios of the two cells. The mechanism adapts one for sums of
 numbers by Ghazi, Kumar, Manurangsi, Pagh and Sinha (2021).
 
-If s is not 1, the values of r are computed from a table of f. Where g is the law of A and of B,
+If s is not 1, the values of r are computed from a table of f. With the law g of A and of B,
 
     f(b + d, b) = f(b, b + d) = sum over z of P(Z = z) g(b + d - z) g(b - z).
 

@@ -111,7 +111,7 @@ def log_mean_excess_high(atoms: Atoms, n: int, splitting: float = SPLITTING_LOG_
     kernel = sums[positive] * np.exp(-tilted.lam * sums[positive])
     norm = _norm(mass) * np.sqrt(np.ceil(mass.size / summed.size))
     error = _norm(kernel) * transform_error(summed.size, n, norm)
-    # Sums outside the FFT's truncation window count with the kernel's maximum, 1 / (e lam).
+    # Sums outside the FFT's truncation window are counted with the kernel's maximum, 1 / (e lam).
     error += 2.0 * float(np.exp(LOG_TAIL)) / (np.e * tilted.lam) * float(n > 1)
     value = max(float(np.sum(kernel * summed[positive])), 0.0) + error
     end = float(np.log(value)) + tilted.log_scale(n) + log_top

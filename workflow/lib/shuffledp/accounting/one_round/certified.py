@@ -1,9 +1,10 @@
 """Certified lower and upper bounds on delta of one round of shuffled k-randomised response.
 
 Neighbouring data sets differ in the replacement of one record, the target's: it is in cell x0 or in
-cell x1. The upper bound holds for every data set, even against an adversary who also learns which
-other users reported a uniform cell (paper C's "weak adversary"). The lower bound is the
-hockey-stick divergence of the histogram for an explicit data set.
+cell x1. The upper bound holds for every data set; for k >= 4 or, with many users, k = 3, it holds
+even against an adversary who also learns which other users reported a uniform cell (paper C's "weak
+adversary"). The lower bound is the hockey-stick divergence of the histogram for an explicit data
+set.
 """
 
 from dataclasses import dataclass
@@ -17,8 +18,8 @@ from shuffledp.accounting.one_round import hidden_user, two_cells, two_groups
 from shuffledp.accounting.pairs import hockey_stick
 from shuffledp.accounting.setting import Setting
 
-# For k = 3 and up to this many users, the adversary does not learn this about one other user. That
-# lowers delta by a share that falls like 1/n, at a cost that grows like n.
+# For k = 3 and up to this many users, one other user is hidden from the adversary (`hidden_user`).
+# That lowers delta by a share that falls like 1/n, at a cost that grows like n.
 MAX_HIDDEN_USER_N = 2_000
 
 

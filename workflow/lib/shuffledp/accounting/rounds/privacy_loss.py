@@ -304,7 +304,7 @@ def rounded_down(pair: Pair, step: float) -> LossDistribution:
 def pooled_down(
     losses: Floats, masses: Floats, infinite: float, step: float, errors: tuple[float, float]
 ) -> LossDistribution:
-    """Pool the atoms of a loss distribution into one on a grid that it dominates.
+    """Return a loss distribution on a grid that the atoms dominate, by pooling neighbouring atoms.
 
     The atoms below a grid point are pooled with the next atoms above it until the pool has the loss
     of that grid point; the last atom may be divided. If atoms more than one step above would be

@@ -120,10 +120,10 @@ def composed_log_delta(
     """Return a certified upper or lower bound on log delta of all rounds together.
 
     The upper bound holds for every data set, even if records depend on the outcomes of earlier
-    rounds. The lower bound is attained by a data set in which all other users hold a third cell or,
-    for k = 2, one cell. Both include the errors of the grid, truncation and rounding. Truncation
-    omits about 1e-11 of delta; for deltas below about 1e-280, where it cannot omit so little, the
-    upper bound is that of basic composition.
+    rounds. The lower bound is that of a data set in which all other users hold a third cell (for
+    k = 2, one of the cells) or, if larger, that of one round. Both include the errors of the grid,
+    truncation and rounding. Truncation omits about 1e-11 of delta; for deltas below about 1e-280,
+    where it cannot omit so little, the upper bound is that of basic composition.
 
     Parameters
     ----------
