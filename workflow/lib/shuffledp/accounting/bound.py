@@ -113,7 +113,7 @@ class Bound:
         Stable name for tables and the command line.
     kind
         ``upper``: never below the true delta; ``lower``: never above it; ``exact``: both;
-        ``approximate``: neither is proven; ``as printed``: a formula of a paper that is wrong.
+        ``approximate``: neither is proven; ``as printed``: a formula that is wrong in its paper.
     source
         Authors and theorem of a paper, or docs/accounting.md.
     about

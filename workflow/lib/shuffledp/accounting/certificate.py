@@ -2,9 +2,9 @@
 
 For one round of k-RR a certificate holds a data set that attains the lower end and the argument by
 which the upper end holds (docs/accounting.md). Dummies and noise added by servers need neither,
-because their law is the same for all data sets. For several rounds it holds a loss distribution on
-a grid that dominates one round. The checker recomputes everything in ball arithmetic, with its own
-truncation windows and tail bounds.
+because their law is the same for all data sets. For several rounds it holds a loss distribution
+that dominates one round, on a grid. The checker recomputes everything in ball arithmetic, with its
+own truncation windows and tail bounds.
 """
 
 from collections.abc import Mapping
@@ -74,8 +74,8 @@ def certificate(eps: float, setting: Setting) -> dict[str, Any]:
     """Return a certificate for k-RR at ``eps`` as JSON data.
 
     Logs of delta are natural, and None for a delta of 0. For one round the certificate has both
-    ends. For several rounds it has only the upper end; its eps at a given delta is a few per cent
-    above that of `shuffledp.epsilon`, or far above for k = 2, because it is for the weak adversary.
+    ends. For several rounds it has only the upper end, for the weak adversary. At a fixed delta,
+    its eps is a few per cent larger than that of `shuffledp.epsilon`, or much larger for k = 2.
     Raises `InputError` if eps is negative, or the setting cannot be certified.
     """
     everybody_reports = setting.participation_rate == 1.0 and not setting.colluding

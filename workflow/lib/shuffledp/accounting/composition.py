@@ -61,10 +61,10 @@ def compose(curve: UpperCurve, rounds: int) -> UpperCurve:
 def compose_rounds(rounds: CountedCurves) -> UpperCurve:
     """Return the joint curve of rounds that may differ.
 
-    The upper end is the minimum of the composed privacy losses and of the sum of the rounds'
-    deltas; it is exact if all rounds are mu-GDP. The lower end is the maximum of the composed
-    losses of explicit data sets, over the rounds that have them, and of the lower ends of single
-    rounds: whoever sees all rounds also sees each of them.
+    The upper end is delta of the composed privacy losses or, where it may be smaller, that of basic
+    composition; it is exact if all rounds are mu-GDP. For the lower end, the losses of explicit
+    data sets are composed, for the rounds that have them. The result is the maximum of this and of
+    the lower ends of single rounds, because whoever sees all rounds also sees each of them.
     """
     rounds = [
         (replace(curve, upper=cache(curve.upper)), count)
@@ -95,7 +95,7 @@ def _gaussian_rounds_merged(rounds: CountedCurves) -> CountedCurves:
 
 
 class _Composition:
-    """Composition of the rounds' privacy losses on a common grid; delta is 0 from the budget on."""
+    """Composition of the rounds' privacy losses on a common grid; delta is 0 if eps >= budget."""
 
     def __init__(self, rounds: CountedCurves, budget: float) -> None:
         self._rounds, self._budget = rounds, budget
@@ -205,7 +205,7 @@ class _Composition:
         has_lower_end = any(loss.down for loss in self._losses) or any(
             curve.lower is not None for curve, _ in self._rounds
         )
-        # The last point derived from a curve may exceed its horizon by up to an eighth.
+        # The last point of a loss derived from a curve may exceed the horizon by up to an eighth.
         horizon = 1.125 * fsum(
             count * min(curve.budget, curve.horizon) for curve, count in self._rounds
         )
@@ -233,7 +233,7 @@ def central_limit(
     deviation = symmetric_form(pair(replace(setting, n=users, rounds=1, count=None))).deviation
     if rate == 1.0:
         return float(gdp_to_log_delta(eps, deviation * np.sqrt(setting.rounds)))
-    # The number of rounds in which the target takes part is binomial; its far tails are left out.
+    # The target takes part in a binomial number of rounds, whose far tails are left out.
     mean, half_width = rate * setting.rounds, 12.0 * np.sqrt(rate * setting.rounds) + 60.0
     first, last = max(np.floor(mean - half_width), 1.0), min(mean + half_width, setting.rounds)
     rounds = np.arange(first, last + 1.0)

@@ -47,7 +47,7 @@ def check_sigma(sigma: float) -> None:
 
 @dataclass(frozen=True)
 class CellLaw:
-    """Law of a cell's integer noise on consecutive values, with what its loss depends on.
+    """Law of a cell's integer noise on consecutive values, and the losses that follow from it.
 
     Attributes
     ----------
@@ -84,7 +84,8 @@ class CellLaw:
             float(mass) * (1.0 + 2.0 * self.mass_error) for mass in self.mass[[0, -1]]
         )
         outside = self.below + self.above
-        # The loss at the last value, and for the second cell at the first, is not listed.
+        # `losses` has no entry for the first cell at the last value, nor for the second cell at the
+        # first value. The probabilities of these are counted as infinite loss.
         infinite_low = float(self.mass[0]) * (1.0 - self.mass_error) if self.bounded else 0.0
         return loss_of_cells(
             [
@@ -128,7 +129,7 @@ class GaussianNoise:
     sigma
         Parameter of the law, from 0.1 to 1e4; nearly its standard deviation.
     nu
-        The noise is conditioned on being at least -nu, an integer >= 0; inf for no condition.
+        An integer >= 0: the noise is conditioned on being at least -nu. inf for no condition.
     """
 
     sigma: float
@@ -178,7 +179,7 @@ class GaussianNoise:
         reach = int(self.sigma * np.sqrt(-4.0 * LOG_SMALLEST_MASS))
         z = np.arange(-reach, reach + 1, dtype=np.float64)
         squares = self.sigma**2
-        # Numbers 2 i of each parity, and the sums over all i from there on.
+        # For each parity: the numbers 2 i, and for each of them the sum over this and all larger i.
         span = int(2.0 * self.sigma * np.sqrt(-LOG_SMALLEST_MASS)) + 2
         sums = np.empty_like(z)
         for parity in (0, 1):
@@ -198,7 +199,7 @@ class GaussianNoise:
         losses = (2.0 * z[:-1] + 1.0) / (4.0 * squares) - np.diff(np.log(sums))
 
         def beyond(edge: float, log_ratio: float) -> float:
-            """Bound the tail beyond a mass, if each mass falls by at least this ratio."""
+            """Bound the sum of the masses beyond ``edge`` if their logs fall by >= log_ratio."""
             return float(edge * np.exp(-log_ratio) / -np.expm1(-log_ratio)) * 1.01 + UNDERFLOW
 
         return CellLaw(

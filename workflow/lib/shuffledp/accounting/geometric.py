@@ -1,9 +1,9 @@
 """Exact privacy of two-sided geometric noise on every cell of a histogram, truncated or not.
 
-The noise of a cell is z >= 0 with probability f(z) proportional to ``theta^|z - nu|``, where
-``theta = exp(-budget / 2)``; without truncation nu is infinite. The target's record, x0 under P and
-x1 under Q, adds 1 to one of two cells. Let a and b be the counts of x0's and x1's cell minus the
-other users' records:
+The noise of a cell is an integer z >= 0 with probability f(z) proportional to ``theta^|z - nu|``,
+where ``theta = exp(-budget / 2)``. Noise without truncation is the limit of large nu. The target's
+record, x0 under P and x1 under Q, adds 1 to one of two cells. Let a and b be the counts of x0's and
+x1's cell minus the other users' records:
 
     P(a, b) = f(a - 1) f(b),    Q(a, b) = f(a) f(b - 1).
 
@@ -170,7 +170,8 @@ class BothNoises:
     Both have ``theta = exp(-budget / 2)``. The law is ``h(z) = c theta^|z - nu| w(z)``. With
     ``r = 1 / (1/theta^2 - 1)``, ``w(z)`` is ``nu + 1 + r`` for ``z <= 0``,
     ``nu - z + 1 + 2r - r theta^(2z)`` up to nu, and ``z - nu + 1 + 2r - r theta^(2 nu)`` above.
-    Below 0 the law is geometric. It is log-concave: ``h(z + 1) / h(z)`` falls to theta above nu.
+    Below 0 the law is geometric. It is log-concave: ``h(z + 1) / h(z)`` falls from ``1 / theta``
+    towards theta as z grows.
 
     Attributes
     ----------
@@ -230,8 +231,8 @@ class BothNoises:
     def log_delta(self, eps: float) -> float:
         """Return an upper bound on log delta of a histogram with both noises on every cell.
 
-        The loss of counts (a, b) is ``log h(a - 1) / h(a) - log h(b - 1) / h(b)``; both terms grow
-        with their argument. All values b <= 0 have the same loss.
+        The loss of counts (a, b) is ``L(a) - L(b)``, where ``L(z) = log(h(z - 1) / h(z))`` grows
+        with z and is constant for z <= 0.
         """
         logs = self.log_law(-1)
         # Losses for a = 0, 1, ..., last; rounding disturbs their order by less than the slack.

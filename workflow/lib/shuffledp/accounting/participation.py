@@ -40,7 +40,7 @@ from shuffledp.numerics.arrays import UNIT, quotient_down
 # Numbers of participants are grouped into ranges, which increases delta. Ranges are divided until
 # the log of the relative increase is at most this, or until there are this many ranges.
 LOG_INCREASE_TOLERANCE, MAX_RANGES = -4.6, 100
-# Below this log delta, the tolerated increase grows in proportion to it, up to doubling delta.
+# Below this log delta, the tolerated increase is proportional to |log delta|, up to doubling delta.
 LOG_DELTA_OF_RELATIVE_TOLERANCE = -100.0
 # Relative width of these ranges where sampled rounds are composed.
 RELATIVE_RANGE_WIDTH = 0.02
@@ -51,8 +51,8 @@ C = TypeVar("C", Curve, UpperCurve)
 def with_participation(curve_of: Callable[[Setting], C], setting: Setting) -> C:
     """Return the curve of a setting in which users may collude, be sampled or drop out.
 
-    The analyst can remove the reports of colluding users, so only honest users count. If each user
-    takes part with probability ``rate``, an adversary who sees who took part has
+    The analyst can remove the reports of colluding users, so n becomes the number of honest users.
+    If each user takes part with probability ``rate``, an adversary who sees who took part has
     ``delta(eps) = rate * E[delta(eps; 1 + Bin(n - 1, rate))]``, where ``delta(eps; m)`` is for m
     users who all take part: the target's record matters only if the target takes part. For an upper
     bound on the expectation, numbers of participants are grouped into ranges, each with the delta
@@ -178,7 +178,7 @@ class _RandomParticipants:
         return pair
 
     def _upper(self, eps: float, others: int) -> float:
-        """Return log delta with this many other users; 0 if the bound does not apply to it."""
+        """Return log delta for a number of other users; 0 if the bound does not apply to it."""
         try:
             upper = require_upper(self._curve_of(self._round_with(others))).upper
         except NotApplicableError:
@@ -234,7 +234,7 @@ class _RandomParticipants:
             if not midpoints or len(starts) >= MAX_RANGES:
                 if total == -np.inf:
                     return total
-                # Rounding errors: a few units per term of the sum, and of the size of the logs.
+                # Rounding errors: a few units per term of the sum, and a few relative to the logs.
                 slack = UNIT * (8.0 * len(starts) + 16.0 + 8.0 * abs(total))
                 return min(float(np.log(rate)) + total + slack, 0.0)
             starts = sorted({*starts, *midpoints})

@@ -14,7 +14,7 @@ _STEPS_PER_DEVIATION: Final = 4.0  # of the grid of possible counts
 _MIN_ROUNDED_SD: Final = 1e-3  # smaller noise hides no integer
 _MAX_ITERATIONS: Final = 1_000
 # Mean increase of the log likelihood of a cell at which EM stops. Further iterations concentrate
-# the prior on few counts, which made the estimates of docs/choosing.md 1 to 3 % worse (1e-7).
+# the prior on few counts: with 1e-7, the estimates of docs/choosing.md were 1 to 3 % worse.
 _CONVERGED: Final = 1e-5
 
 
@@ -43,15 +43,15 @@ def posterior_median(noisy: Floats | Integers, law: NoiseLaw) -> Integers:
 
     The prior is the nonparametric maximum likelihood estimate of the distribution of true counts
     (Kiefer and Wolfowitz 1956), computed by the EM algorithm from uniform weights, which is stopped
-    early so that the prior stays smooth. Its support consists of the integers >= 0, or of every
-    quarter of a standard deviation if that is more, within ten standard deviations of some noisy
-    count.
+    early so that the prior stays smooth. Its support consists of multiples >= 0 of a step,
+    a quarter of a standard deviation rounded down to an integer (at least 1), within ten standard
+    deviations of some noisy count.
     """
     centred = np.asarray(noisy, np.float64) - law.centre
     if law.sd == 0.0:
         return np.maximum(np.rint(centred).astype(np.int64), 0)
-    # Equal values are treated once. Noise that is not an integer is therefore rounded, to a small
-    # share of its standard deviation that is a power of two, which leaves integers as they are.
+    # Equal values are treated once. To make more values equal, they are rounded to multiples of a
+    # power of two below 1, a small share of the standard deviation. Integers do not change.
     resolution = 2.0 ** np.floor(np.log2(np.clip(law.sd, _MIN_ROUNDED_SD, 4.0) / 32.0))
     rounded = np.rint(centred / resolution) * resolution
     values, inverse, repeats = np.unique(rounded, return_inverse=True, return_counts=True)

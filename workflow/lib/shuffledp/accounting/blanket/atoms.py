@@ -54,9 +54,9 @@ class Atoms:
         Relative error of each value and of each mass, in units of rounding.
     errors
         Additional absolute error of each value, shape ``(m,)`` or a number. Values are differences
-        and may have lost all digits to rounding: for a matrix, ``G = (a - b) - (e - 1) b`` with
-        a and b accurate to 4 u and e to 2 u is accurate to 16 u (a + e b), which near eps0 may
-        exceed G.
+        and may have lost all digits to rounding: for a matrix, ``G = (a - b) - (e - 1) b``, where
+        the ratios a and b are accurate to 4 u and ``e = exp(eps)`` to 2 u, is accurate to
+        16 u (a + e b), which near eps0 may exceed G.
     exclusive_delta
         Contribution to delta of reports that are exclusive to the target, because the privacy
         blanket never sends them; rounded in the safe direction and added to the mean excess.
@@ -152,9 +152,10 @@ def tilt(values: Floats, masses: Floats, n: int, height: float = 1.0) -> Tilt:
 
 
 def reach(values: Floats, log_weights: Floats, n: int) -> tuple[float, float]:
-    """Return bounds that a sum of n copies exceeds with probability at most ``exp(LOG_TAIL)`` each.
+    """Return a lower and an upper limit for the sum of n copies.
 
-    The weights of the atoms add up to nearly 1.
+    The sum is beyond each of them with probability at most ``exp(LOG_TAIL)``. The weights of the
+    atoms add up to nearly 1.
     """
     mean = float(np.exp(log_weights) @ values)
     below, above = (deviation([(sign * (values - mean), log_weights, n)]) for sign in (-1.0, 1.0))
@@ -163,7 +164,7 @@ def reach(values: Floats, log_weights: Floats, n: int) -> tuple[float, float]:
 
 
 def log_chernoff(atoms: Atoms, n: int) -> float:
-    """Return Chernoff's bound on the log mean excess, a few units too large; -inf if G <= 0."""
+    """Return Chernoff's bound on the log mean excess, a few nats too large; -inf if G <= 0."""
     law = atoms.shifted_outwards(1.0)
     log_bound = -np.inf
     if law.values.max(initial=0.0) > 0.0:

@@ -4,13 +4,14 @@ With probability kappa each user is *exposed*: the report is drawn from the law 
 share, and shown without the user's name. The target's report is shown in place of an exposed user's
 (the *slot*), among the named reports of the others. Then
 
-    ``delta <= (1 - kappa)^(n-1) delta_loc + (1/n) max over x of K(n copies of G_x)``.
+    ``delta <= (1 - kappa)^(n-1) delta_loc + (1/n) max over x of M(n copies of G_x)``.
 
-delta_loc is the delta without a shuffler. G_x is the difference of the target's likelihoods
-relative to that of a slot's user who holds x, and 0 if this user is exposed. K is an upper bound
-on ``E[S_+]`` for a sum S: an integral of the modulus of its characteristic function. The modulus is
-a product over the users, hence convex in the numbers of users who hold each record. Therefore in
-the worst data set all other users hold the same record x.
+delta_loc is the delta without a shuffler. With R(y|x) the probability of report y for record x, a
+user who holds x is not exposed and sends y with probability ``R(y|x) - kappa w(y)``; then
+``G_x = (R(y|x0) - exp(eps) R(y|x1)) / (R(y|x) - kappa w(y))``. If the user is exposed, G_x is 0. M
+is an upper bound on ``E[S_+]`` for the sum S of the copies: an integral of the modulus of the
+tilted characteristic function of S. The modulus is a product over the users, hence convex in the
+numbers of users who hold each record. So in the worst data set all other users hold the same x.
 """
 
 from collections.abc import Sequence

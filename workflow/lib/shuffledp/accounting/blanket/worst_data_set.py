@@ -21,8 +21,8 @@ from shuffledp.accounting.blanket.hidden_slot import (
 from shuffledp.accounting.blanket.worst_pair import Pairs, difference, gains, keys, widened
 from shuffledp.numerics.arrays import UNIT, Floats, Integers
 
-# Largest numbers of triples that the cheap bounds leave, and of evaluated triples. If there are
-# more, the ceiling (another bound) is returned.
+# Largest number of triples that the cheap bounds do not exclude, and of different laws among them.
+# If there are more, the ceiling (another bound) is returned.
 MAX_NEAR_TRIPLES, MAX_EVALUATED_TRIPLES = 2**18, 2**12
 # Added to the log of the first value. Triples whose bound exceeds that value by less are skipped.
 LOG_TOLERANCE = 1e-6
@@ -77,7 +77,7 @@ class HiddenSlots:
     def law(self, x0: int, x1: int, x2: int) -> Atoms:
         """Return the law of G for a triple, with values rounded up.
 
-        The target's record is x0 or x1; the user whose slot it takes holds x2.
+        The target holds x0 or x1; the user whose slot the target's report takes holds x2.
         """
         used = self._shared > 0.0
         first, second = self.pairs.rows[[x0, x1]][:, used]

@@ -23,7 +23,7 @@ from shuffledp.accounting.blanket.coarse_mean_excess import Grid, Tilted
 from shuffledp.accounting.blanket.mean_excess import log_mean_excess_high
 from shuffledp.numerics.arrays import UNIT, Bools, Floats, Integers
 
-# Laws whose atoms agree to 2^-40 (relative) are merged. Symmetric matrices have many such pairs.
+# Pairs whose laws agree to 2^-40 (relative) are merged. Symmetric matrices have many such pairs.
 KEY_BITS = 40
 # Relative error of values and masses, in units of rounding, due to three entries and exp(eps).
 ENTRY_UNITS = 16.0
@@ -132,7 +132,7 @@ class Pairs:
         return widened(difference(first, second, self.rows.min(axis=0), eps, 1.0))
 
     def distinguishable(self, horizon: float) -> Integers:
-        """Return a few dozen pairs, shape ``(pairs, 2)``, one probably close to the worst.
+        """Return a few dozen pairs, shape ``(pairs, 2)``; one is probably close to the worst.
 
         ``horizon`` is the largest eps of interest.
         """
@@ -150,8 +150,8 @@ class Pairs:
     def with_others_record(self, distinguishable: Integers) -> Integers:
         """Return a few dozen triples for which delta is probably large, one in each row.
 
-        A triple ``(x0, x1, x2)`` is a pair and the record that all other users hold. The pairs
-        include those of the method `distinguishable`.
+        A triple ``(x0, x1, x2)`` is a pair and the record that all other users hold. The argument
+        is the result of the method `distinguishable`, whose pairs are included.
         """
         count = len(self.rows)
         best, best_record = (

@@ -1,11 +1,11 @@
 """Divergence of a count that is a sum of independent binomials, by Cauchy's integral.
 
-Let f be the law of S = Bin(n1, p1) + Bin(n2, p2) + ..., and kappa > 1. Up to a factor,
+Let f be the law of S = Bin(n1, p1) + Bin(n2, p2) + ..., and kappa >= 1. Up to a factor,
 
     sum_s (f(s - 1) - kappa f(s))_+
 
 is the hockey-stick divergence of one bin's count. Since f is log-concave, the sum runs over all s
-from some threshold t on. With F(z) = E z^S it is the coefficient of z^(t-1) in
+from some threshold t on. With F(z) = E z^S the sum is the coefficient of z^(t-1) in
 ``F(z) (z - kappa) / (z - 1)``, |z| > 1; any other t gives a smaller number. Cauchy's integral for
 this coefficient, on a circle near the saddle point, takes about eighty points for any n. Several
 sums with similar standard deviations share a circle, because log F is linear in n1, n2, ...

@@ -22,7 +22,7 @@ from shuffledp.numerics.arrays import UNIT, Floats
 STEEP_RATIO = 0.45
 STEEP_TERMS = 50
 # If the start is at least this many standard deviations plus counts below the mean, the lower tail
-# is only bounded.
+# is bounded instead of computed.
 FAR_DEVIATIONS, FAR_MARGIN = 7.0, 20.0
 # Log of a probability whose reciprocal does not overflow.
 LOG_SMALLEST_MASS = -600.0
@@ -82,7 +82,7 @@ def log_excess(
     far = live & (mean_minus_start > FAR_DEVIATIONS * np.sqrt(n * p * q) + FAR_MARGIN)
     far |= live & (mean_minus_start > 0.0) & (log_mass < LOG_SMALLEST_MASS)
     log_mass[far] = mass_error[far] = 0.0
-    # Cases in which X >= start for all outcomes but a lower tail, which is added to the error.
+    # Cases in which X >= start for all outcomes except a lower tail, which is added to the error.
     all_count = far | (~live & ((first <= 0) | ((q <= 0) & (first <= n))))
     value = np.where(all_count, mean_minus_start + step, 0.0)
     error = np.where(all_count, mean_minus_start_error + at.gap_total_error, 0.0)

@@ -86,8 +86,8 @@ def _terms(x: Floats, n: Floats, p: Floats, q: Floats) -> Floats:
     """Return the number of terms of (1) to sum; the error bound does not rely on the choice.
 
     The terms grow up to j = top. As in Bernstein's inequality, the i-th term after that is about
-    exp(-i**2 / (2 V + 2 i / 3)) times the largest one, 1 / V = 1 / (x + top) + 1 / (k - top). Each
-    term is also at most R_0 = r k / (x + 1) times the one before it.
+    exp(-i**2 / (2 V + 2 i / 3)) times the largest one, where 1 / V = 1 / (x + top) + 1 / (k - top).
+    Each term is also at most R_0 = r k / (x + 1) times the one before it.
     """
     k, r = n - x, p / q
     top = np.maximum((k * p - x * q) / (p + q), 0.0)
@@ -210,7 +210,7 @@ def _two_product(a: Floats, b: Floats) -> tuple[Floats, Floats]:
 
 
 def _difference_of_products(a: Floats, b: Floats, c: Floats, d: Floats) -> Floats:
-    """Return ``a b - c d`` with an error of at most 2 u of it plus ``u**2`` of the products."""
+    """Return ``a b - c d``, with an error of at most ``2 u |a b - c d| + u**2 (|a b| + |c d|)``."""
     high1, low1 = _two_product(a, b)
     high2, low2 = _two_product(c, d)
     return (high1 - high2) + (low1 - low2)
@@ -281,11 +281,11 @@ def _ellipse_sum(a: Floats) -> Floats:
 
 @cache
 def _tables() -> tuple[Floats, Floats, Floats]:
-    """Return Gauss's nodes and weights, and tables of the functions that are summed over them.
+    """Return three tables of functions at Gauss's nodes t, where s = 1 + t.
 
-    They are computed with 50 decimal digits, of which cancellation leaves 40, and rounded once. The
-    results are s = 1 + t at the nodes t, a column; Q_j(t), with a row for each node and a column
-    for each j = 3..D; and, in a column for each node, its weight times 1, s, s**2 and |Q_j(t)|.
+    They hold s, as a column; Q_j(t), with a row for each node and a column for each j = 3..D; and,
+    in a column for each node, its weight times 1, s, s**2 and |Q_j(t)|. They are computed with 50
+    decimal digits, of which cancellation leaves 40, and rounded once.
     """
     weights, shifted, rows = [], [], []
     with localcontext() as context:

@@ -94,7 +94,7 @@ def _tilt(weighted: WeightedSum) -> tuple[float, Floats, float]:
 
 
 def log_chernoff_bound(weighted: WeightedSum) -> float:
-    """Return Chernoff's bound on `log_mean_excess`, which is cheap and a few units too large."""
+    """Return Chernoff's bound on `log_mean_excess`, cheap but too large by a few nats."""
     if weighted.a <= 0.0:
         return -np.inf
     return _tilt(weighted)[0]
@@ -136,9 +136,10 @@ def _bracket(
     The results are the lower and upper end, and the parts left out and neglected, see
     `conditional_excess`; all are natural logs. An end that is not required may be infinite.
 
-    Summands of A that all s of a bucket have in common are kept. The others are replaced: for the
-    upper end by random ones whose mean is raised to 0 if it is negative, for the lower end by their
-    mean (Jensen). E[A_+] increases with the mean and in the convex order.
+    Reports that belong to categories 1 and 2, or to 3 and 4, for every s of a bucket are kept as
+    summands of A. The others are replaced: for the upper end by random summands whose mean is
+    raised to 0 if it is negative, for the lower end by the smaller of both means (Jensen). E[A_+]
+    increases with the mean and in the convex order.
     """
     s = rows.s
     starts = np.arange(0, s.size, width)
@@ -253,7 +254,7 @@ def _inflation(weighted: WeightedSum, share: float, rest: float, lam: float, spr
 
 
 def _columns(weighted: WeightedSum, limits: Truncation) -> int:
-    """Return the approximate number of n2 per s for which n3 can change the sign of A."""
+    """Return the approximate number of values of n2 per s for which n3 can change the sign of A."""
     if weighted.p3 == 0.0:
         return 1
     pi = weighted.p3 / (weighted.p3 + weighted.p4)

@@ -11,7 +11,7 @@ from shuffledp.numerics.arrays import Floats, Integers
 # Half-width of truncation windows, which leave out less than TRIMMED_MASS: standard deviations,
 # plus a number of counts for the Poisson-like tails of small means.
 WINDOW_DEVIATIONS, WINDOW_MARGIN = 11.0, 40.0
-# Probability cut off each end of each partial sum; it is part of `Window.missing`.
+# Probability cut off at each end of each partial sum; it is part of `Window.missing`.
 TRIMMED_MASS = 1e-26
 # Groups of at least this many variables are binomial; the others are summed in blocks of this size.
 BLOCK_SIZE = 64
@@ -19,7 +19,7 @@ BLOCK_SIZE = 64
 
 @dataclass(frozen=True)
 class Window:
-    """A law on the integers, truncated to those that are not negligible.
+    """A law on the integers, truncated to a window outside which its mass is negligible.
 
     Attributes
     ----------

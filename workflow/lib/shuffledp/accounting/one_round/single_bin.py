@@ -2,8 +2,8 @@
 
 The count of bin x0 is the number of users who report cell x0. Its divergence is a lower bound on
 that of the histogram, which the analyst sees, and equal to it for k = 2; for larger k it is no
-privacy guarantee. The count is the target's report plus a sum of two binomials, one of the other
-users in x0 and one of those in other cells, whose law f determines the divergence
+privacy guarantee. The count is the target's report plus a sum of two binomials, one for the other
+users in x0 and one for those in other cells. The law f of this sum determines the divergence
 (`laws.binomial_sum`).
 """
 
@@ -54,8 +54,8 @@ def forward_ends(
 ) -> tuple[Floats, Floats]:
     """Return ends of the log divergence of x0's count: P has the target in x0, Q in another cell.
 
-    ``users`` are numbers of all users, instead of the setting's n, and ``counts`` numbers of other
-    users in x0; they are broadcast.
+    ``users`` are total numbers of users, which replace the setting's n, and ``counts`` numbers of
+    other users in x0; they are broadcast.
     """
     counts = np.asarray(counts)
     others = np.asarray(users) - 1 - counts

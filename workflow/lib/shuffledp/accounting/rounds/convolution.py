@@ -42,8 +42,8 @@ def deviation(laws: Sequence[tuple[Floats, Floats, int]]) -> float:
     """Return a number that a sum exceeds with probability at most ``exp(LOG_TAIL)``.
 
     By Chernoff's bound, ``(sum K(t) - LOG_TAIL) / t`` is such a number for every t > 0, where K are
-    the summands' cumulant functions. It is smallest where ``sum (t K'(t) - K(t)) = -LOG_TAIL``. The
-    search for t needs one step if the summands are normal.
+    the summands' cumulant generating functions. It is smallest where
+    ``sum (t K'(t) - K(t)) = -LOG_TAIL``. The search for t needs one step for normal summands.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def deviation(laws: Sequence[tuple[Floats, Floats, int]]) -> float:
 
 
 def _cumulant_and_divergence(centred: Floats, log_weights: Floats, t: float) -> tuple[float, float]:
-    """Return ``K(t)``, and ``t K'(t) - K(t)``, the tilted law's divergence from the law."""
+    """Return ``K(t)``, and the tilted law's Kullback-Leibler divergence ``t K'(t) - K(t)``."""
     exponents = log_weights + t * centred
     top = float(exponents.max())
     tilted = np.exp(exponents - top)

@@ -1,9 +1,9 @@
 """Outcomes of one round of shuffled k-RR, grouped into bundles with bounds on their losses.
 
-The notation is that of `SymmetricForm`: n1, ..., n4 are the counts of the pair's categories,
-``s = n1 + n2``, ``u = n1 - n2`` and ``D = a s + b n3 + c``. The privacy loss ``log(P/Q)`` is
-``log((D + g u) / (D - g u))``, so replacing u by -u changes its sign. Given s, u is a sum of s fair
-coins of value +1 or -1.
+The notation is that of `SymmetricForm`: n1, ..., n4 are the counts of the pair's categories, B is
+their multinomial law, ``s = n1 + n2``, ``u = n1 - n2`` and ``D = a s + b n3 + c``. The privacy loss
+``log(P/Q)`` is ``log((D + g u) / (D - g u))``, so replacing u by -u changes its sign. Given s, u is
+a sum of s fair coins of value +1 or -1.
 
 A bundle consists of the outcomes in a range of u, a range of n3 and, where s is large, a range of
 s; D lies in a known range. For all s in a bundle, u has the law for the largest of them (upper
@@ -23,8 +23,8 @@ from shuffledp.numerics.arrays import UNIT, Floats
 # By Bernstein's inequality, a truncation window of depth d omits a probability of exp(-d) per side.
 # At depths beyond MAX_DEPTH that probability would nearly underflow.
 DEFAULT_DEPTH, MAX_DEPTH = 46.0, 690.0
-# Relative range of D within a bundle of n3, and of s within a bundle of s. Each changes eps by a
-# relative error of about 1e-5.
+# Relative range of D within a bundle of n3, and of s within a bundle of s. Each of them changes eps
+# by about 1e-5 (relative).
 MAX_RELATIVE_RANGE_OF_D = 4e-3
 RELATIVE_BUNDLE_WIDTH_OF_S = 1e-4
 MAX_ELEMENTS_AT_ONCE = 1_000_000
@@ -118,7 +118,7 @@ def _bernstein_deviation(variance: float, depth: float) -> float:
 
 @dataclass(frozen=True)
 class _Intervals:
-    """Probabilities of intervals, their relative error, and the largest row sum left out."""
+    """Probabilities of intervals, their relative error, and the most that any row leaves out."""
 
     probability: Floats
     error: float
@@ -162,9 +162,9 @@ def _interval_probabilities(
 class _ThirdCounts:
     """Bundles of n3 for each s (rows).
 
-    A bundle reaches from one edge (excluded) to the next (included). It has the probability given
-    s, and the expectation of n3 restricted to the bundle (``moment``), up to the relative
-    ``error``. ``left_out`` bounds the probability outside all bundles.
+    A bundle reaches from one edge (excluded) to the next (included). ``probability`` is that of the
+    bundle given s, ``moment`` the expectation of n3 restricted to it, and ``error`` the relative
+    error of both. ``left_out`` bounds the probability outside all bundles.
     """
 
     edges: Floats

@@ -1,7 +1,7 @@
 """Dominating pairs that are derived only from delta as a function of eps (docs/rounds.md).
 
 Let ``h(alpha) = delta(log alpha)``, where delta is the supremum over all neighbouring data sets in
-both directions. This function, called profile here, is convex and non-increasing, and satisfies
+both directions. h, called the profile here, is convex and non-increasing, and satisfies
 ``h(alpha) = 1 - alpha + alpha h(1 / alpha)``. Every such function is the profile of one pair of
 laws, which dominates all neighbours (Zhu, Dong and Wang 2022).
 
@@ -106,7 +106,7 @@ def law_of_points(above: Points, mirrored: Points, step: float) -> LossDistribut
 
 
 def _ends(curve: UpperCurve, depth: float) -> tuple[float, float]:
-    """Return the largest eps at which the curve is evaluated, and the log delta that ends it."""
+    """Return the largest eps to evaluate, and the log delta at or below which the points end."""
     max_eps, end = min(curve.budget, curve.horizon, LARGEST_EPS0), -depth
     if max_eps < curve.budget:
         # Delta at max_eps is the probability of an infinite loss; further points do not lower it.
@@ -139,7 +139,8 @@ def _points(
 ) -> list[tuple[int, float]]:
     """Return points of the curve whose distance starts at ``stride`` steps and grows.
 
-    The last one is the first grid point from max_eps on, where the curve may have a kink.
+    They end where log delta is at most ``end``, or at the first grid point that is at least
+    max_eps, where the curve may have a kink.
     """
     from tqdm import tqdm
 
