@@ -93,8 +93,9 @@ def _composing_curve(once: Setting) -> UpperCurve:
 def krr_loss(setting: Setting) -> Loss:
     """Return the privacy loss of one round of k-RR, for composition with other rounds.
 
-    For k = 2 or with dummies it is derived from the curve of the round, otherwise from the weak
-    adversary's pair. All users of the setting must be honest and report.
+    With dummies it is that of `loss_among_dummies`. Otherwise it is derived from the curve of the
+    round for k = 2, and from the weak adversary's pair for k >= 3. All users of the setting must
+    report; colluding users are left out.
     """
     once = setting.single_round
     if once.dummies:

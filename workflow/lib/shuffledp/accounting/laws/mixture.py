@@ -35,8 +35,8 @@ TILTED_INPUT_UNITS = 8.0
 # Allowance for rounding in the log of the part left out; it may be generous, because that part is
 # negligible.
 LEFT_OUT_LOG_ERROR = 1e-3
-# If the tilted probability of the third cell is below this, all reports are taken to be in the
-# first two.
+# If the tilted probability of all cells but the first two is below this, all reports are taken to
+# be in these two.
 NEGLIGIBLE_PROBABILITY = 1e-30
 # Number of pairs (m, s) processed at once.
 ELEMENTS_AT_ONCE = 1_000_000
