@@ -16,8 +16,8 @@ from shuffledp.papers.figure_specs import FigureSpec, curve, curves
 # improves on local privacy. With count = 0 no other user holds the target's cell, the worst case of
 # single-bin.
 SETTING: Final = Setting(n=100_000, k=16, eps0=0.49, count=0)
-# So close that the chords of guarantees between these points are invisible; denser at large delta,
-# where eps approaches 0 and curves bend on a logarithmic axis.
+# So close that the bounds drawn between these points cannot be told from the curve; denser at large
+# delta, where eps approaches 0 and curves bend on a logarithmic axis.
 LOG10_DELTAS: Final = -np.append(np.arange(2.0, 5.0, 1.0 / 6.0), np.linspace(5.0, 12.0, 22))
 EPS_POINTS: Final = np.geomspace(1e-4, 0.4, 15)
 # Panels of the figure, each with its bounds.

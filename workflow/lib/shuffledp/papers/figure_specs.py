@@ -1,6 +1,6 @@
 """Describe the recomputed figures: tables of curves, and the text shown with them.
 
-A profile is a privacy curve, delta as a function of eps; functions return its natural log.
+A profile is a privacy curve: a function from eps to the natural log of delta.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -38,7 +38,7 @@ class FigureText:
     between
         What a guarantee proves between its points. ``points``: nothing. ``next``: the y of a point
         also holds for every x down to the previous point. ``delta over eps`` and ``eps over
-        delta``: what holds for every profile.
+        delta``: the points are of a profile; see `figures.bounds.guarantee_steps`.
     """
 
     title: str
@@ -96,7 +96,7 @@ def curves(parts: Iterable[pd.DataFrame]) -> pd.DataFrame:
 
 LogDelta = Callable[[float], float]
 
-# The end of a curve need not be exact, because each point is computed at the eps that is drawn.
+# The range of eps need not be exact, because each point is computed at the eps that is drawn.
 _END_REL_TOL: Final = 1e-3
 # Replaces -inf, so that the root finder sees finite values.
 _MIN_LOG_DELTA: Final = -100.0

@@ -2,16 +2,16 @@
 
 Tables II and IV have values of delta. Parameters that the paper does not state, or contradicts, are
 recovered: they are chosen so that the printed digits follow. n_x0 (``count``) is the number of
-other users in the target's cell x0. All entries are computed by one formula, that of Theorem IV.1
-with every inner sum over r ended at s - 1 (`log_delta_as_tabulated`).
+other users in the target's cell x0. The entries for paper A's own bound are computed by the
+formula of Theorem IV.1 with every inner sum over r ended at s - 1 (`log_delta_as_tabulated`).
 
 Tables V and VI and the distances in the text are random. Their setting is eps = eps0 = 4, where
 delta is 0 and no Gaussian mechanism exists. The paper's Gaussian is what diffprivlib returns for
 every tiny delta (`shuffledp.mechanisms.gaussian`), and the same is used here. A printed number is
 called compatible if it lies inside the central 99 % of the repetitions and, in the tables, if the
 percentiles of its column look uniform (Kolmogorov-Smirnov test, p >= 0.01): single values vary so
-much that alone they hardly ever fail. As a test of seven numbers that does not reject is weak
-evidence, no number of these tables is called reproduced.
+much that alone they hardly ever fail. A test of seven numbers that does not reject is weak
+evidence, so no number of these tables is called reproduced.
 
 The pipeline draws figures 3 to 7.
 """
@@ -125,7 +125,7 @@ def proposed(eps: float, eps0: float, n: int, k: int, count: int) -> Answer:
 
 
 def table_iv(row: Published) -> Answer:
-    """Recompute an entry of Table IV with n_x0 = 0.8 n; the paper states 80, as for n = 100."""
+    """Recompute an entry of Table IV with n_x0 = 0.8 n; the paper states 80, which fits n = 100."""
     n = int(row.n)
     count = round(X0_SHARE * n)
     answer = proposed(float(row.eps), float(row.eps0), n, int(row.k), count)
@@ -139,7 +139,7 @@ def _agrees(answer: Answer, row: Published) -> bool:
 
 
 def _note_on_sums(answer: Answer, row: Published, count: int) -> str:
-    """Return a note with the delta if sums end at r = s, empty if the printed digits are equal."""
+    """Return a note with the delta of sums that end at r = s, empty if it has the same digits."""
     setting = Setting(int(row.n), int(row.k or CELLS), float(row.eps0))
     whole = from_log(float(log_delta_as_printed(float(row.eps), setting, count)))
     return "" if row.agrees(whole) else _SUMS_END_EARLY.format(whole)
@@ -222,7 +222,7 @@ def log_delta_as_tabulated(eps: float, setting: Setting, count: int, first: int 
     return float(logsumexp(mass[counted] + np.log(-np.expm1(eps - loss[counted]))))
 
 
-# Bounds with which Table II compares: the formula as printed, and its description.
+# Earlier bounds in Table II: the formula as printed, and its description.
 _TABULATED: Final[Mapping[str, tuple[Callable[..., np.ndarray], str]]] = {
     "erlingsson": (
         closed_forms.as_tabulated_erlingsson_log_delta,
@@ -308,8 +308,8 @@ class Errors:
 def repeated_errors(counts: Integers, rng: np.random.Generator, repetitions: int) -> Errors:
     """Simulate the errors of the Gaussian as published and of shuffle+INV (k-RR) at eps0 = 4.
 
-    ``counts`` is the true histogram, shape ``(k,)``; each mechanism has as many independent
-    releases as there are repetitions.
+    ``counts`` is the true histogram, shape ``(k,)``; ``repetitions`` is the number of independent
+    releases of each mechanism.
     """
     n = int(counts.sum())
     reports = krr.randomise(counts, _EPS0, rng, repetitions)
@@ -415,7 +415,8 @@ def _synthetic_errors(n: int, binning: str, seed: int, repetitions: int) -> Erro
 def numberings(rows: int, columns: int) -> dict[str, Integers]:
     """Return the possible orders of the cells of a grid, as row-major indices from the south-west.
 
-    All orders count from 1, as Table III does for the cells of the synthetic data.
+    Entry x0 - 1 of an order is the index of cell x0: the paper is taken to count cells from 1, as
+    Table III does for the synthetic data.
     """
     index = np.arange(rows * columns).reshape(rows, columns)
     return {

@@ -508,7 +508,7 @@ def headline(row: Published) -> Answer:
 
 
 def interactions(row: Published) -> Answer:
-    """Recompute how many times more rounds than clones B allows with sampling, at equal eps."""
+    """Recompute the factor by which B allows more rounds than clones, sampled and at equal eps."""
     all_users, stated = Setting(int(row.n), 2, float(row.eps0)), float(row.rounds)
     setting = mean_sample(all_users, _RATE)
     more, fewer = np.round(stated * _ROUND_FACTORS), np.round(stated / _ROUND_FACTORS)
@@ -528,5 +528,5 @@ def interactions(row: Published) -> Answer:
 
 
 def _rounds_at(eps: float, rounds: Floats, needed: Floats) -> float:
-    """Return the interpolated number of rounds that needs eps; both arrays increase."""
+    """Return the interpolated number of rounds at which ``needed`` is eps; both arrays increase."""
     return float(np.exp(np.interp(np.log(eps), np.log(needed), np.log(rounds))))

@@ -118,9 +118,9 @@ def printed_clones_loss(setting: Setting) -> LossAtoms:
     """Return the privacy loss of paper C's eq. (6.1) as printed.
 
     It compares ``(A + D, C - A)`` with ``(A, C - A + D)``, where C ~ Bin(n-1, 1/E), A ~ Bin(C, 1/2)
-    and D ~ Bern(E/(E+1)). If D = 0, the target adds nothing here, but the other of the two reports
-    in the correct clones pair. Exchanging the coordinates exchanges the two laws, so one direction
-    is enough.
+    and D ~ Bern(E/(E+1)). If D = 0, the target adds nothing here; in the correct clones pair it
+    adds the other of the two reports. Exchanging the coordinates exchanges the two laws, so one
+    direction is enough.
     """
     n, eps0 = setting.n, setting.eps0
     decoy, truth = np.exp(-eps0), 1.0 / (1.0 + np.exp(-eps0))
@@ -175,7 +175,7 @@ def fourier_on_grid(loss: pairs.Pair | fourier.LossAtoms, rounds: int) -> fourie
 
 
 def weak_adversary_profile(setting: Setting) -> LogDelta:
-    """Return log delta against the weak adversary; for k >= 4 it is the certified upper bound."""
+    """Return log delta against the weak adversary, or the bound ``upper`` if rounds > 1."""
     if setting.rounds == 1:
         return lambda eps: float(certified.weak_adversary_log_delta(eps, setting))
     return lambda eps: BOUNDS["upper"].curve(setting).log_delta(eps).promised
@@ -191,7 +191,7 @@ def histogram_profile(setting: Setting) -> LogDelta:
 
 
 def strong_adversary_profile(setting: Setting) -> LogDelta:
-    """Return log delta against the strong adversary, by Algorithm 1's upper end if rounds > 1."""
+    """Return log delta against the strong adversary, or Algorithm 1's upper bound if rounds > 1."""
     if setting.rounds == 1:
         return lambda eps: float(strong_adversary_log_delta(eps, setting))
     bounds = fourier_on_grid(strong_adversary_loss(setting), setting.rounds)
@@ -500,7 +500,7 @@ StepLogDelta = Callable[[Floats], Floats]
 Composition = Callable[[StepLogDelta, Floats, int], Floats]
 
 _STEP_EPS_POINTS: Final = 400
-_MIN_DELTA: Final = 1e-15  # end of the axis in C's figures
+_MIN_DELTA: Final = 1e-15  # smallest delta on the axis of C's figures
 
 CLOSED: Final = "Feldman et al. Theorem 3.1 where proved"
 CLOSED_PRINTED: Final = "Feldman et al. Theorem 3.1, formula (C.2) beyond"

@@ -25,8 +25,8 @@ def cell_sizes_table(
 ) -> pd.DataFrame:
     """Return the mean distance of each estimate to the true histogram, grid by grid.
 
-    `MECHANISM` is released several times, independently, with the true counts of each grid, shape
-    ``(k,)``. Its target is `EPS` at ``delta``. Seed and region name the random streams.
+    `MECHANISM`, calibrated to `EPS` at ``delta``, makes ``repetitions`` independent releases of the
+    true counts of each grid, shape ``(k,)``. Seed and region name the random streams.
 
     Returns
     -------

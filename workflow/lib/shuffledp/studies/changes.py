@@ -28,11 +28,11 @@ def change_table(
 
     Returns
     -------
-    Columns `COLUMNS`; ``low`` and ``high`` are two standard errors from ``change``. The standard
-    error is exact if the noise of cells is independent. Estimates from randomised responses are
-    correlated, and it is then at most a factor of sqrt(1 + 2 / (m - 1)) too small, for m cells of
-    all windows together (for k-RR: a report's covariance of two cells is -p q, with
-    q = (1 - p) / (m - 1), and its variance at least p (1 - p)); it includes that factor.
+    Columns `COLUMNS`; ``low`` and ``high`` are two standard errors from ``change``. Estimates from
+    randomised responses are correlated, which increases the standard error of a change by at most a
+    factor of sqrt(1 + 2 / (m - 1)), for m cells of all windows together (for k-RR: a report's
+    covariance of two cells is -p q, with q = (1 - p) / (m - 1), and its variance at least
+    p (1 - p)). The factor is always included; with independent noise it is not needed.
     """
     windows = list(dict.fromkeys(cells["window"]))
     shape = (len(windows), -1)

@@ -28,7 +28,7 @@ def comparison_summary(
         Table with the columns of `pipeline.tables.UTILITY`, by the region's title. It is an
         `InputError` if a table has no matched release at the target delta.
     unit_by_region
-        Unit of the guarantee by region: ``one check-in`` or ``one user``.
+        Unit of the guarantee by region; see `pipeline.units.unit_in_words`.
     target_delta
         The delta of all mechanisms; eps follows from n and eps0.
     reference_by_region

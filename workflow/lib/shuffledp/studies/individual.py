@@ -25,8 +25,8 @@ _NORMAL_P10, _NORMAL_P90 = (float(ndtri(0.5 + 0.5 * share)) for share in (0.1, 0
 def individual_cells(k: int, every: int | None) -> range:
     """Return the cells to summarise: every, 2 every, ..., below k, the number of cells.
 
-    They are numbered row by row from 0 in the south-west. None stands for every = k / 20. A step
-    that selects no cell is an `InputError`.
+    They are numbered row by row from 0 in the south-west. None stands for k / 20, rounded down but
+    at least 1. A step that selects no cell is an `InputError`.
     """
     every = max(1, k // 20) if every is None else every
     if not 0 < every < k:

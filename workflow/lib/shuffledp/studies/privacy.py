@@ -78,11 +78,11 @@ def privacy_table(
 ) -> pd.DataFrame:
     """Return delta of shuffled k-RR by each bound, for samples of a histogram.
 
-    Guarantees hold for every data set, as (eps, delta)-DP for replacement of one check-in. Bounds
-    that depend on one cell's count are maximised over the occupied cells of the sample; other
-    bounds do not depend on the data. If there are more than 500 different counts, only 500 of them
-    are evaluated, from the smallest to the largest, and the maximum may be too small by an order of
-    magnitude.
+    Guarantees hold for every data set, as (eps, delta)-DP for replacement of ``records_per_user``
+    records. Bounds that depend on one cell's count are maximised over the occupied cells of the
+    sample; other bounds do not depend on the data. If there are more than 500 different counts,
+    only 500 of them, from the smallest to the largest, are evaluated, and the maximum may be too
+    small by an order of magnitude.
 
     Parameters
     ----------
@@ -259,7 +259,7 @@ def sizes_table(
 
 
 def _users_needed(k: int, eps0: float, eps: float, log_delta: float) -> int | None:
-    """Return the smallest n at which (eps, delta) is certified, or None if there is none."""
+    """Return the smallest n at which (eps, delta) is certified, or None if none is found."""
     try:
         return complete(Plan(None, k, eps0, eps, log_delta)).n
     except InputError:

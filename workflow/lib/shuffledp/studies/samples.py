@@ -79,7 +79,7 @@ def read_contributions(source: Path) -> Contributions:
     """Return the bound on each user's records in the data that a Parquet file was made from.
 
     The metadata of `geography.grid.grid_checkins` state it and are passed on from file to file. If
-    they do not, one record is protected: a check-in, or the only one of a user that counts.
+    they do not, one record is protected: a check-in, or the single record that counts for a user.
     """
     metadata = read_metadata(source)
     if "records_per_user" not in metadata:

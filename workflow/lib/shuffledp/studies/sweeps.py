@@ -189,7 +189,7 @@ def matched_budgets(
 def delta_hat_budgets(
     matched: Sequence[Budget], setting: Setting, counts: Integers, records: int = 1
 ) -> list[Budget]:
-    """Return points with the same eps and the delta-hat of paper A (eq. 10): NOT guarantees.
+    """Return the matched points with paper A's delta-hat (eq. 10) as their delta: NOT guarantees.
 
     Delta-hat is the largest divergence of one cell's count, over the occupied cells and both
     directions, computed with the misprint of eq. 10 corrected. The analyst sees the whole

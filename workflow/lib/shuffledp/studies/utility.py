@@ -38,7 +38,7 @@ def utility_summary(utility: pd.DataFrame, region: str, unit: str) -> pd.DataFra
     """Return the mean errors of each estimator at each calibration, with the mechanism's costs.
 
     ``utility`` has the columns of `pipeline.tables.UTILITY`; ``region`` is a title, and ``unit`` is
-    that of the guarantee: ``one check-in`` or ``one user``. The result has the columns `COLUMNS`
+    that of the guarantee (`pipeline.units.unit_in_words`). The result has the columns `COLUMNS`
     for the estimators that are compared: means over the repetitions with 10 % and 90 % quantiles;
     ``trust`` says who must be trusted with what. An infinite ``local_eps0`` means that a user's
     messages reveal the record.

@@ -12,7 +12,8 @@ from shuffledp.accounting.one_round.single_bin import channel
 from shuffledp.accounting.setting import Setting
 from shuffledp.numerics.arrays import Floats
 
-# Half-width of windows: tilted standard deviations plus counts; the mass outside is about 1e-20.
+# Half-width of truncation windows: in tilted standard deviations, plus a number of counts. The mass
+# outside is about 1e-20.
 WINDOW_DEVIATIONS, WINDOW_MARGIN = 9.3, 20.0
 # Convolutions of up to this many products are computed directly, others by FFT.
 MAX_DIRECT_PRODUCTS = 4_000_000
@@ -20,7 +21,7 @@ MAX_DIRECT_PRODUCTS = 4_000_000
 
 @dataclass(frozen=True)
 class _Window:
-    """Binomial probabilities from ``start`` on, where they exceed 1e-20."""
+    """Binomial probabilities of the counts from ``start``, without tails of about 1e-20."""
 
     start: int
     mass: Floats
@@ -77,9 +78,9 @@ def _log_as_printed(eps: float, setting: Setting, m: int) -> float:
     n, k, eps0 = setting.n, setting.k, setting.eps0
     high, low = channel(setting)
     kappa2 = (k - 1.0) / (np.expm1(eps0) + k - 1.0)
-    # The loss exceeds eps about where the mean square of (s - r) / (n - m) reaches this.
     # 1 - kappa2, accurate even for the smallest eps0
     gap = np.expm1(eps0) / (np.expm1(eps0) + k - 1.0)
+    # The loss exceeds eps about where the mean square of (s - r) / (n - m) reaches share**2.
     share = np.sqrt((np.expm1(eps) + gap) / (np.expm1(eps0) + gap))
     kappa = share / (1.0 - share) * low.q / low.p
     theta = np.log(kappa)

@@ -5,9 +5,9 @@ local budget, ``E = exp(eps0)``, ``e = exp(eps)``. Delta is passed and returned 
 so that deltas as small as 1e-400 can be used. eps and log delta have any shape, which is also the
 shape of the result.
 
-Every function returns an upper bound on eps or delta, never above what local privacy guarantees
-(eps at most eps0, and delta 0 for eps >= eps0). Outside the range of its proof the bound is
-vacuous, ``eps = inf`` or ``log_delta = 0``; the ``*_domain`` function of the bound returns the
+Every ``*_epsilon`` or ``*_log_delta`` function returns an upper bound, never above what local
+privacy guarantees (eps at most eps0, and delta 0 for eps >= eps0). Outside the range of its proof
+the bound is vacuous, ``eps = inf`` or ``log_delta = 0``; its ``*_domain`` function returns the
 reason, or None. The three functions ``as_tabulated_*`` are the exception: they are no guarantee and
 only serve to reproduce a printed table.
 """
@@ -23,7 +23,7 @@ from shuffledp.accounting.conventions import eps_values, log_delta_values
 from shuffledp.accounting.setting import Setting, probabilities
 from shuffledp.numerics.arrays import Floats
 
-# Type of the ``*_domain`` functions of a setting and a log delta, None if that is not known.
+# Type of the ``*_domain`` functions; their second argument is a log delta, or None for any delta.
 _Domain = Callable[[Setting, float | None], str | None]
 
 
@@ -46,7 +46,7 @@ def _as_log_delta(domain: _Domain, value: Floats, eps: Floats, setting: Setting)
 
 
 def any_domain(setting: Setting, log_delta: float | None = None) -> str | None:
-    """Return why no bound of this module applies at a setting, or None."""
+    """Return why a setting is outside the range of every bound of this module, or None."""
     del log_delta
     n, eps0 = setting.n, setting.eps0
     return _first_failure(
@@ -168,9 +168,9 @@ def balle_krr_domain(setting: Setting, log_delta: float | None = None) -> str | 
 
 
 def balle_krr_epsilon(log_delta: ArrayLike, setting: Setting) -> Floats:
-    """Return an upper bound on eps at each delta for shuffled k-RR, where it is at most 1.
+    """Return an upper bound on eps at each delta for shuffled k-RR, valid where it is at most 1.
 
-    With ``c = (n-1)/(E+k-1)`` blanket reports expected in a cell, it is the larger of
+    With ``c = (n-1)/(E+k-1)``, the expected blanket reports in a cell, it is the larger of
     ``sqrt(14 log(2/delta) / c)`` and ``27 / c``. The Chernoff tails of the counts of the two cells,
     ``exp(-c (sqrt(e)-1-1/c)^2 / 3)`` and ``exp(-c (1-1/sqrt(e))^2 / 2)``, are then at most delta/2,
     because ``sqrt(e)-1-1/c >= (25/54) eps`` and ``1-1/sqrt(e) >= eps/sqrt(7)`` for eps <= 1.
@@ -220,8 +220,8 @@ def _krr_blanket(eps: Floats, setting: Setting) -> _Blanket:
 
 def _generic_blanket(eps: Floats, setting: Setting) -> _Blanket:
     E, e = np.exp(setting.eps0), np.exp(eps)
-    # gamma is unknown, between 1/E and 1. It lowers the bound through M and raises it through L, so
-    # each of these constants is taken at the worse end.
+    # gamma is unknown, between 1/E and 1. A larger gamma lowers the bound through M and raises it
+    # through L, so each of these constants uses the less favourable extreme.
     return _Blanket(
         gamma=1.0 / E,
         width=(1.0 + e) * (E - 1.0 / E),
@@ -277,7 +277,7 @@ def blanket_log_delta(
 ) -> Floats:
     """Return the log of an upper bound on delta by the privacy blanket and a tail inequality.
 
-    With ``a = e - 1``, gamma the probability of the blanket and
+    With ``a = e - 1``, gamma the probability of the blanket, L as in `_Blanket`, and
     ``G(theta) = (1 - gamma + gamma theta)^n - (1 - gamma)^n``:
 
     * ``hoeffding``: ``w^2 / (4 a gamma n) G(exp(-2 a^2 / w^2))``, w the width of the range of L;
@@ -316,7 +316,7 @@ def blanket_log_delta(
 def as_tabulated_erlingsson_log_delta(eps: ArrayLike, setting: Setting) -> Floats:
     """Return ``-n (eps / (12 eps0))^2``, column [11] of paper A's Table II.
 
-    Not a guarantee: Erlingsson's formula outside its range. Only for reproducing the table.
+    It is Erlingsson's formula without a check of its range; see `erlingsson_log_delta` for a bound.
     """
     eps, eps0, n = eps_values(eps), setting.eps0, setting.n
     return np.asarray(-n * (eps / (12.0 * eps0)) ** 2)

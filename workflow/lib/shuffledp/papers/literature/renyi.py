@@ -2,9 +2,9 @@
 
 ``n`` users send one report each; neighbours differ in one record (replacement); ``E = exp(eps0)``;
 ``l`` is the order. The upper bounds of paper B hold for every eps0-LDP randomiser with discrete
-output. Its lower bound and special pair are about 2-RR and two data sets, in which all users, or
-all but one, are equal: they show how loose an upper bound can be, and are no guarantee. Docstrings
-have the formulas of Theorems 3.1, 3.3 and 3.4, which are missing from the available text of B.
+output. Its lower bound and special pair concern 2-RR and two data sets: in one, all users are
+equal, in the other, all but one. They show how loose an upper bound can be, and are no guarantee.
+The formulas of Theorems 3.1, 3.3 and 3.4, which the available text of B lacks, are given below.
 
 For an eps0 or n that the theorems do not cover (`shuffled_rdp_domain` says why), upper bounds are
 inf and lower bounds 0. Orders have any shape, which is also that of the result. An order that is
@@ -67,7 +67,7 @@ def _log_binomial(n: float, j: Floats) -> Floats:
 
 
 def _identical_users(eps0: float, n: float, shortfall: float = _SHORTFALL) -> float:
-    """Return paper B's n-bar, ``floor((1-g) (n-1)/E) + 1``, rounded down, which is safe."""
+    """Return paper B's n-bar, ``floor((1-g) (n-1)/E) + 1`` with shortfall g, never too large."""
     return float(np.floor((1.0 - shortfall) * (n - 1.0) / np.exp(eps0) * (1.0 - 1e-15)) + 1.0)
 
 
@@ -147,8 +147,9 @@ def shuffled_rdp_lower(order: ArrayLike, setting: Setting) -> Floats:
 def special_pair_renyi(order: ArrayLike, setting: Setting) -> Floats:
     """Return the exact RDP of paper B's special pair: 2-RR, all users equal against one flipped.
 
-    It is that of the larger direction at real orders, computed from the law of a single count to
-    about 10 digits for n up to 1e9, and a lower bound on the RDP of shuffled 2-RR, not a guarantee.
+    It is the larger of the divergences in the two directions, at real orders, computed from the law
+    of a single count to about 10 digits for n up to 1e9. It is a lower bound on the RDP of shuffled
+    2-RR, not a guarantee.
     """
     orders = _real_orders(order)
     if shuffled_rdp_domain(setting):
@@ -204,7 +205,7 @@ def _log_convexity(y: Floats, log_ratio: Floats, power: float) -> Floats:
 
 
 def _windows(power: float, eps0: float, n: float) -> list[tuple[float, float]]:
-    """Return disjoint integer ranges that hold the binomial and the tilted law but for e^-50."""
+    """Return disjoint integer ranges that hold nearly all of the binomial and the tilted law."""
     if n <= _MAX_EXACT_N:
         return [(0.0, n)]
     windows = sorted(_tilted_windows(0.0, eps0, n) + _tilted_windows(power, eps0, n))
@@ -267,7 +268,7 @@ def _crossing(log_term: Callable[[float], float], level: float, end: float, peak
 
 
 def composed_rdp(rdp: ArrayLike, rounds: ArrayLike) -> Floats:
-    """Return the RDP of ``rounds`` adaptive rounds, the sum of theirs at the same order."""
+    """Return the RDP of ``rounds`` adaptive rounds with equal RDP, which adds up at each order."""
     return np.asarray(rdp, np.float64) * np.asarray(rounds, np.float64)
 
 

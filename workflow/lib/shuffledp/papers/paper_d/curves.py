@@ -212,7 +212,7 @@ def personalised_clones_log_delta(
     delta than this value.
 
     See `personalised_log_delta` for parameters, return value and errors. Without a target the value
-    covers every target: it uses the largest budget, without the decoy of the smallest.
+    covers every target: the target has the largest budget, and a user of the smallest is no decoy.
 
     Source: paper D, Theorem 1 with delta_i = 0; eqs. (7), (8) and Lemma 2 corrected.
     """
@@ -226,8 +226,8 @@ def personalised_clones_log_delta(
 def largest_budget_log_delta(eps: ArrayLike, budgets: ArrayLike | BudgetGroups, k: int) -> Floats:
     """Return log delta as if all users had the largest budget: a loose guarantee.
 
-    Wherever delta exceeds exp(-700), it is at least `personalised_log_delta`, which explains the
-    parameters and errors.
+    Where delta exceeds exp(-700), the result is at least `personalised_log_delta`, whose docstring
+    explains the parameters and errors.
     """
     groups = BudgetGroups.of(budgets)
     return weak_adversary_log_delta(eps, groups.setting(groups.values.max(), k))
@@ -236,8 +236,8 @@ def largest_budget_log_delta(eps: ArrayLike, budgets: ArrayLike | BudgetGroups, 
 def bounds_on_epsilon(groups: BudgetGroups, log_delta: float, guess: float) -> dict[str, float]:
     """Return eps of every curve of figure 4 at one number of users, by the name of the curve.
 
-    It is NaN if the bound does not apply. ``guess`` is where the search for the eps of the two
-    personalised bounds, which are slow, begins.
+    An eps is NaN if its bound does not apply. ``guess`` starts the slow search for the eps of
+    personalised k-RR, and the result starts that for personalised clones.
     """
     personalised = _solved(
         lambda eps: float(personalised_log_delta(eps, groups, K)), log_delta, guess

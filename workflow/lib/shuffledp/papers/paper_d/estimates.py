@@ -3,8 +3,9 @@
 Users are conservative, moderate or liberal: three groups with budgets that increase in this order.
 A sweep varies one parameter of the conservative group along the points of an axis. The sweep
 ``dependence``, which is not in the paper, shows the bias of estimators if records depend on
-budgets. Records are drawn once for each point, the noise in each repetition, directly for the sum
-of a group: from two Gamma variables for Laplace noise, two binomial ones for binary reports.
+budgets. Numerical records are drawn once for each point, and the numbers of ones are fixed. Each
+repetition draws the sum of a group's reports directly: with two Gamma variables for Laplace noise,
+two binomial ones for binary reports.
 `BUDGET_LAWS` is the paper's Table 3, from which figures 4 and 5 draw budgets.
 """
 
@@ -158,7 +159,7 @@ def _at_smallest_budget(groups: BudgetGroups) -> BudgetGroups:
 
 
 def _without_first(weights: Callable[[BudgetGroups], Floats], groups: BudgetGroups) -> Floats:
-    """Return weight 0 for the first group, and the weights of the other groups by themselves."""
+    """Return weight 0 for the first group, and for the others their weights without it."""
     others = BudgetGroups(groups.values[1:], groups.counts[1:])
     return np.concatenate([[0.0], weights(others)])
 
@@ -369,7 +370,7 @@ def certified_epsilon(groups: BudgetGroups, kind: str, *, tagged: bool) -> float
 
 @cache  # the same groups occur in several sweeps
 def _epsilon(values: tuple[float, ...], counts: tuple[int, ...], kind: str) -> float:
-    """Return the largest eps of all groups, without searching for smaller ones."""
+    """Return the largest eps of all groups; groups with a smaller eps need no search."""
     groups, report_kind = BudgetGroups.of_counts(values, counts), budgets.reports(kind)
     largest = 0.0
     for group in range(groups.values.size - 1, -1, -1):

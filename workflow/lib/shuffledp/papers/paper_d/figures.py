@@ -189,7 +189,7 @@ def training_panels(accuracies: pd.DataFrame, noise: pd.DataFrame) -> Figure:
 
     Returns
     -------
-    A panel for each number that the images count as (training set solid, test set dashed), and a
+    A panel for each ``counted_as`` with the accuracy (training set solid, test set dashed), and a
     panel with the certified eps of one step and of all epochs over the budget of a step.
     """
     counts = list(accuracies["counted_as"].unique())

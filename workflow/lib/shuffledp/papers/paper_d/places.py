@@ -40,7 +40,7 @@ AS_CHOSEN: Final = "as-chosen"
 # otherwise be hidden among too few others.
 MAX_BUDGETS: Final = 25
 
-# Numbers of rounding steps per unit of budget: 1, 2, 5, 10, ... down to the smallest budget.
+# Numbers of rounding steps per unit of budget, in the order of the search: 1, 2, 5, 10, ...
 _STEPS: Final = [first * 10**power for power in range(10) for first in (1, 2, 5)]
 
 Budgets = float | Sequence[Mapping[str, float]]
@@ -255,7 +255,7 @@ class Series:
 
 
 def histogram_series(groups: BudgetGroups, k: int) -> list[Series]:
-    """Return the estimators of a histogram of k cells; it is an error if all budgets are 0."""
+    """Return the estimators of a histogram of k cells; all budgets 0 are an `InputError`."""
     all_series = [
         Series(BY_PRECISION, 0, groups, histogram.least_variance_weights(groups, k)),
         Series(BY_SHARE, 0, groups, share_weights(groups)),
@@ -314,9 +314,9 @@ def places_table(
     ``expected_tv_distance`` is that of the raw estimate, given who has which budget, and ``bias``
     is the distance of its mean from the truth. Only `BY_SHARE` has bias 0 for all data, if no
     budget is 0. ``krr`` with one budget for all users, and a curator's ``gaussian`` noise, are
-    calibrated to the certified eps of the series ``matched_to``, which is `SMALLEST` for all users
-    at the smallest budget, unless that is 0. ``local_eps0`` is infinite for the curator, who sees
-    the true records.
+    calibrated to the certified eps of each series, named in ``matched_to``, and to that of all
+    users at the smallest budget (`SMALLEST`), unless this budget is 0. ``local_eps0`` is infinite
+    for the curator, who sees the true records.
 
     Raises
     ------

@@ -22,7 +22,7 @@ def mu_gdp(budgets: "ArrayLike | BudgetGroups", target: int | None = None) -> fl
     The sum is over all users but the target. Theorem 3 of paper D has an error term C/sqrt(n-1)
     with an unspecified C, which the paper then drops. For n=1000, all budgets 4 and delta=1e-6, mu
     gives eps=1.449, but there is a data set whose eps is 1.691. The result is inf if there is no
-    other user. See `krr.personalised_log_delta` for the parameters and errors.
+    other user. See `personalised.krr.personalised_log_delta` for the parameters and errors.
     """
     others = split_target(budgets, target)[2]
     weight = float(others.counts @ expit(-others.values))
@@ -65,7 +65,7 @@ def mu_gdp_epsilon(
     Parameters
     ----------
     log_delta, groups
-        See `budgets.own_epsilons`.
+        Natural log of the target delta; budgets of all users, in increasing order.
     deltas
         Mean delta_i of each group, by default 0.
     largest
@@ -79,7 +79,7 @@ def mu_gdp_epsilon(
     others[-1] -= 1.0
     kept = 1.0 if deltas is None else 1.0 - deltas
     weight = float(others @ (kept * expit(-groups.values)))
-    # delta is the delta of mu-GDP times 1 - largest.
+    # The approximated delta is 1 - largest times the delta of mu-GDP.
     gdp_log_delta = log_delta - float(np.log1p(-largest))
     if gdp_log_delta >= 0.0:
         return 0.0

@@ -24,7 +24,7 @@ def share_weights(groups: BudgetGroups) -> Floats:
 
 
 def precision_weights(variances: ArrayLike) -> Floats:
-    """Return the weights of least variance: inverse to the variance of each group's estimate.
+    """Return the weights of least variance, inverse to the variances of the groups' estimates.
 
     The variance of a group with budget 0 is infinite.
     """
@@ -35,7 +35,7 @@ def precision_weights(variances: ArrayLike) -> Floats:
 def combine(estimates: ArrayLike, weights: ArrayLike) -> Floats:
     """Return the weighted sum of estimates, ``(..., g)``, over the groups.
 
-    A group of weight 0 may have NaN.
+    The estimate of a group of weight 0 is ignored and may be NaN.
     """
     weights = np.asarray(weights, np.float64)
     used = weights > 0.0

@@ -18,9 +18,10 @@ def pooled(ones: ArrayLike, groups: BudgetGroups) -> Floats:
 
     It is unbiased only if records do not depend on budgets, because it weights the groups by
     `pooled_weights` and not by their shares. Unless all budgets are equal, no estimate from these
-    reports alone is unbiased. Its mean is a symmetric polynomial in the users' probabilities of a
-    1, affine in each of them; to be the sum of the records it must have degree 1, and then each
-    record has the weight p_g - q_g. An unbiased estimate needs reports that reveal their budget.
+    reports alone is unbiased for all data. The mean of any of them is a symmetric polynomial in the
+    users' probabilities of reporting 1, affine in each. To be the sum of the records, it must have
+    degree 1, but then a record's weight is proportional to p_g - q_g. An unbiased estimate needs
+    reports that reveal their budget.
 
     A is the number of reports that are 1, any shape, and B its expectation if all records are 0.
     It is an `InputError` if all budgets are 0.

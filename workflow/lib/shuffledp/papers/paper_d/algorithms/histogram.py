@@ -58,9 +58,9 @@ def pooled_weights(groups: BudgetGroups, k: int) -> Floats:
 
 
 def least_variance_weights(groups: BudgetGroups, k: int) -> Floats:
-    """Return weights inverse to the variance of each group's estimate, summed over the cells.
+    """Return weights inverse to the total variance, over the cells, of each group's estimate.
 
-    The sum does not depend on the data.
+    This total does not depend on the data.
     """
     everywhere = np.full((groups.values.size, k), 1.0 / k)
     return precision_weights(variances(everywhere, groups).sum(axis=-1))
