@@ -38,7 +38,7 @@ class FigureText:
     between
         What a guarantee proves between its points. ``points``: nothing. ``next``: the y of a point
         also holds for every x down to the previous point. ``delta over eps`` and ``eps over
-        delta``: the points are of a profile; see `figures.bounds.guarantee_steps`.
+        delta``: the steps of `figures.bounds.guarantee_steps`, which hold for profiles.
     """
 
     title: str

@@ -415,8 +415,7 @@ def _synthetic_errors(n: int, binning: str, seed: int, repetitions: int) -> Erro
 def numberings(rows: int, columns: int) -> dict[str, Integers]:
     """Return the possible orders of the cells of a grid, as row-major indices from the south-west.
 
-    Entry x0 - 1 of an order is the index of cell x0: the paper is taken to count cells from 1, as
-    Table III does for the synthetic data.
+    Entry x0 - 1 of an order is the index of cell x0, if cells are counted from 1 as in Table III.
     """
     index = np.arange(rows * columns).reshape(rows, columns)
     return {

@@ -37,8 +37,8 @@ def confidence_tables(
 
     Yields
     ------
-    Tables with the columns of `pipeline.tables.CERTAINTY` and at most a million rows. Together they
-    have one row for each row of ``releases``, in another order. ``count`` is the true number;
+    Tables with the columns of `pipeline.tables.CERTAINTY` and at most `GROUP_ROWS` rows. Together
+    they have one row for each row of ``releases``, in another order. ``count`` is the true number;
     ``estimate``, ``error`` (estimate - count) and ``standard_error`` are in records. Biased
     estimates have no standard error; use that of the unbiased estimate of the same release, which
     also decides ``known`` for all estimates of the release. One in 30 to 44 empty cells is wrongly

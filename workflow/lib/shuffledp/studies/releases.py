@@ -164,7 +164,7 @@ def release_sweep(
 
 
 def _slices(release: Release) -> Iterator[tuple[int, Release]]:
-    """Split a release by repetition to `GROUP_ROWS` rows; yield first repetition and part."""
+    """Split a release into parts of up to `GROUP_ROWS` rows; yield first repetition and part."""
     repetitions, k = release.estimates.shape
     step = max(1, GROUP_ROWS // k)
     for first in range(0, repetitions, step):

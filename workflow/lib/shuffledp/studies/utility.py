@@ -73,7 +73,7 @@ def target_findings(summary: pd.DataFrame, *, brief: bool = False) -> str:
     Returns
     -------
     A heading, and a line for each mechanism: for each eps the total variation distance of the
-    unbiased estimate and, in brackets, the root mean square error of a cell in users; at the
+    unbiased estimate and, in brackets, the root mean square error of a cell's count; at the
     largest eps, messages per user and their local eps0 (``none`` if they reveal the record); and
     who must be trusted. A dash means that the mechanism cannot meet the target.
     """

@@ -12,8 +12,7 @@ from shuffledp.accounting.one_round.single_bin import channel
 from shuffledp.accounting.setting import Setting
 from shuffledp.numerics.arrays import Floats
 
-# Half-width of truncation windows: in tilted standard deviations, plus a number of counts. The mass
-# outside is about 1e-20.
+# Half-width of truncation windows: tilted standard deviations, plus counts; about 1e-20 is outside.
 WINDOW_DEVIATIONS, WINDOW_MARGIN = 9.3, 20.0
 # Convolutions of up to this many products are computed directly, others by FFT.
 MAX_DIRECT_PRODUCTS = 4_000_000

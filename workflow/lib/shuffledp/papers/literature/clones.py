@@ -34,8 +34,8 @@ have integral 1 under the measure w, so ``E[G] = 1 - e``.
 
 2-RR's pair is symmetric, so the same holds for e < 1: the pair dominates, and it composes.
 In the clones bound, the probability of a decoy is 1/E instead of 2/(E+1): there are fewer decoys,
-and delta is never smaller. But its proof also covers randomisers that are chosen adaptively from
-one user to the next, which the argument above does not.
+and delta is never smaller. The proof of that bound also covers randomisers that are chosen
+adaptively from one user to the next; the argument above does not.
 
 `strong_adversary_log_delta` is about paper C's strong adversary, who learns which users randomised,
 the target included.
@@ -60,7 +60,7 @@ def clones_log_delta(eps: float, setting: Setting) -> float:
     """Return the natural log of the clones delta, a guarantee for any shuffled eps0-LDP randomiser.
 
     It is the exact hockey-stick divergence of the clones pair, rounded up, for replacement of one
-    record and one report per user. It also holds if each randomiser is chosen based on the
+    record and one report per user. It also holds if each randomiser is chosen adaptively, given the
     earlier outputs. If all users share one fixed randomiser, `generic_log_delta` is never larger.
     The result is as accurate as `upper_log_delta`, and -inf where ``eps >= eps0``; the number of
     cells does not matter.

@@ -168,7 +168,7 @@ def balle_krr_domain(setting: Setting, log_delta: float | None = None) -> str | 
 
 
 def balle_krr_epsilon(log_delta: ArrayLike, setting: Setting) -> Floats:
-    """Return an upper bound on eps at each delta for shuffled k-RR, valid where it is at most 1.
+    """Return an upper bound on eps at each delta for shuffled k-RR, or inf if it would exceed 1.
 
     With ``c = (n-1)/(E+k-1)``, the expected blanket reports in a cell, it is the larger of
     ``sqrt(14 log(2/delta) / c)`` and ``27 / c``. The Chernoff tails of the counts of the two cells,

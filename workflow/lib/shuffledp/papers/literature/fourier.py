@@ -2,11 +2,11 @@
 
 The privacy loss of one round is rounded to m points of ``[-L, L)``, once down (left) and once up
 (right). The laws are convolved by FFT, which is circular, and delta is a sum over the result. By
-Lemma 6 the left and right grids enclose delta. The interval also covers three errors: losses above
-the grid and omitted outcomes (on the right grid they count as an infinite loss, on the left as the
-last grid point or not at all), sums of losses that leave ``[-L, L)`` and wrap around (Chernoff's
-bound), and floating-point rounding. Rounding is about 1e-13 of the total mass per round, so that,
-unlike the certified composition, this method cannot resolve smaller deltas.
+Lemma 6 the left and right grids enclose delta. The interval also covers losses above the grid
+(infinite on the right grid, lowered to its last point on the left), omitted outcomes (an infinite
+loss on the right, missing on the left), sums of losses that leave ``[-L, L)`` and wrap around
+(Chernoff's bound), and floating-point rounding. The rounding error is about 1e-13 of the total mass
+per round, so that, unlike the certified composition, this method cannot resolve smaller deltas.
 """
 
 from collections.abc import Iterator

@@ -25,7 +25,7 @@ from shuffledp.numerics.roots import brentq
 
 _MAX_EXACT_N = 20_000  # up to this n the special pair is summed term by term
 _WINDOW_POINTS = 4096  # lattice points per window for larger n
-_WINDOW_DEPTH = 50.0  # a window ends where the log summand is this far below its peak
+_WINDOW_DEPTH = 50.0  # a window ends where the log summand is this far below its maximum
 _DENSE_ORDERS = 128
 _LARGEST_DEFAULT_ORDER = 16_384
 _MAX_ORDER = 1_000_000  # Theorem 3.1 sums over all smaller orders
@@ -147,9 +147,8 @@ def shuffled_rdp_lower(order: ArrayLike, setting: Setting) -> Floats:
 def special_pair_renyi(order: ArrayLike, setting: Setting) -> Floats:
     """Return the exact RDP of paper B's special pair: 2-RR, all users equal against one flipped.
 
-    It is the larger of the divergences in the two directions, at real orders, computed from the law
-    of a single count to about 10 digits for n up to 1e9. It is a lower bound on the RDP of shuffled
-    2-RR, not a guarantee.
+    It is the larger of the two directions, at real orders, computed from the law of one count to 10
+    digits or so for n up to 1e9. It is a lower bound on the RDP of shuffled 2-RR, not a guarantee.
     """
     orders = _real_orders(order)
     if shuffled_rdp_domain(setting):
@@ -219,7 +218,7 @@ def _windows(power: float, eps0: float, n: float) -> list[tuple[float, float]]:
 
 
 def _tilted_windows(power: float, eps0: float, n: float) -> list[tuple[float, float]]:
-    """Return the ranges where ``Pr[x] (1+Y)^power`` is within about e^-50 of its maximum."""
+    """Return the ranges where ``Pr[x] (1+Y)^power`` exceeds about e^-50 times its maximum."""
     p = 1.0 / (np.exp(eps0) + 1.0)
     shift = n / np.expm1(2.0 * eps0)  # 1+Y is proportional to x + shift
 

@@ -314,9 +314,9 @@ def places_table(
     ``expected_tv_distance`` is that of the raw estimate, given who has which budget, and ``bias``
     is the distance of its mean from the truth. Only `BY_SHARE` has bias 0 for all data, if no
     budget is 0. ``krr`` with one budget for all users, and a curator's ``gaussian`` noise, are
-    calibrated to the certified eps of each series, named in ``matched_to``, and to that of all
-    users at the smallest budget (`SMALLEST`), unless this budget is 0. ``local_eps0`` is infinite
-    for the curator, who sees the true records.
+    calibrated to the certified eps of each series but `BY_SHARE`, named in ``matched_to``, and to
+    that of all users at the smallest budget (`SMALLEST`), unless this is 0. ``local_eps0`` is
+    infinite for the curator, who sees the true records.
 
     Raises
     ------

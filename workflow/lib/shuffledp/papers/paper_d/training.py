@@ -347,7 +347,7 @@ def descend(
     seed: int,
     law: str,
 ) -> Iterator[Floats]:
-    """Run Algorithm 1 and yield the parameters after each epoch.
+    """Run Algorithm 1 and yield the parameters after each epoch, in one array that is reused.
 
     Parameters
     ----------
