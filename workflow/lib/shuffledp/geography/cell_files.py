@@ -22,8 +22,8 @@ def cell_map(
 ) -> "gpd.GeoDataFrame":
     """Return cells with their true ``count`` and a column of estimates for each mechanism.
 
-    Estimates are numbers of records in the result, but shares of the records in `releases`, which
-    has one release of each mechanism and the columns of `pipeline.tables.RELEASES`.
+    `releases` has one release of each mechanism and the columns of `pipeline.tables.RELEASES`. Its
+    estimates are shares of all records; in the result they are numbers of records.
     """
     table = cells.assign(count=counts)
     for name, release in releases.groupby("mechanism", sort=False):
@@ -55,7 +55,7 @@ def write_geoparquet(
     """
     with replacing(destination) as temporary:
         # geopandas writes the key `geo` but accepts no others, so the file is written twice. It is
-        # read by path, because Arrow's threads can outlive the interpreter with a Python file.
+        # read by its path: Arrow's threads could use a Python file after the interpreter ended.
         table.to_parquet(temporary, index=False, **PACKED)
         rows = pq.read_table(temporary, use_threads=False, **CHECKED)
         keys = dict(rows.schema.metadata)

@@ -68,9 +68,9 @@ def make_cells(region: Region, spec: Mapping[str, Any]) -> Cells:
         index. All points of a hexagon count, including those outside the region; on borders, the
         library h3 decides.
 
-        `cells: {path, name, id}`: the polygons of a file that meet the region, in the order of the
-        file (`polygons.read_polygons`). All points of a polygon count. A point on a common border
-        belongs to the polygon that comes first.
+        `cells: {path, name, id}`: the polygons of a file that overlap the region, not only touch
+        it, in the order of the file (`polygons.read_polygons`). All points of a polygon count. A
+        point on a common border belongs to the polygon that comes first.
 
     Raises
     ------
@@ -98,10 +98,10 @@ def check_cells(region: Region, spec: Mapping[str, Any]) -> None:
 
 
 def cell_count(region: Region, spec: Mapping[str, Any]) -> int:
-    """Return the number k of cells of a grid; for rectangles it takes at most two seconds.
+    """Return the number k of cells of a grid, or an upper bound if there are many rectangles.
 
-    A lattice of more than 100,000 cells is counted in full, including cells outside the region.
-    Parameters and errors are those of `make_cells`.
+    A lattice of more than 100,000 rectangles counts as a whole, including those outside the region,
+    so that counting takes at most two seconds. Parameters and errors are those of `make_cells`.
     """
     if _kind(region, spec) not in LATTICE_MAKERS:
         return len(make_cells(region, spec))
@@ -113,7 +113,7 @@ def cell_count(region: Region, spec: Mapping[str, Any]) -> int:
 
 
 def cropping_region(name: str, spec: Mapping[str, Any]) -> Region:
-    """Return the region that contains every point that one of the `grids` of `spec` may count.
+    """Return a region that contains every point that any grid of `spec` may count.
 
     Hexagons and polygons extend beyond the region that they meet. Parameters are those of
     `region_from_config`.
@@ -169,7 +169,7 @@ def _lattice_cells(region: Region, lattice: Lattice) -> Cells:
         geometry=polygons[number],
         crs=WGS84,
     )
-    # The last entry maps the number -1.
+    # Index -1, for points outside the lattice, refers to the last entry.
     cell_of = np.full(math.prod(lattice.shape) + 1, -1)
     cell_of[number] = np.arange(len(number))
 

@@ -55,7 +55,7 @@ _GROUP_ROWS: Final = 1 << 18  # fixed, so that the output does not depend on the
 
 @dataclass(frozen=True)
 class Tally:
-    """Numbers of rows of a source: `read` = `malformed` + `outside` the region + `kept`."""
+    """Numbers of rows: `read` = `malformed` + `outside` the region or all windows + `kept`."""
 
     read: int = 0
     malformed: int = 0
@@ -87,12 +87,13 @@ def crop_checkins(
         Text, plain or compressed with gzip, bzip2, xz or zstd; parquet; a folder of such files (see
         `source_parts`), which are read in the order of their paths; or points (`point_files`).
     layout : Layout
-        Columns of the source. Canonical columns that it does not map are null in the output.
+        Columns of the source.
     region : Region
     destination : Path
         Columns user (int64, by `row_conversion.to_identifier`), time (microseconds, UTC), latitude,
-        longitude (float64, degrees), location (int64), and budget (float64) if the layout maps it.
-        The file appears only if everything succeeds.
+        longitude (float64, degrees) and location (int64), null if the layout does not map them; and
+        identifier (binary) and budget (float64) if it does. The file appears only if everything
+        succeeds.
     max_malformed_share : float
         Largest tolerated share of malformed rows among all rows read, from 0 to 1. A row is
         malformed if it has the wrong number of fields, if a coordinate or the budget is missing,
@@ -107,7 +108,7 @@ def crop_checkins(
     ------
     CheckinError
         If the file is missing, damaged or not a table of this layout, has too many malformed rows,
-        or has no row in the region.
+        or has no row in the region and windows.
     InputError
         If max_malformed_share is not from 0 to 1.
     """
@@ -126,9 +127,9 @@ def crop_checkins(
 
 
 def read_batches(source: Path, layout: Layout, *, progress: bool = True) -> Iterator[Batch]:
-    """Yield the rows of a file in order, in batches of tens of thousands.
+    """Yield the rows of a file in order, in batches of tens or hundreds of thousands.
 
-    A progress bar in the terminal shows the size of the file unless `progress` is false.
+    Unless `progress` is false, a terminal shows a progress bar (except for files of points).
 
     Raises
     ------
@@ -147,7 +148,7 @@ def read_batches(source: Path, layout: Layout, *, progress: bool = True) -> Iter
 
 @dataclass
 class _Survey:
-    """Statistics of the rows read so far: their tally, and hints that explain an empty result."""
+    """Statistics of the rows read so far: their tally, and hints for error messages."""
 
     source: Path
     layout: Layout

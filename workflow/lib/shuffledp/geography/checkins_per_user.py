@@ -20,16 +20,17 @@ logger = logging.getLogger(__name__)
 
 
 def one_per_user(checkins: Path, destination: Path, *, seed: int, region: str) -> int:
-    """Keep one check-in of each user, chosen uniformly among those in the region.
+    """Keep one check-in of each user, chosen uniformly, and return the number of users.
+
+    Rows without a user are dropped, and their number is logged.
 
     Parameters
     ----------
     checkins
-        Parquet file written by `shuffledp.geography.checkins.crop_checkins`. Rows without a user
-        are dropped; their number is logged, and the number of users returned.
+        Parquet file written by `shuffledp.geography.checkins.crop_checkins`.
     destination
         Same columns and metadata, in the order of the source. The file appears only if everything
-        succeeds. A user with several budgets gets the smallest one, which keeps all of them.
+        succeeds. A user with several budgets gets the smallest one, which respects all of them.
     seed, region
         Seed and name of the region, which determine the choice.
 
@@ -59,7 +60,7 @@ def shuffle_checkins(checkins: Path, destination: Path, *, seed: int, region: st
     """Write the check-ins of all users in random order, so that the first m of a user are random.
 
     `bounded_records` selects among these rows, once their cells are known. Parameters and errors
-    are those of `one_per_user`.
+    are those of `one_per_user`, but every row keeps its own budget.
     """
     rows, named = _read_named(checkins)
     order = stream(seed, "check-ins per user", region).permutation(named.num_rows)
@@ -99,7 +100,8 @@ def bounded_records(
     distinct
         Whether a user counts at most once in each cell, with the smallest priority there.
     group
-        Number of the histogram of each record, if the bound m holds in each of several.
+        Index of each record's histogram, if there are several; m then bounds the records of a user
+        in each. Cells of different histograms have different numbers.
 
     Returns
     -------
@@ -117,7 +119,7 @@ def bounded_records(
 
 
 def _starts(*keys: Integers) -> Any:
-    """Return a mask of the elements of sorted keys that differ from the one before."""
+    """Return a mask of the positions where sorted keys begin a new combination of values."""
     first = np.ones(keys[0].size, dtype=bool)
     first[1:] = np.logical_or.reduce([key[1:] != key[:-1] for key in keys])
     return first

@@ -35,8 +35,8 @@ def lay_checkins(counts: Path, destination: Path, *, seed: int) -> int:
     The counts are a CSV file with columns south, west, north, east (degrees) and count. The result
     is tab-separated text, compressed with gzip. Positions are uniform and strictly inside the
     rectangles, in random order. Every check-in has a user of its own, all have the same time, and
-    the location is the rectangle's row counted from 0. The same seed gives the same bytes. The
-    number of check-ins is returned.
+    the location is the rectangle's index in the file, from 0. The same seed gives the same bytes.
+    The number of check-ins is returned.
 
     Raises
     ------

@@ -33,9 +33,9 @@ class Shape:
 
 
 def read_shapes(path: Path, key: str) -> list[Shape]:
-    """Read all shapes of a GeoJSON file, in its order; those of a collection are separate shapes.
+    """Read all shapes of a GeoJSON file in order; each geometry of a collection is a shape.
 
-    `key` is the key of the configuration, which error messages state first.
+    `key` is the key of the configuration with which error messages begin.
 
     Raises
     ------
@@ -143,7 +143,7 @@ def _features(node: Mapping[str, Any]) -> Iterator[Shape]:
 
 
 def _parts(geometry: Any) -> list[Any]:
-    """Return the geometries of a collection, or of one in it; a missing geometry has none."""
+    """Return the geometries of a nested collection as a flat list, empty for None."""
     if geometry is None:
         return []
     if geometry.geom_type != "GeometryCollection":

@@ -36,9 +36,9 @@ class GridTally:
     Attributes
     ----------
     kept, dropped
-        Numbers of check-ins that count, and that lie outside the cells.
+        Numbers of check-ins that count, and of those outside the cells.
     beyond
-        Number in the cells that exceed the bound on the check-ins of their user.
+        Number of check-ins in the cells that do not count because of the bound per user.
     """
 
     kept: int
@@ -113,7 +113,7 @@ def count_budgets(
     """Count the check-ins with each budget in each cell of a grid.
 
     The file has a column budget in addition to those for `count_checkins`. The result has columns
-    budget, cell and count, in order of budget and cell, with positive counts.
+    budget, cell and count, sorted by budget and cell; pairs without a check-in have no row.
 
     Raises
     ------
@@ -174,7 +174,7 @@ def grid_checkins(
 
 
 def read_cells(source: Path) -> "gpd.GeoDataFrame":
-    """Read the cells that `grid_checkins` wrote: number, row, column, outline (WGS84) and count."""
+    """Read the table of cells and counts that `grid_checkins` wrote."""
     import geopandas as gpd
 
     with reading(source):
@@ -191,7 +191,7 @@ def windows_of(cells: Path) -> list[str]:
 
 
 def _in_every_window(cells: Cells, windows: Windows) -> "gpd.GeoDataFrame":
-    """Repeat the table of cells for each window, with numbers that continue."""
+    """Repeat the table of cells for each window, and number all rows consecutively."""
     number = len(cells) * len(windows)
     if number > MAX_CELLS:
         raise InputError(

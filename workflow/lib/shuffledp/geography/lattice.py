@@ -16,15 +16,15 @@ from shuffledp.numerics.arrays import Floats, Integers
 
 MAX_CELLS: Final = 1_000_000
 _MAX_UTM_WIDTH: Final = 12.0  # degrees of longitude; UTM distorts lengths in wider regions
-_EDGE_TOLERANCE: Final = 1e-9  # share of a cell by which decimal edges may be rounded
+_EDGE_TOLERANCE: Final = 1e-9  # tolerance for rounded decimal edges, as a share of a cell
 
 
 @dataclass(frozen=True)
 class Lattice:
     """Rectangular cells between ascending edges; the outer border belongs to the lattice.
 
-    The edges of rows and columns are degrees of latitude and longitude, or metres north and east if
-    there is a `pyproj.CRS`, their projected system.
+    The edges of rows and columns are degrees of latitude and longitude, or metres north and east in
+    the projected system `crs` (a `pyproj.CRS`) if there is one.
     """
 
     y_edges: Floats

@@ -1,4 +1,4 @@
-"""Read polygons or points from GeoJSON, GeoParquet, GeoPackage and shapefiles of strangers.
+"""Read polygons or points from untrusted GeoJSON, GeoParquet, GeoPackage and shapefiles.
 
 The first bytes of a file decide its format, never its name. What a file says is data: no file name,
 address, SQL or definition of a reference system inside it is followed.
@@ -7,9 +7,9 @@ address, SQL or definition of a reference system inside it is followed.
 - A GeoPackage is an SQLite database. SQLite opens it read-only and may only read columns of real
   tables: no function, view, virtual table or trigger of the file runs. GDAL would run its views,
   with functions that read other files.
-- GDAL reads shapefiles only, because nothing else finds holes, encodings and reference systems as
-  reliably, and the format refers to no other file. GDAL runs in a process of its own
-  (`shapefile_process`). All other drivers are removed before it loads, which the process checks.
+- GDAL reads shapefiles, and nothing else: no other library finds their holes, encodings and
+  reference systems as reliably, and the format refers to no other file. It runs in a process of its
+  own (`shapefile_process`), which checks that all other drivers were removed before GDAL loaded.
   It sees copies of five files under fixed names in an empty folder. So no name of the input, nor of
   a member of a zip, reaches GDAL or the file system, and GDAL's virtual file systems, which are
   prefixes of names, cannot be addressed.
@@ -17,8 +17,8 @@ address, SQL or definition of a reference system inside it is followed.
   are passed to it.
 - Reference systems are looked up by EPSG code, because a definition can name grids and other files,
   which PROJ opens even to compare it. A shapefile has a definition in its .prj instead of a code.
-  GDAL, in its own process, finds the code of a definition that contains only words for ellipsoid
-  and projection: no `EXTENSION`, no `=` and no path.
+  It is accepted only if it contains nothing but words for ellipsoid and projection: no `EXTENSION`,
+  no `=` and no path. GDAL, in its own process, then finds its code.
 """
 
 import json
@@ -57,7 +57,7 @@ _SHAPEFILE_KINDS: Final = {1: "points", 3: "lines", 5: "polygons", 8: "multipoin
 _SHAPEFILE_HEADER: Final = 100  # bytes
 _MAX_GDAL_SECONDS: Final = 600
 # WKT of an ellipsoid and a projection. Names have a slash only between spaces, as in "NAD83 / UTM
-# zone 10N", so that none is a path. Each word is matched once (++, *+), which bounds the time.
+# zone 10N", so that none is a path. Nothing is matched twice (++, *+), which bounds the time.
 _PRJ: Final = re.compile(
     r"""(?:\s*+(?:"(?:[\w .,:;()&'+*°-]|(?<= )/(?= ))*+"|[+-]?\d[\d.e+-]*+|[\[\](),]"""
     r"""|(?:PROJCS|GEOGCS|DATUM|SPHEROID|PRIMEM|UNIT|PROJECTION|PARAMETER|TOWGS84|AUTHORITY|AXIS"""
@@ -316,7 +316,7 @@ def _uncompressed_size(metadata: Any, columns: set[str]) -> int:
 
 
 def _limited(path: Path, kind: _Kind, rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-    """Yield rows, and refuse them once they are too many or too large together."""
+    """Yield rows; raise an error once they are too many, or too large in total."""
     size = 0
     for count, row in enumerate(rows, start=1):
         _check_count(path, kind, count)
@@ -333,7 +333,7 @@ def _read_geopackage(path: Path, kind: _Kind, select: Selection) -> tuple[Layer,
                 f"{path} is being written ({beside.name} is not empty): close the program that "
                 "uses it"
             )
-    # SQLite must not look for files beside it, not even for those two.
+    # SQLite must not look for files beside the database, not even for those two.
     address = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
     try:
         with closing(sqlite3.connect(address, uri=True)) as database:
@@ -519,7 +519,7 @@ def _check_shapefile(path: Path, kind: _Kind, shapes: Path, index: Path) -> None
 
 
 def _check_text(path: Path, member: Path, accepted: re.Pattern[str], meaning: str) -> None:
-    """Check a text before a library interprets it, which may open files that the text names."""
+    """Check a text before it reaches a library that may open files named in it."""
     content = member.read_bytes()[: _MAX_TEXT_BYTES + 1]
     text = content.decode("utf-8-sig", errors="replace")
     if len(content) > _MAX_TEXT_BYTES or not accepted.fullmatch(text):
@@ -571,7 +571,7 @@ def _layer_of_rows(
 
 
 def _decoded(path: Path, kind: _Kind, blobs: Sequence[object]) -> NDArray[np.object_]:
-    """Return the geometries of WKB; a missing one is None."""
+    """Decode geometries from WKB; a missing one stays None."""
     for number, blob in enumerate(blobs, start=1):
         if blob is None:
             continue
@@ -602,7 +602,7 @@ def _wrong_type(path: Path, kind: _Kind, number: int, name: str) -> InputError:
 
 
 def _type_of_wkb(blob: Any) -> str:
-    """Return the type of a geometry in WKB; a multipolygon has nothing but polygons.
+    """Return the type of a geometry in WKB; check that a multipolygon has only polygons.
 
     Raises
     ------
@@ -682,6 +682,6 @@ def _to_wgs84(path: Path, geometries: NDArray[np.object_], crs: str) -> NDArray[
 
 
 def listed(names: Iterable[str]) -> str:
-    """Return the first twenty of some names for a message, ``none`` without any."""
+    """Return up to twenty names as text for a message, or ``none`` if there are none."""
     shown = [shortened(repr(name)) for name in names]
     return ", ".join([*shown[:_MAX_LISTED], *["..."] * (len(shown) > _MAX_LISTED)]) or "none"

@@ -45,9 +45,10 @@ def source_parts(source: Path, layout: Layout) -> list[Path]:
     Raises
     ------
     CheckinError
-        If the folder contains no file of the layout's format, or another folder (such as that of a
-        table format that keeps outdated files); or if a file is not parquet although the layout
-        says so, lacks a column of the layout, or its name or type differs from the other files.
+        If the folder has no file of the layout's format, contains a folder that is not named
+        ``key=value`` (such as one of a table format that keeps outdated files), or format is geo;
+        or if a file is not parquet although the layout says so, lacks a column of the layout, or
+        has it under another name or with another type than the other files.
     """
     if not source.is_dir():
         return [source]
@@ -111,7 +112,7 @@ def parquet_batches(source: Path, layout: Layout, progress: bool = True) -> Iter
 
 
 def _runs(metadata: Any) -> Iterator[list[int]]:
-    """Yield consecutive row groups together that have at least `_MIN_RUN_ROWS` rows."""
+    """Yield runs of consecutive row groups; all but the last have `_MIN_RUN_ROWS` rows or more."""
     run: list[int] = []
     rows = 0
     for group in range(metadata.num_row_groups):
@@ -125,7 +126,7 @@ def _runs(metadata: Any) -> Iterator[list[int]]:
 
 
 def _read(file: Any, groups: list[int], columns: Mapping[str, str]) -> Iterator[Any]:
-    """Yield tables of some row groups; `columns` are names in the file by canonical name."""
+    """Yield tables of some row groups; `columns` maps canonical names to names in the file."""
     # Threads for so few rows take longer to start than they save.
     parts = file.iter_batches(
         _MAX_BATCH_ROWS, row_groups=groups, columns=[*columns.values()], use_threads=False
@@ -136,7 +137,7 @@ def _read(file: Any, groups: list[int], columns: Mapping[str, str]) -> Iterator[
 
 
 def _without_views(column: Any) -> Any:
-    """Return a column of a type from which Arrow can select rows."""
+    """Convert a column of text views, from which Arrow cannot select rows, to binary."""
     if pa.types.is_string_view(column.type) or pa.types.is_binary_view(column.type):
         return column.cast(pa.large_binary())
     return column
@@ -154,9 +155,9 @@ class _LateColumns:
         self._end = 0  # number of rows read so far, including those of the current part
 
     def convert(self, start: int, rows: Integers) -> Any:
-        """Return the converted columns of rows that are counted from the `start`-th one.
+        """Return the converted columns of the rows with numbers `start + rows` in these groups.
 
-        Rows ascend within a call and from one call to the next.
+        These numbers ascend within a call and from one call to the next.
         """
         wanted = start + rows
         selected = []
@@ -196,7 +197,7 @@ def _warn_of_others(folder: Path, files: list[Path]) -> None:
 
 
 def _columns(part: Path, layout: Layout) -> dict[str, str]:
-    """Return name and type, in the file, of each column that the layout maps.
+    """Return the name and type that each column of the layout has in a file.
 
     Columns of type null are left out: they have no values, and may have a type in other files.
     """

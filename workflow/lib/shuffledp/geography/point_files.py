@@ -25,7 +25,7 @@ _NO_POINT: Final = "it has no point"
 
 
 def point_batches(source: Path, layout: Layout) -> Iterator[Batch]:
-    """Yield the features of a file of points in order, in batches of tens of thousands.
+    """Yield the features of a file of points in order, in batches of up to 131,072.
 
     A feature without a point, or with coordinates that are not finite or out of range, is a
     malformed row. The whole file is in memory.

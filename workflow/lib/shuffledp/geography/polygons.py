@@ -1,4 +1,4 @@
-"""Read the cells of a histogram from a file of polygons, and refuse cells that are not a partition.
+"""Read the cells of a histogram from a file of polygons, and refuse polygons that overlap.
 
 The files may come from strangers; `layer_files` says how each format is read safely.
 """
@@ -178,8 +178,8 @@ def _check_geometries(path: Path, geometries: NDArray[np.object_], names: Sequen
 
 
 def _check_overlaps(path: Path, geometries: NDArray[np.object_], names: Sequence[str]) -> None:
-    # Two polygons that overlap have an edge that no neighbour shares. Usually few have, and
-    # finding them is faster than intersecting all neighbours.
+    # If two polygons overlap, one has an edge that does not match its neighbour's. Usually few
+    # polygons have any, and finding those is faster than intersecting all neighbours.
     unshared = np.flatnonzero(~shapely.is_empty(shapely.coverage_invalid_edges(geometries)))
     left, right = shapely.STRtree(geometries).query(geometries[unshared], predicate="intersects")
     pairs = np.unique(np.sort(np.column_stack((unshared[left], right)), axis=1), axis=0)

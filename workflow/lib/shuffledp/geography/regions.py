@@ -20,7 +20,7 @@ _MAX_OUTLINE_WIDTH: Final = 180.0  # degrees of longitude
 
 @dataclass(frozen=True)
 class Box:
-    """A box of latitudes and longitudes in degrees (WGS84), with its border.
+    """A box of latitudes and longitudes in degrees (WGS84), including its border.
 
     Raises
     ------
@@ -85,8 +85,9 @@ def squares_meeting(box: Box, crs: Any, y_edges: Floats, x_edges: Floats) -> NDA
     """Return for each cell of a lattice in a projected system whether it may meet a box.
 
     The sides of the box are curves in the projection. Each is replaced by 1,000 chords, and cells
-    within 1e-6 of the lattice's diagonal count as well. That is more than the distance of chord
-    and curve: less than 3e-8 of a side of 12 degrees of longitude, and 4e-8 of a meridian.
+    count as well if their distance is at most 1e-6 times the lattice's diagonal. That exceeds the
+    distance between chord and curve, which is below 3e-8 of the length of a side of 12 degrees of
+    longitude, and below 4e-8 of that of a meridian.
 
     The edges of rows and columns ascend, in metres north and east. The result is row-major from the
     south-west.
@@ -163,7 +164,7 @@ def region_from_config(name: str, spec: Mapping[str, Any]) -> Region:
 
 
 def grid_spec(region: str, grids: Mapping[str, Any], grid: str) -> Any:
-    """Return the configuration of the grid that a target names.
+    """Return the configuration of the grid that a target of Snakemake names.
 
     Raises
     ------

@@ -31,7 +31,7 @@ MISSING: Final = ("", "NA", "NaN", "nan", "NULL", "null", "None", r"\N")
 TIME: Final = pa.timestamp("us", tz="UTC")
 
 Converted: TypeAlias = tuple[Any, NDArray[np.bool_]]
-"""A converted Arrow array, null where a field is missing or invalid, and a mask of the invalid."""
+"""A converted Arrow array, null for missing and invalid fields, and a mask of the invalid ones."""
 
 _NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
 # pandas writes 17 as 17.0 in a column with missing values, and Arrow reads 0x11 as 17.
@@ -251,7 +251,7 @@ REQUIRED: Final = (*COORDINATES, BUDGET)
 MAX_DESCRIBED_ROWS: Final = 5
 """Number of malformed rows that are described in the log."""
 
-_MAX_DEGREES: Final = 360.0  # longitudes may be from 0 to 360; larger coordinates are projected
+_MAX_DEGREES: Final = 360.0  # some files have longitudes up to 360; no degrees are larger
 _REL_TOL_OF_CONVERSION: Final = 1e-6  # to another reference system and back
 _LIMITS: Final = {"latitude": 90, "longitude": 180}
 _CONVERTERS: Final[Mapping[str, Callable[[Any], Converted]]] = {
@@ -299,8 +299,8 @@ class Batch:
     projected : int
         Number of malformed rows with coordinates too large for degrees.
     rest : Callable or None
-        Reads and converts the other columns, in which no value is malformed, of the rows of
-        `checked` at some positions. It works until the next batch is read.
+        Function of positions in `checked` that reads and converts the other columns of the rows
+        there; none of their values is malformed. It works until the next batch is read.
     """
 
     checked: Any
@@ -339,7 +339,7 @@ def in_range(values: Floats, name: str) -> NDArray[np.bool_]:
 
 
 def all_in_range(values: Floats, name: str) -> bool:
-    """Return whether `in_range` is true of every value; much faster for coordinates."""
+    """Return whether every value is in range, for coordinates much faster than by `in_range`."""
     if name == BUDGET or not len(values):
         return bool(in_range(values, name).all())
     limit = _LIMITS[name]

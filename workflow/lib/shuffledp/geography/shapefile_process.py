@@ -1,9 +1,8 @@
 """Convert a shapefile to Arrow in a process whose GDAL has no other driver.
 
-`layer_files` runs this file, not as a module of the package. GDAL reads the list of drivers to
-leave out only once, when it is loaded; in a process that has loaded it, every driver may try a
-file, and some follow addresses and file names inside. A file that crashes GDAL ends this process
-only.
+`layer_files` runs this file as a script. GDAL reads the list of drivers to leave out only when it
+is loaded: in a process that has loaded it already, every driver may try a file, and some follow
+addresses and file names inside. A file that crashes GDAL ends only this process.
 """
 
 import sys

@@ -13,7 +13,7 @@ from shuffledp.errors import InputError, one_line, shortened
 COORDINATES: Final = ("latitude", "longitude")
 BUDGET: Final = "budget"
 IDENTIFIER: Final = "identifier"
-"""The user as written: publications must not confuse two users by a fingerprint."""
+"""The user as written, because publications must not confuse users with equal fingerprints."""
 
 UNIX_SECONDS: Final = "unix"
 """The `time_format` of times that are numbers of seconds since 1970 (UTC)."""
@@ -80,10 +80,9 @@ class Layout:
     header : bool
         Whether the first line has the names of the columns. Only used for csv.
     columns : Mapping[str, str | int]
-        Maps a canonical name (`user`, `time`, `latitude`, `longitude`, `location`, `budget`) to the
-        name of the column in the file, or to its position counted from 0. Only latitude and
-        longitude are required. For geo, it maps to the names of properties, and latitude and
-        longitude are those of the points.
+        Maps a canonical name of `COLUMNS` to the name of the column in the file, or to its position
+        counted from 0. Only latitude and longitude are required. For geo, it maps to the names of
+        properties, and latitude and longitude are those of the points.
     decimal : str
         Decimal mark of numbers in text: a point or a comma. Only used for csv.
     crs : str or None
@@ -177,7 +176,7 @@ class Layout:
 
 
 def _check_time_format(time_format: object) -> None:
-    """Check that a format determines the day, and every unit of time down to its smallest."""
+    """Check that a format determines the date and, down to its smallest unit, the time of day."""
     reason = "it has no directive such as %Y"
     if time_format == UNIX_SECONDS:
         return
@@ -243,7 +242,10 @@ SNAP: Final = Layout(
     header=False,
     columns={"user": 0, "time": 1, "latitude": 2, "longitude": 3, "location": 4},
 )
-"""Layout of SNAP's loc-gowalla and loc-brightkite (whose `location` is not a number)."""
+"""Layout of SNAP's loc-gowalla.
+
+In loc-brightkite, `location` is not an integer, so that its rows are malformed in this layout.
+"""
 
 
 def layout_from_config(spec: Mapping[str, Any]) -> Layout:

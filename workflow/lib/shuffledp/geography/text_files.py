@@ -64,7 +64,7 @@ class CheckinError(InputError):
 def file_kind(source: Path) -> str:
     """Return the format of a file: `text`, `parquet`, `gzip`, `bz2`, `xz` or `zstd`.
 
-    It follows from the first bytes, because a proxy may have unpacked the file and kept its name.
+    The first bytes decide, not the name: a proxy may have unpacked the file without renaming it.
 
     Raises
     ------

@@ -25,7 +25,7 @@ class Windows:
     names : tuple of str
         Name of each window: its month, or its first day.
     edges : array, (windows + 1,)
-        Where windows begin and the last one ends, in microseconds since 1970 (UTC), ascending. A
+        Beginning of each window, and end of the last one, in microseconds since 1970 (UTC). A
         window contains its beginning but not its end.
     """
 
@@ -57,8 +57,8 @@ def windows_from_config(spec: Mapping[str, Any]) -> Windows | None:
     Raises
     ------
     InputError
-        If a date or time zone does not exist, the period does not consist of whole windows, or the
-        windows are more than 10,000. The message names the key.
+        If a date or time zone does not exist, the period does not consist of whole windows, or
+        there are more than 10,000 windows. The message names the key.
     """
     if "period" not in spec:
         for key in _KEYS[1:]:
