@@ -44,7 +44,7 @@ try:
     check_configuration(config, {path.stem for path in COUNTS})
     REGIONS = effective_regions(config)
     TITLES = region_titles(REGIONS)
-    # Jobs read a checked configuration.
+    # The processes of jobs read a configuration that the main process has checked.
     if workflow.is_main_process:
         check_mechanisms(REGIONS)
         check_cells(REGIONS)
@@ -77,7 +77,7 @@ DRAWING = drawing_fingerprint() if workflow.is_main_process else ""
 
 
 def result(path):
-    """Return the path of a file of this configuration's run; runs stand beside each other."""
+    """Return the path of a file in the folder of this run, which the key `run` names."""
     return os.path.join("results", config["run"], path)
 
 
@@ -97,8 +97,8 @@ def resource(name):
 def cost(mem_mb, runtime):
     """Return the resources of a job, doubled with every attempt after a failure.
 
-    They stand in the rules, not in a profile, because options such as --set-resources replace
-    those of a profile altogether. Megabytes are a number or a function of the wildcards.
+    `mem_mb` is a number or a function of the wildcards; `runtime` is in minutes. They are not in a
+    profile, because options such as --set-resources replace all resources of a profile.
     """
 
     def memory_of_attempt(wildcards, attempt):
@@ -123,8 +123,8 @@ def cells_of(region, grid):
 def memory(fixed, per_cell=0.0, per_estimate=0.0, per_sample=0.0):
     """Return a resource function: megabytes of a job on a grid.
 
-    To a fixed number it adds kilobytes for each cell, for each estimate of one series (cells times
-    repetitions), and for each cell of each sample.
+    It adds to `fixed` megabytes the kilobytes for each cell, for each estimate of one series (cells
+    times repetitions), and for each cell of each sample.
     """
 
     def megabytes(wildcards):

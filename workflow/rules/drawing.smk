@@ -17,7 +17,7 @@ CATEGORIES = [
 
 
 def category(name):
-    """Return a category's name with its place, since Snakemake's report sorts them by name."""
+    """Return a category's name with its number, since Snakemake's report sorts them by name."""
     known = name in CATEGORIES
     place = CATEGORIES.index(name) if known else len(CATEGORIES)
     return f"{place + 1}. {name}"
@@ -53,7 +53,7 @@ def figure_files(stem):
 def figure(stem, caption, category_name, calibration=None):
     """Return the three files of a figure, the PNG with its caption for Snakemake's report.
 
-    A calibration completes the stem. A caption of that calibration comes before the common one.
+    A calibration is appended to the stem. If there is a caption for it, that replaces `caption`.
     """
     place, subcategory = stem.partition(".{region}")[0], None
     if calibration is not None:
@@ -80,8 +80,8 @@ def calls(*figures):
     """Return a params function: the functions that draw a job's figures, with their arguments.
 
     Each of `figures` is the dotted name of a function below shuffledp, and its arguments beside
-    the input files: values, or functions of the wildcards. Captions state what neighbours differ in
-    (`replaced`); for a figure of no region it is one report.
+    the input files: values, or functions of the wildcards. `replaced` is what neighbours differ in,
+    for the caption: one report, if the figure belongs to no region.
     """
 
     def evaluated(wildcards):
@@ -107,8 +107,11 @@ AT_TARGET = {**NAMED, "target_delta": config["target_delta"]}
 
 
 def regions_by_calibrations():
-    """Yield a suffix of rules' names, calibrations that are not at equal privacy, and the regions
-    whose mechanisms have just these: outputs cannot depend on a wildcard's value."""
+    """Group regions by the calibrations of their mechanisms that are not at equal privacy.
+
+    Yield a suffix for names of rules, the calibrations and the regions of each group. A group has
+    rules of its own, because outputs cannot depend on a wildcard's value.
+    """
     found = {}
     for region, spec in REGIONS.items():
         own = tuple(own_calibrations(spec["mechanisms"]))
@@ -143,7 +146,7 @@ def estimates_privacy(wildcards):
 
 
 def curve_calls(wildcards):
-    """Return how a figure of curves is drawn: that of all bounds of the literature, or another."""
+    """Return the call that draws a figure of curves; that of all bounds has its own function."""
     name = "draw_all_bounds" if wildcards.study == "literature" else "draw_curves"
     return calls((f"papers.figures.{name}", {}))(wildcards)
 

@@ -1,5 +1,5 @@
 # Figures that read the same files are drawn by one job: most of its time goes into loading the
-# libraries that draw. Each rule is the first with other inputs, outputs and functions.
+# libraries that draw. Most rules are `draw_comparison` with other inputs, outputs and functions.
 
 
 rule draw_comparison:
@@ -11,7 +11,7 @@ rule draw_comparison:
         log_of("draw_comparison"),
     benchmark:
         benchmark_of("draw_comparison")
-    # They take seconds each: a cluster runs several in one submission.
+    # Drawing a figure takes seconds: a cluster runs several jobs in one submission.
     group:
         "figures"
     conda:
@@ -190,7 +190,7 @@ use rule draw_comparison as draw_slots with:
         figures=calls(("figures.mechanisms.draw_slots", {})),
 
 
-# A rule of each has the same calibrations in all of its regions; usually these are all regions.
+# Each pair of rules is for the regions with the same calibrations, usually all regions.
 for suffix, own, regions in regions_by_calibrations():
 
     rule:

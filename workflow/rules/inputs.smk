@@ -17,10 +17,10 @@ def grid_of_region(wildcards):
 
 
 def region_place(wildcards):
-    """Return the part of a region's configuration that says where it is.
+    """Return the part of a region's configuration that says which check-ins are in it.
 
-    Hexagons and polygons, which extend beyond its box or outline, are a part of that, and so is
-    the period of its check-ins.
+    That is its box or outline, the grids of hexagons and polygons, whose cells extend beyond it,
+    and the period.
     """
     spec = REGIONS[wildcards.region]
     keys = ("box", "outline", "period", "every", "time_zone")
@@ -81,7 +81,7 @@ def figure_title(wildcards):
 
 
 def individual_memory(wildcards):
-    """Megabytes of summarise_individual, which holds its cells of every series of one eps0."""
+    """Megabytes of summarise_individual, which reads its cells of all series of one eps0."""
     fixed = memory(1000, per_sample=0.1)(wildcards)
     if "grid" not in dict(wildcards.items()):
         return fixed
@@ -108,7 +108,7 @@ def page_memory(wildcards):
 
 # --- Sources ------------------------------------------------------------------------------
 
-# MNIST's files, on which paper D's experiment trains; without any, on scikit-learn's digits.
+# Paper D's experiment trains on MNIST's files, or on scikit-learn's digits if there are none.
 MNIST = config.get("personalised", {}).get("mnist", {})
 
 
@@ -178,7 +178,7 @@ def image_files(wildcards):
     return files
 
 
-# In a module it puts the prefix before a path.
+# If another workflow uses this one as a module, it adds the module's prefix to a path.
 MODIFIER = workflow.modifier
 
 
@@ -186,7 +186,7 @@ MODIFIER = workflow.modifier
 def explain_missing(key, reader, path, product):
     """Log the key of an input file that is missing; Snakemake's own message does not have it.
 
-    Where the product of the file exists, Snakemake keeps it and needs no input: a warning.
+    If a product of the file exists, this is only a warning: Snakemake then uses the product.
     """
     path, product = (str(MODIFIER.modify_path(each)) for each in (path, product))
     made = any(rule.is_producer(path) for rule in workflow.rules)
@@ -217,9 +217,9 @@ def reading_memory(wildcards):
 
 
 def unit_checkins(wildcards):
-    """Return a region's check-ins as they are counted: all of them, or those of users.
+    """Return the file of a region's check-ins to count: all, or those written by `sample_users`.
 
-    If several of each user may count, the grid's cells decide which of them do.
+    If several of each user may count, `grid_checkins` selects them in the cells of each grid.
     """
     stage = {"checkin": "checkins", "user": "users"}[REGIONS[wildcards.region]["unit"]]
     return result(f"{stage}/{wildcards.region}.parquet")
@@ -243,8 +243,8 @@ def basemap_file(wildcards):
 def swept(wildcards):
     """Return what one part of a region's sweep of calibrations releases.
 
-    `eps0-4` is all mechanisms at the privacy that is certified for k-RR with that budget.
-    `target-krr` is one mechanism calibrated to the targets, so that several slow ones run at once
+    The part `eps0-4` has all mechanisms at the privacy that is certified for k-RR with eps0 = 4.
+    `target-krr` has one mechanism calibrated to the targets, so that several slow ones run at once
     and a new one leaves the others as they are.
     """
     kind, _, name = wildcards.part.partition("-")

@@ -1,4 +1,4 @@
-# What the targets `all`, `page`, `reproduce` and a region's name consist of.
+# Files of the targets `all`, `page` and `reproduce`, and of the target of each region.
 
 
 def parts_of(region, grid):
@@ -130,7 +130,7 @@ def page_regions(wildcards):
 
 
 def personalised_figures():
-    """Return the stems of paper D's figures of its mechanisms, by figure."""
+    """Return the stems of the figures of paper D's mechanisms, by figure."""
     figures = {
         f"D, figure {number}": [f"personalised.figure-{number}"]
         for number in (5, 6, 7, 8)
@@ -147,7 +147,7 @@ def reproduced_figures():
     found = {
         "A, figure 1": ["paper_a.figure-1"],
         "A, figure 2": ["paper_a.figure-2"],
-        # On the grid that it used (docs/data.md).
+        # On the grid that paper A used (docs/data.md).
         "A, figure 3": [f"checkins.{city}.step", f"checkins.{other}.step"],
         "A, figure 4": [f"estimates.{city}.{name}" for name in maps],
         "A, figure 5": [f"estimates.{other}.{name}" for name in maps],
@@ -176,7 +176,7 @@ def all_files(figures):
 
 
 def say_what_came_out():
-    """Print a summary of what was asked for.
+    """Print a summary of what this run was asked to make.
 
     `onsuccess` calls it, which in a module is left to the workflow that uses it (docs/module.md).
     """

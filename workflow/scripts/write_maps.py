@@ -15,7 +15,7 @@ from shuffledp.pipeline.selection import read_target, usual_target
 from shuffledp.pipeline.tables import RELEASES, read_tables
 from shuffledp.studies.releases import NOTICE
 
-# Where no mechanism meets the target.
+# Used if no mechanism meets the target.
 NO_RELEASES = RELEASES.empty_table().to_pandas()
 
 with job(snakemake.log[0]):

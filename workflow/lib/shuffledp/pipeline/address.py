@@ -52,7 +52,7 @@ def check_address(url: str) -> None:
     ------
     InputError
         If it is not an address, contains a user name or password, or ends in an unsafe file name.
-        The message lacks its subject, the key, and shows no secret.
+        The message begins with a verb, so that the key can precede it, and shows no secret.
     """
     try:
         parts = urlsplit(url)

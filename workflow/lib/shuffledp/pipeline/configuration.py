@@ -75,8 +75,8 @@ def leave_out(config: dict[str, Any]) -> None:
 def effective_regions(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return every region with its own values and, where it has none, the common ones.
 
-    The schema has accepted the configuration, which has its defaults. If there are ``targets``,
-    each region has them, with the mechanisms that calibrate to them.
+    The schema has accepted the configuration and supplied its defaults. If there are ``targets``,
+    each region has them; their ``mechanisms`` are by default the region's own.
     """
     common: dict[str, Any] = {"records_per_user": 1, "distinct": False}
     common |= {key: config[key] for key in (*_REGION_KEYS, "budgets") if key in config}
@@ -93,7 +93,7 @@ def effective_regions(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def budget_column(spec: Mapping[str, Any]) -> str | int | None:
-    """Return the column of a region's check-ins with the users' own budgets, None if none."""
+    """Return the column of a region's check-ins with the users' own budgets, or None."""
     budgets = spec.get("budgets")
     return budgets["column"] if isinstance(budgets, Mapping) else None
 
@@ -106,12 +106,13 @@ def check_configuration(config: Mapping[str, Any], embedded: Collection[str]) ->
     Raises
     ------
     ConfigurationError
-        Naming the key, the value and what is accepted: an unknown source, missing or needless
-        source keys, crossed bounds, an unusable outline, fewer than two cells, eps at or above
-        eps0, numbers that are not finite or not integers, control characters, unusable addresses
-        and titles; users protected where the source does not distinguish them; several records per
-        user where users are not protected, or with keys that suppose one; budgets that are all 0,
-        whose shares do not sum to 1, or in a column that the source cannot have.
+        If a source is unknown, or lacks a key or has a needless one; if a box has opposite edges
+        swapped, an outline is unusable, or a grid has fewer than two cells; if eps is not below
+        eps0, a number is not finite or not an integer, or a text has control characters; if an
+        address or title is unusable; if users are protected where the source does not distinguish
+        them; if several records per user count where users are not protected, or with keys that
+        assume one; or if budgets are all 0, have shares that do not sum to 1, or are in a column
+        that the source cannot have. The message names the key, the value and what is accepted.
     """
     with _naming():
         check_values(config)
@@ -307,7 +308,7 @@ def _check_colluding(region: str, spec: Mapping[str, Any]) -> None:
 
 
 def _check_contributions(region: str, spec: Mapping[str, Any]) -> None:
-    """Refuse a bound on each user's records where users are not protected or send one record."""
+    """Refuse a bound per user if users are not protected, or with keys that assume one record."""
     m, distinct = spec["records_per_user"], spec["distinct"]
     if spec["unit"] == "checkin":
         for key, value, default in (("records_per_user", m, 1), ("distinct", distinct, False)):

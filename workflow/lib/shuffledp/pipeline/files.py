@@ -30,10 +30,10 @@ _CANNOT_FLUSH: Final = (errno.EINVAL, errno.ENOTSUP)
 def replacing(destination: Path) -> Iterator[Path]:
     """Yield a temporary path that is renamed to `destination` once the block has succeeded.
 
-    A file may be written or a folder created there. It is beside `destination`, with its suffixes;
-    missing parent folders are created. No other process on any node has the same path. After an
-    exception it is removed, and the file under the final name is unchanged. Files that killed
-    processes left are removed first.
+    A file may be written or a folder created there. The path is beside `destination` and has its
+    suffixes; no other process on any node has the same one. Missing parent folders are created, and
+    temporary files left by killed processes are removed first. After an exception the temporary
+    file is removed, and `destination` is unchanged.
     """
     destination.parent.mkdir(parents=True, exist_ok=True)
     _remove_abandoned(destination)
@@ -120,9 +120,9 @@ def flush(path: Path) -> None:
 def parts(path: Path) -> list[Path]:
     """Return the files of a data set: the path itself, or those of a folder or of a shapefile.
 
-    A folder's files, by path, are those named ``*.parquet``, or, if there are none, ``*.csv``,
-    ``*.tsv`` and ``*.txt``, plain or packed. Folders within it are searched. Names that begin with
-    a dot are not considered. A shapefile's files are beside its ``.shp`` and have the same name.
+    A folder's files, sorted by path, are those named ``*.parquet``, or, if there are none,
+    ``*.csv``, ``*.tsv`` and ``*.txt``, plain or packed. Folders within it are searched; names that
+    begin with a dot are ignored. A shapefile's files are beside its ``.shp`` with the same stem.
     """
     if path.is_file() and path.suffix.lower() == ".shp":
         same = [file for file in path.parent.iterdir() if file.stem == path.stem]
@@ -140,8 +140,8 @@ def parts(path: Path) -> list[Path]:
 def file_sha256(path: Path) -> str:
     """Return the SHA-256 of a file's bytes, or of the files in a folder, as hexadecimal.
 
-    The digest of a folder or shapefile is that of what ``sha256sum`` prints, in the folder, for its
-    `parts` in order.
+    The digest of a folder or shapefile is that of the text which ``sha256sum``, run in the folder,
+    prints for its `parts` in order.
 
     Raises
     ------

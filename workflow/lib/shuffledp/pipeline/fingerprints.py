@@ -1,7 +1,7 @@
 """Digests of this package's code, by which a workflow runs jobs again after the code has changed.
 
-They are taken of the compiled code without docstrings and line numbers: a change of a comment or of
-a docstring runs nothing again.
+They are computed from the compiled code without docstrings and line numbers: after a change of a
+comment or docstring, no job runs again.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ _NO_OPERATION: Final = bytes([opmap["NOP"], 0])  # what the compiler leaves of a
 
 
 def computing_fingerprint() -> str:
-    """Return a digest of all code that can influence a table: any package but those that draw."""
+    """Return a digest of all code that can influence a table, without the packages that draw."""
     return _fingerprint(_NOT_USED_BY_JOBS | _DRAWING)
 
 
@@ -32,9 +32,9 @@ def drawing_fingerprint() -> str:
 
 
 def _fingerprint(left_out: Collection[str]) -> str:
-    """Return a digest of all modules in packages, except those left out, and of `errors`.
+    """Return a digest of `errors` and of all modules in packages, except those left out.
 
-    The other modules beside the packages are entrances, which no package imports.
+    Of the other modules beside the packages, jobs use only `version`, for the page.
     """
     digest = hashlib.sha256()
     for path in sorted([*_PACKAGE.glob("*/**/*.py"), _PACKAGE / "errors.py"]):
@@ -46,7 +46,7 @@ def _fingerprint(left_out: Collection[str]) -> str:
 
 @cache
 def code_digest(source: bytes) -> bytes:
-    """Return the SHA-256 of what a module's source does, apart from its assertions.
+    """Return the SHA-256 of a module's compiled source, without assertions and docstrings.
 
     It depends on the version of Python that compiles the source.
     """
@@ -55,7 +55,7 @@ def code_digest(source: bytes) -> bytes:
 
 
 def _instructions(code: CodeType) -> Iterator[object]:
-    """Yield what a code object and those within it consist of, except for places in the source."""
+    """Yield the contents of a code object and of those within it, except for line numbers."""
     yield (
         code.co_code.replace(_NO_OPERATION, b""),
         code.co_exceptiontable,

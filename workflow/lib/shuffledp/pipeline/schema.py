@@ -60,7 +60,7 @@ def check_values(config: Mapping[str, Any]) -> None:
 
 
 def check_unique_keys(path: Path) -> None:
-    """Check a YAML or JSON file for what readers accept silently, such as a repeated key.
+    """Check a YAML or JSON file, also for what readers accept silently, such as a repeated key.
 
     Raises
     ------

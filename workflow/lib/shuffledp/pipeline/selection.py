@@ -25,7 +25,7 @@ _LOG10_TOLERANCE: Final = 1e-9  # rounding errors of targets converted from natu
 
 
 def at_target(table: pd.DataFrame, target_delta: float) -> pd.DataFrame:
-    """Return the ``matched`` rows at the target delta; those at other deltas sweep eps.
+    """Return the ``matched`` rows at the target delta, without those of the sweep over eps.
 
     Raises
     ------

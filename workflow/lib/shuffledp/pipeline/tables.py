@@ -26,7 +26,8 @@ from shuffledp.pipeline.columns import (
 )
 from shuffledp.pipeline.files import replacing
 
-# Metadata about the file itself, and the fingerprint of the code, which need not change the table.
+# Keys of metadata that are not parameters of a job: those about the file itself, and the
+# fingerprint of the code, which may change without the table.
 _NOT_PARAMETERS: Final = ("geo", "pandas", "ARROW:schema", "code", CONTENTS)
 GROUP_ROWS: Final = 1 << 20  # rows of a row group; Arrow's default
 # Options for writing and for reading every Parquet file.
@@ -36,7 +37,7 @@ _FORMAT: Final = ds.ParquetFileFormat(
     default_fragment_scan_options=ds.ParquetFragmentScanOptions(pre_buffer=False, **CHECKED)
 )
 
-# Some bounds depend on the true counts; the writer of a table of others marks it `PUBLIC`.
+# Some bounds depend on the true counts; a table of only other bounds is marked `PUBLIC`.
 PRIVACY = schema_of("n", "k", "eps0", "eps", "bound", "delta", "log10_delta", contents=TRUE)
 PROMISES = schema_of(
     *("n", "k", "mechanism", "parameters", "eps", "delta", "log10_delta"), contents=TRUE
@@ -71,10 +72,10 @@ def writing(
 ) -> Iterator[Callable[[pd.DataFrame], None]]:
     """Write a Parquet table with exactly the schema's columns, in parts of any size.
 
-    It yields a function that appends the rows of a data frame. `metadata` is added to that of the
-    schema. Pages are compressed by zstd and have checksums. The bytes do not depend on how the rows
-    are divided into parts. One row group at a time is in memory. The file appears only when it is
-    complete.
+    The context manager yields a function that appends the rows of a data frame. `metadata` is added
+    to that of the schema. Pages are compressed by zstd and have checksums. The bytes do not depend
+    on how the rows are divided into parts. One row group at a time is in memory. The file appears
+    only when it is complete.
     """
     keys = {k.decode(): v.decode() for k, v in schema.metadata.items()} | dict(metadata)
     keyed, bare = schema.with_metadata(dict(sorted(keys.items()))), schema.remove_metadata()
@@ -193,7 +194,7 @@ def run_metadata(source: Path, *parameters: Iterable[tuple[str, Any]]) -> dict[s
 
 
 def read_counts(grid: Path) -> Integers:
-    """Return the check-ins per cell of a grid file, row-major from the south-west."""
+    """Return the number of check-ins in each cell of a grid file, in the order of the cells."""
     with reading(grid):
         counts: Integers = pq.read_table(grid, columns=["count"], **CHECKED)["count"].to_numpy()
     return counts
