@@ -106,8 +106,8 @@ def _draw_lines(
 class PlaceName(NamedTuple):
     """A name on a map and the ends of the line along which it can be written.
 
-    ``kind`` is listed in `read_basemap`; ``ends`` are in degrees, from west to east, shape ``(2,
-    2)``.
+    ``kind`` is listed in `read_basemap`; ``ends`` are in degrees, the western one first, with shape
+    ``(2, 2)``.
     """
 
     kind: str
@@ -118,7 +118,7 @@ class PlaceName(NamedTuple):
 def named_places(
     layers: gpd.GeoDataFrame, window: tuple[float, float, float, float]
 ) -> list[PlaceName]:
-    """Return the names of districts, the largest first, then of rivers and places.
+    """Return the names of areas, the largest first, then of rivers and places.
 
     `window` has the west, south, east and north limits of the map in degrees.
     """
@@ -190,7 +190,7 @@ def draw_names(axes: Axes, layers: gpd.GeoDataFrame, width: float) -> None:
 
 
 def _overlap(one: Floats, other: Floats) -> bool:
-    """Return whether two names lie within a character (across) and a third of a line (up)."""
+    """Return whether two names are less than a character (across) and a third of a line apart."""
     across, up = np.abs(one - other)[:2] - [one[2] + other[2], _NAME_SIZE / 72.0]
     return bool(across < _GLYPH_WIDTH * _NAME_SIZE / 72.0 and up < _NAME_SIZE / 216.0)
 

@@ -31,8 +31,8 @@ KIND_LABELS: Final[Mapping[Kind, str]] = MappingProxyType(
 
 GUARANTEES: Final[tuple[Kind, ...]] = ("upper", "exact")
 
-# A bound or curve has the colour of the first entry with a substring of its name. The palettes are
-# that of Okabe and Ito, without yellow, which is too light for lines, and the muted one of Tol.
+# A bound or curve has the colour of the first entry one of whose strings its name contains. The
+# palettes are that of Okabe and Ito, without yellow, too light for lines, and the muted one of Tol.
 _COLOURS: Final = (
     ("#0072B2", ("fourier",)),
     ("#D55E00", ("single-bin",)),
@@ -57,7 +57,7 @@ _COLOURS: Final = (
 )
 _CERTIFIED_COLOURS: Final = {"upper": "#000000", "lower": "#56B4E9"}
 
-STEPS: Final = 12  # between two points of a guarantee: so many that single steps are invisible
+STEPS: Final = 12  # between two points of a guarantee, enough to make single steps invisible
 _LINE_WIDTH: Final = 0.01  # share of the panel's height; closer curves coincide
 _NOTE_COLUMNS: Final = 118  # characters in a line of a note
 
@@ -80,10 +80,10 @@ def guarantee_steps(eps: ArrayLike, log10_delta: ArrayLike) -> tuple[Floats, Flo
     upper bound, whereas a straight line on a logarithmic axis may lie below delta. Delta does not
     increase with eps, so each value holds up to the next one.
 
-    The points have increasing `eps` and decimal logarithms of upper bounds on delta, minus infinity
-    if delta is 0, shape ``(points,)`` each. The result has eps and log10 of delta at the left ends
-    of the steps. They include the points; a point with a smaller bound than the next one has the
-    bound of the next one.
+    `eps` increases; `log10_delta` has decimal logarithms of upper bounds on delta, minus infinity
+    where delta is 0. Both have shape ``(points,)``. The result has eps and log10 of delta at the
+    left ends of the steps, which include the points. If the bound at a point is smaller than that
+    at the next point, it is replaced by the latter.
     """
     x = np.asarray(eps, np.float64)
     y = np.asarray(log10_delta, np.float64)
@@ -102,7 +102,7 @@ def coincidence_note(table: pd.DataFrame, x_scale: str, y_scale: str) -> str:
     """Return a note on the curves that differ by less than the width of a line everywhere.
 
     `table` has columns ``panel, curve, x, y``; the scales are ``linear`` or ``log``. The note is
-    empty if any two curves can be distinguished in some panel.
+    empty if every pair of curves can be distinguished in at least one panel.
     """
     scaled = table.assign(x=_scale(table["x"], x_scale), y=_scale(table["y"], y_scale))
     scaled = scaled[np.isfinite(scaled["x"]) & np.isfinite(scaled["y"])]

@@ -50,7 +50,7 @@ from shuffledp.pipeline.tables import read_tables
 
 # Diverging, safe for the colour-blind, and different from the colour of water.
 _ERROR_COLOURS: Final = "PuOr_r"
-_MIN_MARKED_ERROR: Final = 0.2  # share of the largest error; larger ones are marked with their sign
+_MIN_MARKED_ERROR: Final = 0.2  # share of the largest error; errors above it are marked by sign
 _UNKNOWN: Final = Fill("none", "0.45", "......")
 
 _MAX_RANK: Final = 20  # number of busiest cells shown
@@ -249,7 +249,7 @@ def ranked_cells(place: MapContext, rows: pd.DataFrame) -> Figure:
 
 
 def _map_ranks(axes: Axes, place: MapContext, ranked: CellShapes, width: float) -> None:
-    """Outline the cells in the order of their ranks, and write these into them if there is room."""
+    """Outline the cells of `ranked` and, if there is room, number them in their order."""
     draw_base_map(axes, place, ordinate=True, shown=ranked)
     outlines = ranked.outlines(np.ones(len(ranked), dtype=bool))
     axes.add_collection(

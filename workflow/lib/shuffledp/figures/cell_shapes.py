@@ -22,8 +22,8 @@ class CellShapes:
 
     `points` are the vertices of all rings, x = longitude and y = latitude in degrees, shape
     ``(vertices, 2)``; the last vertex of a ring is its first. `starts` has the index of the first
-    vertex of each ring, and the number of vertices, shape ``(rings + 1,)``. `cell_of_ring` is the
-    number of the cell of each ring, ascending, shape ``(rings,)``. `middles` has a point inside
+    vertex of each ring, then the number of all vertices, shape ``(rings + 1,)``. `cell_of_ring` is
+    the number of the cell of each ring, ascending, shape ``(rings,)``. `middles` has a point inside
     each cell, shape ``(k, 2)``.
     """
 
@@ -52,7 +52,7 @@ class CellShapes:
     def read(cls, cells: Path, rows: slice | None = None) -> "CellShapes":
         """Read the outlines of cells that `shuffledp.geography.grid.grid_checkins` wrote.
 
-        A million polygons would need five times the memory of their vertices.
+        Rectangles are read as arrays, because polygons would need five times the memory.
         """
         with reading(cells):
             rectangles = "row" in pq.read_schema(cells).names
@@ -75,7 +75,7 @@ class CellShapes:
 
     @property
     def bounds(self) -> tuple[float, float, float, float]:
-        """West, south, east and north end of all cells in degrees."""
+        """West, south, east and north limits of all cells in degrees."""
         (west, south), (east, north) = self.points.min(axis=0), self.points.max(axis=0)
         return float(west), float(south), float(east), float(north)
 

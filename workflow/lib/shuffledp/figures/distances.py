@@ -74,7 +74,7 @@ def draw_comparison(summary: Path, *, target_delta: float) -> Figure:
 def _draw_ranges(axes: Axes, rows: pd.DataFrame, x: str, series: Series, shift: float) -> None:
     """Draw medians against a column, with thick bars between quartiles and thin ones to extremes.
 
-    `shift` is a factor of x, which separates the series.
+    x is multiplied by `shift`, so that the series do not overlap.
     """
     look = series_look(*series)
     quantiles = rows.groupby(x)["tv_distance"].quantile(_QUANTILES).unstack()
@@ -144,7 +144,7 @@ def distances_over_n(
 
 
 def _eps_range(panel: pd.DataFrame) -> str:
-    """Return the end of a panel's title: the calibrated eps at the smallest and the largest n."""
+    """Return the last part of a panel's title: the calibrated eps at the smallest and largest n."""
     eps = panel.dropna(subset="eps").groupby("n")["eps"].first()
     if eps.empty:
         return ", no matched mechanism"
@@ -166,7 +166,7 @@ def distance_over_eps(utility: pd.DataFrame, region_title: str, unit: str) -> Fi
     """Draw the distance at the largest n against eps, one panel per eps0.
 
     At each eps, the ``matched`` mechanisms are calibrated to the delta that is certified for the
-    shuffle model, which falls with eps. They have medians and bars as in `distances_over_n`.
+    shuffle model, which falls with eps. They are drawn as medians and bars, see `distances_over_n`.
     Estimates from shuffled reports depend on eps0 alone and are drawn as bands from the 10 % to the
     90 % quantile, with a line at the mean. Above a panel is the logarithm of delta at each eps; it
     is left out where it would touch the next one.

@@ -74,8 +74,8 @@ class MapContext:
     `cells` needs ``name`` where cells are named, ``count`` where true counts are drawn, and
     ``geometry`` (WGS 84 degrees) unless the shapes were read separately. `layers` are the base map
     and outline from `shuffledp.figures.basemap.backdrop`, none by default. `unit` is that of the
-    guarantee: ``one check-in`` or ``one user``. `window` says which cells of a histogram the map
-    shows, if it has cells for several windows of time.
+    guarantee (`shuffledp.pipeline.units.unit_in_words`). `window` selects the counts that the map
+    shows from a histogram over several windows of time.
     """
 
     cells: pd.DataFrame
@@ -90,8 +90,8 @@ class MapContext:
     ) -> "MapContext":
         """Read grid and surroundings from their files.
 
-        Of several windows of time, the map shows the one with most records or, with `whole`, the
-        sum of all.
+        If there are several windows of time, the map shows the one with the most records or, with
+        `whole`, the sum of all.
         """
         layers = backdrop(files.get("basemap"), files.get("outline"))
         cells, window = read_tables([files["cells"]], ["name", "count"]), slice(None)
@@ -107,7 +107,7 @@ class MapContext:
             else:
                 title = f"{title}\nThe busiest window: {windows[busiest]}"
         context = cls(cells, title, layers, unit, window)
-        # The value of the cached property.
+        # Set the cached property, because these cells have no geometry.
         vars(context)["shapes"] = CellShapes.read(files["cells"], window)
         return context
 
@@ -321,7 +321,7 @@ def draw_triangles(
 
 def _add_patch(axes: Axes, path: Outline, cells: int, **look: Any) -> None:
     # One path joins all shapes, because hatching is slow for each path but not for each cell.
-    # add_artist is used because add_patch would compute the known limits from every cell.
+    # add_patch, unlike add_artist, would derive limits, which are set elsewhere, from every cell.
     axes.add_artist(PathPatch(path, rasterized=is_fine(cells), **look))
 
 
@@ -353,8 +353,8 @@ def map_panels(
     """Return a figure with maps side by side, their axes without cells, and axes for a colour bar.
 
     The panels are placed explicitly. Matplotlib's layout ignores that maps shrink to keep their
-    proportions, so that titles would overlap, and PNG and PDF would differ. `legend` takes
-    `legend_lines` lines; the first panel shows the names of districts if `named`.
+    aspect ratio: titles would overlap, and PNG and PDF would differ. `legend` takes
+    `legend_lines` lines; the first panel shows the names on the base map if `named`.
     """
     layers = place.visible_layers
     # Four panels are two by two: three and one would leave most of a row empty.

@@ -225,9 +225,10 @@ def release_title(
 def estimate_maps(place: MapContext, estimates: Mapping[str, Floats], n: int) -> Figure:
     """Draw estimated histograms side by side on a common colour scale (paper A, figures 4 and 5).
 
-    `estimates` are shares of n in the order of the cells, shape ``(k,)``, by panel title. The first
-    is the original; the titles of the others state their total variation distance to it. The title
-    of `place` should state region, privacy and calibration.
+    `estimates` are shares of n by panel title, in the order of the cells: shape ``(k,)``, or
+    ``(windows * k,)``, of which the maps show ``place.window``. The first is the original; the
+    titles of the others state their total variation distance to it, over all windows. The title of
+    `place` should state region, privacy and calibration.
     """
     k = len(place.cells)
     shown = {name: np.shape(estimate[place.window]) for name, estimate in estimates.items()}

@@ -36,7 +36,7 @@ from shuffledp.mechanisms.recommendation import best_by_trust, trust_kind
 from shuffledp.pipeline.selection import at_targets
 
 # For each row of panels: the estimator, the column of the error, the prefix of the columns of its
-# quantiles, and the label of the axis, or "" for that of distances.
+# quantiles, and the label of the axis ("" for the label of `distance_label`).
 _ROWS: Final = (
     ("raw", "cell_error", "cell_error_", "error per cell ({units})\n(root mean square)"),
     ("raw", "tv_distance", "", ""),
@@ -96,7 +96,7 @@ def mechanism_errors(summary: pd.DataFrame) -> Figure:
     against eps at the largest n are on the left, those against n at the largest eps on the right.
     Markers are means over the releases with 10 % to 90 % ranges. Lines are expected errors for
     unbiased estimates, and join the means for others. The legend lists messages per user and the
-    local budget of a message, in columns by who must be trusted.
+    local budget of a user's messages, in columns by who must be trusted.
     """
     unit, delta = summary["unit"].iloc[0], summary["delta"].iloc[0]
     n, eps = summary["n"].max(), summary["eps"].max()

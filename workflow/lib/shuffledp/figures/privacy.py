@@ -36,7 +36,7 @@ from shuffledp.pipeline.tables import read_counts, read_tables
 
 _MIN_LOG10_DELTA: Final = -12.0  # smallest delta shown
 _MAX_COLUMNS: Final = 3  # panels in a row
-_MAX_LABEL_ABOVE: Final = 0.65  # share of the eps axis; farther right a curve meets the label
+_MAX_LABEL_ABOVE: Final = 0.65  # share of the eps axis; farther right, the curve meets the label
 _PANEL_GAP: Final = {"wspace": 0.06}  # room for the last tick label of one panel and the next
 
 _MAX_LABELLED: Final = 3  # curves; labels of more curves would overlap
@@ -60,9 +60,9 @@ def draw_privacy(curves: Path, *, title: str, unit: str, target_delta: float) ->
 def delta_curves(curves: pd.DataFrame, title: str, unit: str, target_delta: float) -> Figure:
     """Draw delta against eps, one panel per eps0, from delta = 1 to 1e-12 on a logarithmic axis.
 
-    The axis ends at a hundredth of `target_delta` if that is below 1e-10. The target delta and the
-    eps that the bound ``upper`` certifies there are marked. The area below the largest lower bound
-    is shaded, because a delta there overstates privacy. `curves` has the columns of
+    If `target_delta` is below 1e-10, the axis extends to a hundredth of it. The target delta and
+    the eps that the bound ``upper`` certifies there are marked. The area below the largest lower
+    bound is shaded, because a delta there overstates privacy. `curves` has the columns of
     `pipeline.tables.PRIVACY`, for one n.
     """
     sizes = sorted(set(curves["n"]))
@@ -139,7 +139,7 @@ def _bound_handle(name: str) -> Line2D:
 
 
 def _bound_legend(curves: pd.DataFrame, lowest: float) -> list[Line2D]:
-    """Return legend entries; those of bounds below every panel state the order of their delta."""
+    """Return legend entries; for a bound below all panels, state a power of ten above its delta."""
     handles = []
     for name, highest in curves.groupby("bound", sort=False)["log10_delta"].max().items():
         handle = _bound_handle(str(name))
@@ -201,7 +201,7 @@ def _mark_target(axes: Axes, rows: pd.DataFrame, target_delta: float) -> None:
 
 
 def _label_delta_axis(axes: Axes, lowest: float) -> None:
-    """Label decades of delta; y is its logarithm, because delta may be below 1e-308."""
+    """Label decades of delta; y is log10 of delta, because delta may be below 1e-308."""
     axes.set_ylim(lowest, 0.0)
     axes.yaxis.set_major_locator(MultipleLocator(2.0))
     axes.yaxis.set_minor_locator(MultipleLocator(1.0))
@@ -224,8 +224,8 @@ def users_needed(table: pd.DataFrame, total: int, title: str, unit: str) -> Figu
 
     `table` is the result of `shuffledp.studies.privacy.sizes_table` for one k and delta; the figure
     marks `total`, the number of records in the region. The curves are steps, because a guarantee
-    for n people holds for more. Markers are at the requested eps, labelled with n. Dotted lines are
-    at eps0, the privacy of one report alone.
+    for n people holds for more. Markers are at the requested eps; if there are few curves, they are
+    labelled with n. Dotted lines are at eps0, the privacy of one report alone.
     """
     figure = new_figure(3.6)
     axes = figure.subplots()
@@ -302,10 +302,10 @@ def units_privacy(table: pd.DataFrame, users: pd.DataFrame, title: str) -> Figur
     """Draw the eps of a person against the person's number of check-ins, one colour per eps0.
 
     `table` has the columns of `pipeline.tables.UNITS` for one k and delta; `users` has columns
-    ``checkins`` and ``users``, and is empty if users are not known. Markers are at the computed
-    numbers of check-ins. The lines between them only guide the eye: solid ones for the collection
-    of all check-ins, dashed ones for one check-in of each user. If users are known, a second panel
-    shows the share with at least as many check-ins.
+    ``checkins`` and ``users``, and is empty if the data do not identify users. Markers are at the
+    computed numbers of check-ins. The lines between them only guide the eye: solid ones for the
+    collection of all check-ins, dashed ones for one check-in of each user. If users are identified,
+    a second panel shows the share of users with at least as many check-ins.
     """
     users_known = not users.empty
     figure = new_figure(4.6 if users_known else 3.4)

@@ -22,7 +22,7 @@ from shuffledp.figures.map_panels import (
 from shuffledp.figures.style import escape_math, local_style
 from shuffledp.numerics.arrays import Bools, Floats
 
-MAX_PANELS: Final = 12  # largest number of windows that are drawn; others are left out evenly
+MAX_PANELS: Final = 12  # largest number of windows that are drawn, evenly spaced among all
 _MAYBE_EMPTY: Final = Fill("none", "0.6", "////")
 _TITLE_CHARACTERS: Final = 100  # in a line of the title
 _PIXELS_PER_INCH: Final = 200
@@ -40,9 +40,9 @@ def draw_published_map(
 ) -> None:
     """Write a published map as PNG; its title is followed by a note on what is promised.
 
-    `cells` has columns ``name`` and ``geometry`` (WGS 84 degrees). `estimates`, and `maybe_empty`,
-    whether the interval of a cell includes 0, have shape ``(windows, k)``; without windows, there
-    is one with an empty name.
+    `cells` has columns ``name`` and ``geometry`` (WGS 84 degrees). `maybe_empty` says whether the
+    interval of a cell includes 0; it and `estimates` have shape ``(windows, k)``. `windows` are
+    names; a map without windows has one, whose name is empty.
     """
     shown = np.unique(np.linspace(0, len(windows) - 1, MAX_PANELS).round().astype(int))
     words = "\n".join(textwrap.wrap(escape_math(f"{title}. {note}"), _TITLE_CHARACTERS))

@@ -1,4 +1,4 @@
-"""Draw the map that users should release: by the recommended mechanism, and by a curator."""
+"""Draw the release of the recommended mechanism: beside that of a curator, and over time."""
 
 from pathlib import Path
 from typing import Final

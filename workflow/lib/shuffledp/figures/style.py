@@ -96,14 +96,14 @@ def series_rows(table: pd.DataFrame, series: Series) -> pd.DataFrame:
 
 
 def series_shifts(table: pd.DataFrame, offset: float) -> list[tuple[Series, float]]:
-    """Return the series of a table, each with a factor of x; neighbours differ by `offset`."""
+    """Return each series of a table with a factor for its x; neighbours differ by `offset`."""
     series = list_series(table)
     middle = (len(series) - 1) / 2.0
     return [(each, 1.0 + offset * (index - middle)) for index, each in enumerate(series)]
 
 
 def calibration_title(calibration: str, target_delta: float, mechanisms: Sequence[str]) -> str:
-    """Return the line of a title that states to which privacy the mechanisms are calibrated.
+    """Return the line of a title that states the privacy to which mechanisms are calibrated.
 
     For ``matched`` this is the eps certified for the shuffle model at the target delta.
     """
@@ -143,7 +143,7 @@ def number_label(unit: str) -> str:
 
 
 def after_title(unit: str) -> str:
-    """Return the separator after a unit in a title: a new line after a long unit, else a space."""
+    """Return the separator around a unit in a title: a new line if it is long, else a space."""
     return "\n" if has_bound(unit) else " "
 
 
@@ -223,8 +223,8 @@ def spaced_labels(
 ) -> dict[float, str]:
     """Return the labels of a logarithmic axis without those that would touch the next one.
 
-    `labels` are given by their positions; `limits` are the ends of the axis, and `glyph_width` is
-    the width of a character as a share of the axis.
+    `labels` maps positions to labels, `limits` are those of the axis, and `glyph_width` is the
+    width of a character as a share of the axis.
     """
     width = glyph_width * float(np.log(limits[1] / limits[0]))
     kept: dict[float, str] = {}

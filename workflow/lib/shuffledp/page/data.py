@@ -72,7 +72,7 @@ _LIBRARIES: Final = ("snakemake", "numpy", "scipy", "pandas", "geopandas", "pyar
 
 
 def columns(table: pd.DataFrame, digits: int = _DIGITS) -> dict[str, list[Any]]:
-    """Return the columns of a table as lists, with `digits` digits; None if not a finite number."""
+    """Return columns as lists; floats have `digits` digits, or are None if they are not finite."""
     return {str(name): [_round(value, digits) for value in table[name].tolist()] for name in table}
 
 
@@ -165,9 +165,9 @@ def _look(mechanism: str) -> dict[str, str]:
 
 
 def _first_releases(files: Mapping[str, Path], target_delta: float) -> pd.DataFrame:
-    """Return unbiased estimates of the first repetition at each target or, without targets, eps0.
+    """Return unbiased estimates of the first repetition for each target or, without any, each eps0.
 
-    The column ``promise`` states the guarantee; rows with the same promise have the same ``eps``.
+    The column ``promise`` states the guarantee; rows with equal n and promise have equal ``eps``.
     """
     parts = [path for name, path in files.items() if name.startswith("releases_")]
     rows = read_tables(parts, repetition=0, estimator=UNBIASED)

@@ -29,8 +29,8 @@ def map_data(
     ``window`` if cells repeat for windows of time. It is called only if there is a map, because a
     million polygons take 490 MB. `samples` are true histograms by n, shape ``(k,)`` each.
     `estimates` has columns ``n``, ``mechanism``, ``promise`` (the guarantee in words), ``eps`` (the
-    same for all rows of a promise), ``cell``, and ``estimate`` and ``standard_error`` as shares of
-    n.
+    same for all rows at one n and promise), ``cell``, and ``estimate`` and ``standard_error`` as
+    shares of n.
 
     Releases of small n are left out if there are more than `_MAX_ESTIMATES` estimates. The result
     is None, and there is no map, if the largest n alone has more.
@@ -95,8 +95,8 @@ def surroundings(layers: gpd.GeoDataFrame, box: Floats) -> dict[str, Any]:
 
     `box` has the west, south, east and north limits of the cells in degrees. In the result,
     ``layers`` are rings and lines near the cells, in the order of the file. ``names`` are the names
-    of districts, the largest first, then of rivers and places; ``at`` are the ends of the line
-    along which a name can be written. ``attribution`` must be shown with the map.
+    of areas, the largest first, then of rivers and places; ``at`` are the ends of the line along
+    which a name can be written. ``attribution`` must be shown with the map.
     """
     visible = simplify_districts(layers, float(box[2] - box[0]))
     return {

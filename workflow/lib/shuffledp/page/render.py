@@ -28,7 +28,7 @@ def page_part(name: str) -> str:
 def embedded_json(data: Any) -> str:
     """Return JSON for a script element, in which no tag can end the element.
 
-    A number that is NaN or infinite, which JSON cannot represent, is a ValueError.
+    Raise a ValueError for a number that is NaN or infinite, which JSON cannot represent.
     """
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")

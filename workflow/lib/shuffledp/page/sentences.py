@@ -1,7 +1,7 @@
 """Write the sentences of the page, which state the results of a run without formulas.
 
-`rows` and `row` are those of `shuffledp.pipeline.selection.at_targets` with unbiased estimates, for
-one region, n and eps; k is the number of cells.
+`row` is a row of `shuffledp.pipeline.selection.at_targets` for an unbiased estimate: one mechanism
+in one region, at one n and eps. k is the number of cells.
 """
 
 import re
@@ -60,7 +60,7 @@ def plain(number: float) -> str:
 
 
 def short(number: float) -> str:
-    """Return a number with two digits, without an exponent."""
+    """Return a number with two significant digits, without an exponent."""
     return f"{float(f'{number:.2g}'):,.10g}"
 
 
@@ -73,7 +73,7 @@ def percent(share: float) -> str:
 
 
 def describe_data(people: int | None, recorded: str, n: int, unit: str, title: str) -> str:
-    """Return the number of records, whose they are and from when, and what a record is.
+    """Return the number of records and people, when they were recorded, and what a record is.
 
     `people` is the number of people to whom the check-ins belong, None if it is unknown. `recorded`
     says how and when a visit was recorded: ``posted in the app Gowalla in 2009``. `unit` is a
@@ -200,8 +200,8 @@ def accuracy(row: "pd.Series[Any]", k: int) -> str:
 def occupied_cells(estimate: Any, standard_error: Any, truth: Any, limit: float) -> str:
     """Return how many occupied and how many empty cells a release shows as occupied.
 
-    Those are the cells whose estimate exceeds `limit` standard errors. The arguments have one value
-    per cell, shape ``(k,)``; the estimates and their errors are in the same unit.
+    A release shows a cell as occupied if its estimate exceeds `limit` standard errors. The other
+    arguments have shape ``(k,)``; the estimates and their errors are in the same unit.
     """
     shown = np.asarray(estimate) > limit * np.asarray(standard_error)
     occupied = np.asarray(truth) > 0
