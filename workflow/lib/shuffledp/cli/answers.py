@@ -17,10 +17,10 @@ from shuffledp.errors import InputError
 from shuffledp.mechanisms.catalogue import CATALOGUE
 from shuffledp.numerics.arrays import Floats
 
-# Options that are fields of a `Setting` besides n, k and eps0.
+# Options on rounds and participation, which are fields of a `Setting`.
 _PARTICIPATION: Final = ("rounds", "sampling_rate", "colluding", "response_rate")
 _SETTING: Final = ("n", "k", "eps0", *_PARTICIPATION, "count", "dummies")
-# Keys of the pipeline's configuration in messages about records, and the options of `publish`.
+# Keys of the configuration in error messages, and the options of `publish` that replace them.
 _PUBLISH_OPTIONS: Final = (
     (r"regions\.map\.", ""),
     (r"columns\.identifier\b", "--user"),
@@ -40,12 +40,12 @@ def _options(arguments: Namespace, names: Iterable[str]) -> dict[str, Any]:
 
 
 def _setting(arguments: Namespace, **overrides: Any) -> Setting:
-    """Return the collection of the options, in which `overrides` replace some."""
+    """Return the setting that the options describe, with `overrides` in place of some of them."""
     return Setting(**_options(arguments, _SETTING) | overrides)
 
 
 def _collection(arguments: Namespace) -> Setting:
-    """Return the collection by k-RR (--eps0) or by a mechanism with its parameters."""
+    """Return the setting of k-RR (--eps0), or of a mechanism with its parameters."""
     name, parameters = arguments.mechanism, arguments.parameters
     if (name is None) != (parameters is None) or (name is None) == (arguments.eps0 is None):
         raise InputError("give --eps0, for k-RR, or --mechanism and its --parameters")
@@ -246,7 +246,7 @@ def certify(arguments: Namespace) -> None:
 
 
 def publish(arguments: Namespace) -> None:
-    """Publish a map, and print what it promises and what is left."""
+    """Publish a map, and print what it promises and what is left in the ledger."""
     from shuffledp.publishing.publication import publish as publish_map
 
     first, last = arguments.first_day, arguments.last_day
@@ -264,7 +264,7 @@ def publish(arguments: Namespace) -> None:
     except InputError as error:
         message = str(error)
         for key, option in _PUBLISH_OPTIONS:
-            # A path may contain a key.
+            # Do not replace a key that is part of a path.
             message = re.sub(rf"(?<![\w./-]){key}", option, message)
         raise InputError(message) from error
     print_wrapped(published.in_words())

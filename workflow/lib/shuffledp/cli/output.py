@@ -72,7 +72,7 @@ _DIRECTIONS: Final[Mapping[str, str]] = {
 def _rounding(name: str, row: Row) -> str:
     """Return the direction in which a column is rounded, which is down for a lower bound.
 
-    A column that `_DIRECTIONS` lacks is a KeyError.
+    Raise a KeyError for a column that `_DIRECTIONS` lacks.
     """
     # `plan` prefixes columns with the name of a mechanism.
     direction = _DIRECTIONS.get(name) or _DIRECTIONS[name.partition("_")[2]]
@@ -94,7 +94,7 @@ def _format_cell(name: str, row: Row) -> str:
 
 
 def _format_short(name: str, row: Row, factor: int = 1) -> str:
-    """Return a value times `factor` with three digits, in at most seven characters."""
+    """Return a value times `factor` in at most seven characters: three digits or a whole number."""
     if row[name] is None:
         return "-"
     value = Decimal(repr(float(row[name]))) * factor
@@ -108,7 +108,7 @@ def _format_short(name: str, row: Row, factor: int = 1) -> str:
 
 
 def _json_value(value: object) -> object:
-    """Return None for infinity, which JSON does not have."""
+    """Return a value, or None if it is infinite or NaN, which JSON cannot represent."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

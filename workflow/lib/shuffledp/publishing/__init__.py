@@ -2,5 +2,5 @@
 
 `publication.publish` combines the other modules: `contributions` counts records,
 `noise` chooses, checks and draws the noise, `ledger` records what it costs, `estimates` derives
-intervals and estimates from the noisy counts, and `statement`, `folder` and `page` write them.
+intervals and estimates from the noisy counts, and `statement`, `folder` and `page` write the files.
 """

@@ -34,7 +34,7 @@ from shuffledp.pipeline.tables import CHECKED
 
 MAX_MALFORMED_SHARE: Final = 0.01  # share of malformed rows above which a file is refused
 _CANONICAL_INTEGER: Final = re.compile(r"0|-?[1-9][0-9]{0,17}", re.ASCII)
-_FIRST_NUMBER: Final = 2 * 10**18  # of users in the table; larger than all canonical integers
+_FIRST_NUMBER: Final = 2 * 10**18  # of the first user in the table; above all canonical integers
 _MISSING: Final = -(2**63)
 _BUFFER_RECORDS: Final = 1 << 22
 _GROUPS: Final = 32  # into which users are divided, to save memory

@@ -53,9 +53,9 @@ def estimates(noisy: Integers, noise: Noise) -> pd.DataFrame:
 class Quality:
     """Whether a map shows more than noise, judged by its noisy counts.
 
-    A map is mostly noise if the median interval is wider than the median estimate. To change that,
-    eps must grow by `eps_factor` (None if no eps is enough, because at least half of the estimates
-    are 0), or `cells_factor` neighbouring cells or windows must be merged (None if no number is
+    A map is mostly noise if the interval of a cell is wider than the median estimate. To change
+    that, multiply eps by `eps_factor` (None if no eps is enough, because at least half of the
+    estimates are 0), or merge `cells_factor` neighbouring cells or windows (None if no number is
     enough).
     """
 

@@ -53,8 +53,8 @@ def write_files(
     """Write all files of a publication to an empty folder.
 
     They are map.csv, map.parquet (GeoParquet), statement.json, statement.md and, unless there are
-    too many cells, map.png, map.html and map.geojson. `table` is the result of `map_table`;
-    `windows` has one empty name if there are none.
+    too many cells, map.png, map.html and map.geojson. `table` is the result of `map_table`.
+    `windows` are names; a map without windows has one, whose name is empty.
     """
     table.drop(columns="geometry").to_csv(folder / "map.csv", index=False)
     table.to_parquet(folder / "map.parquet", index=False, **PACKED)

@@ -2,14 +2,14 @@
 
 A ledger is a file of JSON lines that stays with the data holder. The first line sets a total, which
 cannot be changed. Each publication appends a line with its cost before its noise is drawn, and a
-second one with the checksum of its folder before the folder appears. After a crash the budget is
-spent and there is no map, never the reverse.
+second one with the checksum of its folder before the folder appears. A crash may leave a charge
+without a map, but never a map without a charge.
 
 The next publication is chosen after seeing the last, so the ledger is a privacy filter. A ledger
 counts either eps of pure guarantees or rho of zCDP, and a publication is refused if the sum would
 exceed the total. Then all publications together satisfy the total: for eps by Rogers, Roth, Ullman
-and Vadhan (2016), for rho by Feldman and Zrnic (2021). A pure guarantee of eps is eps^2 / 2 in rho
-(Bun and Steinke 2016).
+and Vadhan (2016), for rho by Feldman and Zrnic (2021). Pure eps-DP implies (eps^2 / 2)-zCDP (Bun
+and Steinke 2016).
 """
 
 import fcntl
@@ -30,7 +30,7 @@ from shuffledp.publishing.noise import Guarantee, zcdp_rho
 
 VERSION: Final = 1
 Measure = Literal["eps", "rho"]
-# Sums of costs are exact: no eps that a user types has more digits.
+# Sums of costs are exact: an eps as typed, or a rho (a float), has fewer digits.
 _EXACT: Final = Context(prec=200)
 _ROUND_UP: Final = Context(prec=17, rounding=ROUND_CEILING)
 _KEYS: Final = {
@@ -58,7 +58,7 @@ class Total:
 
 @dataclass(frozen=True)
 class Charge:
-    """One publication: what was asked for, what it costs, and where its folder is.
+    """One publication: what was requested, what it costs, and where its folder is.
 
     `id` is a random identifier, which the line of completion repeats, and `time` is UTC in ISO
     8601. `request` has the parameters of the publication, apart from the folder `output`. `rho` is
@@ -98,7 +98,7 @@ class State:
         return Decimal(0) if self.total is None else _EXACT.subtract(self.total.total, self.spent)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return a row for each publication; spent and left are sums up to it, in eps or rho."""
+        """Return a row per publication, with what was spent and left after it, in eps or rho."""
         if self.total is None or not self.charges:
             raise InputError("nothing was charged to this ledger yet")
         rows, spent = [], Decimal(0)
@@ -178,8 +178,8 @@ class OpenLedger:
     def charge(self, total: Total, charge: Charge) -> None:
         """Append a charge, and the total if it is the first, and wait until the disk has them.
 
-        An `InputError` is raised if the unit is not that of the ledger, or the cost exceeds what is
-        left, an `OSError` if the lines cannot be written. In both cases nothing is charged.
+        An `InputError` is raised if the unit is not that of the ledger or the cost exceeds what is
+        left; an `OSError` if the lines cannot be written. In both cases nothing is charged.
         """
         limit = self.state.total or total
         if limit.unit != total.unit:

@@ -91,7 +91,7 @@ class Noise:
         return 1.0 - 2.0 * float(self._gaussian_law[half_width + 1 :][::-1].sum())
 
     def half_width(self, miss: float) -> int:
-        """Return the smallest integer that the noise exceeds with probability at most `miss`.
+        """Return the smallest integer w such that ``P(|noise| > w)`` is at most `miss`.
 
         `miss` lies between 0 and 1, both excluded.
         """
@@ -127,10 +127,11 @@ class Noise:
 def make_noise(
     contributions: Contributions, mechanism: MechanismName, eps: float, delta: float
 ) -> Noise:
-    """Return the least noise that gives (eps, delta)-DP for adding or removing one unit.
+    """Return noise that gives (eps, delta)-DP for adding or removing one unit.
 
-    Delta must be 0 for ``laplace`` and positive for ``gaussian`` noise. An `InputError` is raised
-    if eps or delta is out of range, or the noise would exceed `MAX_SCALE`.
+    It is the least noise for which the theorems in the module's docstring prove this. Delta must be
+    0 for ``laplace`` and positive for ``gaussian`` noise. An `InputError` is raised if eps or delta
+    is out of range, or the scale would exceed `MAX_SCALE`.
     """
     if not 0.0 < eps < math.inf:
         raise InputError(f"eps must be positive and finite (got {eps})")
@@ -162,8 +163,9 @@ def guarantees(
 ) -> tuple[Guarantee, Guarantee]:
     """Return the guarantees for adding or removing, and for replacing, one unit.
 
-    Both are what OpenDP's privacy map proves, after a comparison with our own accountant. An
-    `ArithmeticError` is raised if the two disagree, or the noise does not give (eps, delta).
+    The first states the requested eps and delta. The second has twice that eps for Laplace noise,
+    and the eps that OpenDP's privacy map proves at delta for Gaussian noise. An `ArithmeticError`
+    is raised if OpenDP and our own accountant disagree, or the noise does not give (eps, delta).
     """
     added = _opendp_guarantee(noise, contributions.l1, contributions.l2_squared, delta)
     replaced = _opendp_guarantee(
@@ -173,7 +175,7 @@ def guarantees(
         raise ArithmeticError(f"the noise gives eps={added.eps}, not {eps}: {DEFECT}")
     if noise.mechanism == "laplace":
         replaced = Guarantee(2.0 * eps)
-    # Promise the requested eps, which the noise keeps.
+    # Promise the requested eps, which is at least what OpenDP proves.
     return Guarantee(eps, delta, added.rho), replaced
 
 
@@ -303,9 +305,9 @@ def zcdp_rho(eps: float, delta: float) -> float:
 
 
 def zcdp_exception(rho: float, eps: float) -> float:
-    """Return a probability, rounded up, with which odds change by more than a factor of e^eps.
+    """Return an upper bound on the probability that odds change by more than a factor of e^eps.
 
-    Delta is no such probability: it is the mean of ``(1 - exp(eps - L))_+``, with L the loss. By
+    Delta does not bound it: delta is the mean of ``(1 - exp(eps - L))_+``, with L the loss. By
     Markov's inequality for ``exp((alpha - 1) L)``, and the bound ``alpha rho`` on the Renyi
     divergence, ``P(L > eps) <= exp((alpha - 1) (alpha rho - eps))``, which is least for ``alpha - 1
     = (eps - rho) / (2 rho)``. With the neighbours exchanged, ``P(L < -eps)`` is at most exp(-eps)

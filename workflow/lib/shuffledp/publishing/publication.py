@@ -109,10 +109,10 @@ class _CheckedArguments:
     histogram: Histogram
     noise: Noise
     eps: Decimal
-    promised: Guarantee
-    replaced: Guarantee
-    places: Mapping[str, Any]
-    files: Mapping[str, Any]
+    promised: Guarantee  # for adding or removing one unit
+    replaced: Guarantee  # for replacing one unit
+    places: Mapping[str, Any]  # definition of the cells, which is published
+    files: Mapping[str, Any]  # paths and properties of polygons and outline, for the ledger only
     period: Mapping[str, Any] | None
     title: str
 
@@ -120,8 +120,8 @@ class _CheckedArguments:
     def request(self) -> dict[str, Any]:
         """Parameters by which the ledger recognises the same publication.
 
-        Files are recognised by their paths. A checksum of the records would make what is spent
-        depend on them, and that is published.
+        Files are recognised by their paths. With a checksum of the records, the amount spent, which
+        is published, would depend on the records.
         """
         contributions = self.histogram.contributions
         # Ledgers of versions without this key stay valid.
@@ -195,7 +195,7 @@ def publish(
     eps, delta
         Guarantee for adding or removing one unit. Delta must be positive for Gaussian noise.
     mechanism
-        ``laplace`` or ``gaussian``; by default Laplace, and with a delta the one with less noise.
+        ``laplace`` or ``gaussian``; by default the one with less noise, or Laplace if delta is 0.
     latitude, longitude, user, time
         Columns of the records: names, or positions from 0 if the file has no header.
     separator
@@ -225,7 +225,7 @@ def publish(
         Title of the map.
     again
         Whether to pay once more for a map that was published before, because it is lost or the
-        records or cells have changed. Without it, the earlier map is returned unread.
+        records or cells have changed. Without it, the earlier map is returned; no record is read.
 
     Raises
     ------
@@ -365,8 +365,8 @@ def _earlier_publication(
 ) -> Publication | None:
     """Return the publication if it was made before; None if it has to be made.
 
-    It is an error if it was paid for but its folder is missing or altered, or the output is another
-    folder.
+    An `InputError` is raised if it was paid for but its folder is missing or altered, or is not the
+    output. If it has to be made, the output must not exist.
     """
     earlier = book.state.of_request(arguments.request)
     if not earlier or again:

@@ -36,8 +36,8 @@ def make_statement(
     """Return the statement as data for JSON.
 
     `promised` and `replaced` are the guarantees for adding or removing, and for replacing, one
-    unit. `places` and `period` define cells and windows. `budget` has measure, total and spent of
-    the ledger, including this publication.
+    unit. `places` and `period` define cells and windows. `budget` has the measure of the ledger,
+    its total with the eps and delta that this means, and what is spent, including this publication.
     """
     contributions = histogram.contributions
     unit = contributions.unit
