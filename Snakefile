@@ -33,4 +33,4 @@ rule all:
 
 
 onsuccess:
-    say_what_came_out()
+    print_run_summary()

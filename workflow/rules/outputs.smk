@@ -175,18 +175,18 @@ def all_files(figures):
     ]
 
 
-def say_what_came_out():
+def print_run_summary():
     """Print a summary of what this run was asked to make.
 
     `onsuccess` calls it, which in a module is left to the workflow that uses it (docs/module.md).
     """
     from shuffledp.studies.run_summary import run_summary
 
-    asked = {str(path) for job in workflow.dag.jobs for path in job.output}
+    requested = {str(path) for job in workflow.dag.jobs for path in job.output}
     places = {
         f"{region}.{first_grid(region)}": title for region, title in TITLES.items()
     }
     folder = str(MODIFIER.modify_path(result("")))
     units = {f"{region}.{first_grid(region)}": unit for region, unit in UNITS.items()}
-    summary = run_summary(asked, folder, places, config["target_delta"], units)
+    summary = run_summary(requested, folder, places, config["target_delta"], units)
     print(summary, end="")

@@ -22,6 +22,8 @@ class Contributions:
 
     Parameters
     ----------
+    unit
+        What the guarantee protects: ``record`` or ``user``.
     records_per_user
         Largest number of records of a user that are counted, m; 1 if the unit is a record.
     distinct

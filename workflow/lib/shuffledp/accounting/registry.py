@@ -155,7 +155,8 @@ _BOUNDS = (
         "upper",
         "Koskela et al. 2021, Theorem 10, corrected (docs/accounting.md); the privacy blanket: "
         "Balle, Bell, Gascón and Nissim 2019",
-        "certified: exact against an adversary who learns which others reported a uniform cell",
+        "certified for every data set; exact, for k > 3, against an adversary who learns which "
+        "others reported a uniform cell",
         Formulas(log_delta=_upper),
         scope=Scope(composes=True, covers_dummies=True),
         structure=Structure(
