@@ -15,7 +15,7 @@ class InputError(ValueError):
     """
 
 
-# In characters; a message that lists all mechanisms or bounds is shorter.
+# In characters. A message that lists all mechanisms or bounds is shorter than the latter.
 MAX_WORD_LENGTH, MAX_MESSAGE_LENGTH = 120, 1_000
 
 

@@ -20,16 +20,16 @@ from shuffledp.numerics import number_parsing
 from shuffledp.numerics.arrays import Floats, Integers
 
 _COUNT: Final = "count"
-# This many values take half a gigabyte as Python objects.
+# Largest number of values in a file. As Python objects, they take half a gigabyte.
 MAX_VALUES = 2_000_000
 MAX_LEDGER_ROWS = 100_000
 _LEDGER_COLUMNS: Final = ("n", "k", "eps0", "mechanism", "parameters", "rounds", "note")
 
 
 def read_histogram(source: str | Path) -> Integers:
-    """Return the users of each cell, shape ``(rows,)``: the column ``count`` of a file.
+    """Return the number of users in each cell, shape ``(rows,)``: the column ``count`` of a file.
 
-    A grid file of the pipeline has this column. It must count at least one user.
+    The column must count at least one user. The grid files of the pipeline have such a column.
     """
     needed = {_COUNT: "the number of users of each cell"}
     counts = _whole_numbers(source, _COUNT, read_columns(source, needed)[_COUNT])
@@ -101,7 +101,7 @@ class Budgets:
     counts: Integers
 
     def deltas_of(self, budgets: Floats) -> Floats:
-        """Return the mean delta of the users of each budget, which are in order."""
+        """Return the mean delta of the users of each budget; ``budgets`` are in ascending order."""
         place = np.searchsorted(budgets, self.eps)
         sums = np.bincount(place, self.delta * self.counts, budgets.size)
         return np.asarray(sums / np.bincount(place, self.counts, budgets.size))
@@ -115,8 +115,8 @@ def read_budgets(source: str | Path) -> Budgets:
     Raises
     ------
     InputError
-        If the file cannot be read or has no such column, a value is out of range, or there is
-        nobody.
+        If the file cannot be read or has no column ``eps``, a value is out of range, or no row
+        counts a user.
 
     Examples
     --------

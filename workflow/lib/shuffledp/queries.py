@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 PLANNED: Final = ("gaussian", "krr")
 # Longest time that `setitimer` can wait on every platform.
 MAX_TIME_LIMIT_SECONDS: Final = 1e6
-# `fdp` uses this many points of the curve, from eps = 0 to where delta reaches the smallest one.
+# `fdp` uses this many points of the curve, from eps = 0 to where delta falls to the second number.
 # Thirty times as many would lower a test's computed advantage over guessing by another 0.1 %.
 TRADEOFF_POINTS, SMALLEST_TRADEOFF_DELTA = 65, 1e-12
 
@@ -281,8 +281,8 @@ def calibrate(
     Returns
     -------
     The setting with these parameters. For k-RR, eps0 is the largest certified one, rounded down; it
-    is at least ``eps / rounds``, because shuffling never costs privacy. For other mechanisms, the
-    parameters nearly minimise the error, and amplification by sampling is not used.
+    is about ``eps / rounds`` or larger, because shuffling never costs privacy. For other
+    mechanisms, the parameters nearly minimise the error, and amplification by sampling is not used.
 
     Raises
     ------
@@ -326,8 +326,10 @@ def bounds(delta: float | Decimal, setting: Setting) -> BoundsResult:
 
     Parameters
     ----------
-    delta, setting
+    delta
         See `epsilon`.
+    setting
+        The collection, as a single `Setting`.
 
     Returns
     -------
@@ -423,7 +425,7 @@ def plan(
         except InputError:  # it cannot meet the target: a Gaussian is never (eps, 0)-DP
             errors[each.name] = None
             continue
-        # A curator, who is calibrated to the budget, counts everybody in every round.
+        # A mechanism that is calibrated to the budget counts, in every round, all who respond.
         part = setting.response_rate if each.entry.matched else setting.participation_rate
         variance, distance = predicted(each, shares, setting.n, parameters, part)
         errors[each.name] = PredictedError(
@@ -631,7 +633,9 @@ def fdp(alpha: ArrayLike, setting: Setting, *, bound: str = CERTIFIED) -> Tradeo
     ----------
     alpha
         Type I errors of the test in ``[0, 1]``, any shape.
-    setting, bound
+    setting
+        The collection, as a single `Setting`.
+    bound
         See `log_delta`; the bound must be a guarantee.
 
     Returns
@@ -818,7 +822,8 @@ def personal_budgets(
     budgets
         The local budget of each user, or the `Budgets` that `read_budgets` returns.
     mechanism
-        How users report: ``krr``, ``binary``, ``laplace`` or ``gaussian``.
+        How users report: ``krr``, ``binary``, ``laplace`` or ``gaussian``. Except for
+        ``gaussian``, budgets with a delta give published bounds for any randomisers.
     k
         Number of cells, for ``krr``.
     rounds

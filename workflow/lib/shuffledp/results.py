@@ -181,7 +181,7 @@ class _Enclosure(Interval[End], Result, Generic[End]):
     lower, upper
         Floats, or arrays shaped like ``asked``; None for an end that is not known.
     asked
-        Argument of the curve: eps for an end of delta, delta for an end of eps.
+        Argument of the curve: eps if the ends are those of delta, delta if they are those of eps.
     setting, bound, curve
         The collection, or the settings of several rounds; the name of the bound; and its curve.
     """

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 # An export ends where delta is at most exp(-DEPTH) or constant; dp_accounting uses the same number
 # to truncate noise. The remaining probability counts as infinite loss.
 DEPTH: Final = 50.0
-# Certified points per standard deviation of the loss. Connecting 8 of them increases the variance
-# of the loss by 0.3 %, and 32 by 0.02 %; far from 0 the points are less dense.
+# Certified points per standard deviation of the loss. Connecting the points increases the variance
+# of the loss, by 0.3 % for 8 points and 0.02 % for 32. Far from 0 the points are less dense.
 POINTS_PER_DEVIATION: Final = 32.0
 # The grid divides the budget, where delta may fall to 0 at once, into this many intervals or more.
 GRID_POINTS_PER_BUDGET: Final = 512.0
@@ -53,7 +53,7 @@ def _upper_curve(setting_or_curve: SettingOrLedger | Curve) -> UpperCurve:
 
 
 def _with_margin(curve: UpperCurve) -> UpperCurve:
-    """Return an upper bound on the curve whose eps exceeds each eps of `Curve.epsilon`."""
+    """Return an upper bound on the curve whose eps exceeds `Curve.epsilon` at each delta."""
 
     def upper(eps: float) -> float:
         return curve.upper(eps / EPS_FACTOR) if eps < budget else -np.inf
@@ -138,7 +138,7 @@ def from_dp_accounting(pld: Any, neighboring_relation: Any) -> ReplaceOnePLD:
         A pessimistic `PrivacyLossDistribution`. Probability missing to a total of 1 counts as
         infinite loss.
     neighboring_relation
-        Relation for which it was made; dp_accounting does not record it. Only
+        Relation for which the distribution was made, which dp_accounting does not record. Only
         ``NeighborRel.REPLACE_ONE`` is accepted.
 
     Returns
@@ -218,7 +218,8 @@ def write_curve(
     """Write points of the certified curve to a CSV file, which appears whole or not at all.
 
     The columns are ``eps``, ``delta_upper``, ``log10_delta_upper`` and ``neighbours``. Between two
-    points, delta is at most linear in exp(eps); beyond the last point, it is at most the last one.
+    points, delta is at most their linear interpolation in exp(eps); beyond the last point, it is at
+    most the last delta.
 
     Parameters
     ----------
@@ -227,8 +228,8 @@ def write_curve(
     setting_or_curve
         See `to_dp_accounting`.
     eps
-        Central budgets of at least 0, any shape; by default the certified points that
-        `to_dp_accounting` connects.
+        Central budgets of at least 0, any shape; by default points that are about as dense as those
+        that `to_dp_accounting` connects.
 
     Raises
     ------

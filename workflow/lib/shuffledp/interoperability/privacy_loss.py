@@ -69,9 +69,9 @@ class ReplaceOnePmf(DensePLDPmf):  # type: ignore[misc]  # dp_accounting has no 
 class ReplaceOnePLD(PrivacyLossDistribution):  # type: ignore[misc]
     """Privacy loss distribution for the replacement of one record.
 
-    It composes only with distributions that state the same relation; `from_dp_accounting` adds it
-    to others. As the mechanism of a `Setting` it is a round of a ledger; the numbers of users
-    and cells of that setting do not change its privacy.
+    It composes only with distributions that state this relation, such as those returned by
+    `from_dp_accounting`. As the mechanism of a `Setting` it is a round of a ledger; the numbers of
+    users and cells of that setting do not change its privacy.
 
     Composition by dp_accounting is pessimistic up to the rounding errors of its floating-point
     Fourier transforms, which are not bounded. Its results are therefore not certified.

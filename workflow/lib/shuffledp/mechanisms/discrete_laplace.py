@@ -121,7 +121,7 @@ class DiscreteLaplace(Mechanism[DiscreteLaplaceParameters]):
     def calibrate(
         self, eps: float, log_delta: float, setting: Setting
     ) -> DiscreteLaplaceParameters:
-        """Return the least noise; for one round its eps is that of the target, for every delta."""
+        """Return the least noise that meets the target; for one round, that of (eps, 0)-DP."""
         check_budget(eps)
         if setting.rounds == 1:
             return DiscreteLaplaceParameters(eps)

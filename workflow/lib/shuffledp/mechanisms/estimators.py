@@ -91,8 +91,8 @@ def maximum_likelihood(reports: ArrayLike, eps0: float) -> Floats:
     ``c_m`` and ``m c_m - C`` decrease in m.
 
     If all m = k shares are positive, x is the inverse of k-RR. The iterative Bayesian update
-    (Agrawal and Aggarwal 2001) converges to x, but slowly. If it is stopped early, it returns a
-    smoother distribution, between x and the uniform distribution, where it starts.
+    (Agrawal and Aggarwal 2001) starts from the uniform distribution and converges to x, but slowly.
+    If it is stopped early, it returns a smoother distribution, between the two.
     """
     reports = np.asarray(reports, dtype=np.float64)
     k = reports.shape[-1]

@@ -97,7 +97,7 @@ class DiffprivlibRequest:
     def sigma(self) -> float:
         """Standard deviation of diffprivlib's noise.
 
-        For delta below about 1e-16 it stops increasing, and is too small for (eps, delta)-DP. This
+        Below a delta of about 1e-17 it is constant, and too small for (eps, delta)-DP. This
         explains paper A's Gaussian noise at eps = eps0.
         """
         return float(self.mechanism(0)._scale)
@@ -116,7 +116,7 @@ class DiffprivlibRequest:
 
 
 def published_sigma(eps0: float) -> float:
-    """Return the standard deviation of paper A's noise, which keeps none of its (eps, delta)."""
+    """Return the standard deviation of paper A's noise, too small for the eps and delta claimed."""
     return DiffprivlibRequest(eps0, PUBLISHED_DELTA, PUBLISHED_SENSITIVITY).sigma
 
 
@@ -171,7 +171,7 @@ class CentralGaussian(Mechanism[GaussianParameters]):
     def curve(self, parameters: GaussianParameters, setting: Setting) -> UpperCurve:
         """Return the exact privacy curve (paper D, Fact 2), rounded up.
 
-        Over several rounds the squares of the GDP parameter mu add up.
+        In composition, the squares of the rounds' GDP parameters mu add up.
         """
         return self.user_curve(parameters, setting, ONE_RECORD)
 

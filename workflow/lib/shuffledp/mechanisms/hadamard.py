@@ -1,10 +1,10 @@
-"""Hadamard response: report a column of a Hadamard matrix, preferring +1 in the user's row.
+"""Hadamard response: report a column of a Hadamard matrix, probably with +1 in the user's row.
 
 The source is Acharya, Sun and Zhang, "Hadamard response" (2019). Here all cells are in one block,
 which is their scheme for small eps0; for large eps0 they use about e^eps0 blocks, each with its own
 matrix. The matrix is Sylvester's with K columns, where K is the smallest power of 2 above k. Cell x
-has row x + 1, because row 0 consists of +1 only. A report supports half of the cells for every
-eps0, so the error of a cell's estimated count is at least about sqrt(n).
+has row x + 1, because row 0 consists of +1 only. Whatever eps0 is, a report supports about half of
+the cells, so the error of a cell's estimated count is at least about sqrt(n).
 """
 
 from collections.abc import Mapping
@@ -57,7 +57,7 @@ class HadamardResponse(SupportRandomiser):
         """
         counts = np.asarray(counts, np.int64)
         rows = _signs(self.k, self.columns) > 0
-        # With probability 1 - 2 (1 - p) the report is uniform on the columns with +1.
+        # With probability 2 p - 1 the report is uniform on the columns with +1; p = E / (E + 1).
         informative = rng.binomial(counts, np.tanh(0.5 * self.eps0))
         uniform = np.full(self.columns, 1.0 / self.columns)
         reports = rng.multinomial(int((counts - informative).sum()), uniform)

@@ -17,10 +17,10 @@ from shuffledp.mechanisms.protocol import Mechanism, PerUser, envelope_bytes
 from shuffledp.mechanisms.randomiser import SupportRandomiser, approximate_log_delta
 from shuffledp.numerics.arrays import Floats, quotient_down
 
-# Tolerance of the shape that minimises the error, which is flat near its minimum.
+# Absolute tolerance of the best shape. The error is flat near its minimum.
 SHAPE_XTOL: Final = 0.02
-# Relative tolerance of the calibrated eps0 over several rounds. An evaluation takes a second, and
-# the discretisation of the curve has an effect of the same size.
+# Relative tolerance of the calibrated eps0 over several rounds. The discretisation of the curve
+# changes eps0 by about as much, and one evaluation takes a second.
 ROUNDS_EPS0_XTOL: Final = 1e-4
 
 
@@ -76,8 +76,8 @@ class ShuffledRandomiser(Mechanism[Q]):
     def calibrate(self, eps: float, log_delta: float, setting: Setting) -> Q:
         """Return nearly the largest local budget whose certified delta meets the target.
 
-        The certified delta is evaluated at the result. The shape minimises the mean variance over
-        the cells, which is the same for every histogram. It is found with approximate deltas.
+        The certified delta is evaluated at the result. The shape is chosen with approximate deltas,
+        to minimise the mean variance over the cells, which is the same for every histogram.
         """
         k, smallest = setting.k, quotient_down(eps, setting.rounds)
 

@@ -92,12 +92,12 @@ class MatrixRandomiser(Randomiser):
 
     @cached_property
     def _distinguishable(self) -> Integers:
-        """Pairs of neighbouring records that are easy to distinguish: candidates for the worst."""
+        """Pairs of neighbours that are easy to distinguish, one of them probably near the worst."""
         return self._pairs.distinguishable(self.horizon)
 
     @cached_property
     def _triples(self) -> Integers:
-        """These pairs of records, each with the record that all other users hold."""
+        """Neighbours x0, x1 and the record of all others, for which delta is probably large."""
         return self._pairs.with_others_record(self._distinguishable)
 
     def log_blanket(self, eps: float, n: int) -> float:
@@ -113,7 +113,7 @@ class MatrixRandomiser(Randomiser):
         return self._pairs.log_blanket_estimate(eps, n, self._distinguishable)
 
     def homogeneous_laws(self, eps: float) -> tuple[Atoms, ...]:
-        """Return the law of G for each pair that is easy to distinguish and the others' record."""
+        """Return the laws of G for a few dozen triples: x0, x1 and the record of all others."""
         rows = self._pairs.rows
         return tuple(
             difference(rows[x0], rows[x1], rows[x2], eps, -1.0) for x0, x1, x2 in self._triples

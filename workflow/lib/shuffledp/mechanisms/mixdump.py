@@ -22,8 +22,8 @@ from shuffledp.mechanisms.protocol import Mechanism, PerUser, envelope_bytes
 from shuffledp.mechanisms.user_dummies import draw_dummies
 from shuffledp.numerics.arrays import Floats
 
-# Candidates for the local budget, minus that of k-RR without dummies. With few cells, larger local
-# budgets have smaller errors, down to that of dummies alone, which do not protect single reports.
+# Differences between candidate local budgets and that of k-RR without dummies. With few cells,
+# still larger budgets would have smaller errors, but would hardly protect single reports.
 EXTRA_EPS0: Final = (0.25, 0.5, 0.75, 1.0)
 # With more uniform reports per cell, candidates are compared by the central-limit approximation.
 MIN_NORMAL_REPORTS_PER_CELL: Final = 30.0
@@ -84,7 +84,7 @@ class Mixdump(Mechanism[MixdumpParameters]):
         largest = float((LARGEST_N - 1) // setting.n)
 
         def reports_for(eps0: float) -> float:
-            """Return the number of uniform reports with which the loss varies as in k-RR alone."""
+            """Return the number of uniform reports for the same loss variance as in k-RR alone."""
             p, q = probabilities(eps0, setting.k)
             return self._uniform_reports(krr_eps0, setting) * ((p - q) / gap) ** 2
 
@@ -138,7 +138,7 @@ class Mixdump(Mechanism[MixdumpParameters]):
         def log_delta_of(dummies: float) -> float:
             return self.curve(replace(likely, dummies=dummies), setting).upper(eps)
 
-        # The approximation is shifted such that the candidate meets the target exactly.
+        # The approximation is shifted so that the candidate meets the target exactly.
         shift = log_delta - normal(likely.dummies)
         xtol = NOISE_XTOL if setting.rounds == 1 else COARSE_XTOL
         dummies = guided_noise(
@@ -173,7 +173,7 @@ class Mixdump(Mechanism[MixdumpParameters]):
         return np.asarray((reports + dummies) / n / (p - q) ** 2)
 
     def per_user(self, n: int, k: int, parameters: MixdumpParameters) -> PerUser:
-        """Return local budget, messages and influence; a dishonest user may send one cell only."""
+        """Return what a user sends and reveals; if dishonest, all messages may have one cell."""
         del n
         p, q = probabilities(parameters.eps0, k)
         return PerUser(

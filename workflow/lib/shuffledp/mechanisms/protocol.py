@@ -64,8 +64,8 @@ class Calibration(Generic[P]):
     Attributes
     ----------
     name
-        ``none`` if the parameters follow from eps0, `Budget.calibration`, or the name of one of the
-        mechanism's own calibrations.
+        ``none`` if the parameters follow from eps0; otherwise `Budget.calibration`, or the name of
+        one of the mechanism's own calibrations.
     eps, log_delta
         The budget; NaN if the parameters follow from eps0.
     label
@@ -91,7 +91,7 @@ class PerUser:
         Local budget of the user's messages, against a party that sees them before they are
         shuffled; inf if they reveal the record.
     messages
-        Mean number of messages per user that reach the shuffler or the curator.
+        Mean number of messages per user that reach the analyst or curator, including dummies.
     moved_by_one
         Largest amount, in people, by which one user's messages in a round change the estimate of a
         cell, compared with messages that do not depend on the cell. The estimate is a sum over
@@ -166,7 +166,8 @@ class Mechanism(ABC, Generic[P]):
     def views(self, parameters: P, setting: Setting) -> dict[str, UpperCurve]:
         """Return the curve of each of `catalogue.VIEWS` for which `curve` does not hold.
 
-        By default, it is the curve of analyst and shuffler together, who see each user's messages.
+        By default, analyst and shuffler together see each user's messages, so their curve follows
+        from the local budget. If that is infinite, no view with disclosed data has a guarantee.
         """
         local_eps0 = self.per_user(setting.n, setting.k, parameters).local_eps0
         budget = sum_up([(setting.rounds, local_eps0)])

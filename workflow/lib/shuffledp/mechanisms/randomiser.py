@@ -86,7 +86,7 @@ class Randomiser(ABC):
         """Return the upper bound on log delta of docs/hidden-slot.md for n >= 2 users.
 
         ``kappa`` is the probability with which each user is exposed, as defined there. ``ceiling``
-        is a known upper bound on log delta; the result is never larger, and by default equal.
+        is a known upper bound on log delta; the result is never larger. By default it is returned.
         """
         del eps, n, kappa
         return ceiling
@@ -173,7 +173,7 @@ def _hidden_slot_upper(eps: float, n: int, randomiser: Randomiser) -> float:
 
 
 def _attained_log_delta(eps: float, n: int, randomiser: Randomiser) -> float:
-    """Return approximately the largest log delta of data sets with one record for all others."""
+    """Approximate the largest log delta of data sets in which all others hold the same record."""
     return max(log_saddle_point(atoms, n) for atoms in randomiser.homogeneous_laws(eps))
 
 
@@ -315,7 +315,7 @@ class SupportRandomiser(Randomiser):
         return tuple(laws)
 
     def log_hidden(self, eps: float, n: int, kappa: float, ceiling: float) -> float:
-        """Return the bound for interchangeable records; other randomisers have the ceiling."""
+        """Return the bound if it applies and records are interchangeable, otherwise the ceiling."""
         # For kappa near g, the unexposed part of the law outside the support is small, and G large.
         if not self.interchangeable or kappa > 0.5 * self.normaliser:
             return ceiling

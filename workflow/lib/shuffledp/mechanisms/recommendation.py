@@ -1,4 +1,4 @@
-"""Recommend a mechanism for one round at a target, by whom users must trust and by its error."""
+"""Recommend a mechanism that meets a target in one round, by the trust it needs and its error."""
 
 import pandas as pd
 
@@ -22,8 +22,8 @@ def trust_kind(entry: Entry) -> str:
 def recommended(rows: pd.DataFrame) -> str | None:
     """Return the recommended mechanism, or None if no mechanism meets the target.
 
-    Prefer mechanisms from which no party alone learns more than the map, then those that do not ask
-    users to add dummies, then the smallest error. The rows are those of
+    It is the best mechanism of the first kind of trust that has one, in the order ``apart``,
+    ``local``, ``shuffler``, ``curator``. The rows are those of
     `shuffledp.pipeline.selection.at_targets` with unbiased estimates, for one n and eps. They are
     for one round: over several, another mechanism may have the smaller error (docs/choosing.md).
     """
@@ -33,9 +33,10 @@ def recommended(rows: pd.DataFrame) -> str | None:
 
 
 def best_by_trust(rows: pd.DataFrame) -> dict[str, str]:
-    """Return the name of the best mechanism for each kind of trust with one that meets the target.
+    """Return the best mechanism that meets the target, by kind of trust; omit kinds without one.
 
-    The best has the smallest expected error; those that ask all users to add dummies come last.
+    Mechanisms that do not ask all users to add dummies are better than those that do; otherwise the
+    best has the smallest expected error.
     """
     met = rows[rows["reason"].isna()].sort_values("expected_cell_error", kind="stable")
     entries = [CATALOGUE[name] for name in met["mechanism"]]

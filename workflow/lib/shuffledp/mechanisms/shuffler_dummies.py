@@ -79,7 +79,7 @@ def _noise_law(n: int, k: int, parameters: ShufflerDummiesParameters) -> NoiseLa
 def fewest_dummies(
     keeps_target: Callable[[int], bool], eps: float, log_delta: float, start: int | None = None
 ) -> int:
-    """Return the smallest nu that meets the target."""
+    """Return the smallest nu that meets the target; raise `InputError` if none does."""
     nu = smallest_integer(keeps_target, 0, MAX_NU, start)
     if nu is None:
         raise InputError(

@@ -1,11 +1,11 @@
 """True reports among signed dummies, most of which cancel in the analyst's sum.
 
 Every user sends the true cell with sign plus and, for every cell, random numbers of plus messages,
-minus messages and pairs of both. Summed over M users, the numbers of plus and minus messages are
-negative binomial (geometric, or of a size just above 1). The pairs cancel in the sum, but hide
-these numbers from the analyst. Each user's messages are encrypted for the analyst in an envelope of
-fixed length, so the shuffler learns nothing from them. `shuffledp.accounting.signed` computes the
-exact delta.
+minus messages and pairs of both. Summed over M users, whose honesty the guarantee needs, the
+numbers of plus and minus messages are negative binomial (geometric, or of a larger size). The pairs
+cancel, but hide these numbers from the analyst. Each user's messages are encrypted in an envelope
+of fixed length, so the shuffler learns nothing from them. `shuffledp.accounting.signed` computes
+the exact delta.
 """
 
 from dataclasses import dataclass, replace

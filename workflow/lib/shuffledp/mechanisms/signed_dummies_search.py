@@ -29,14 +29,14 @@ MIN_PAIRS, PAIRS_STEP, MAX_PAIRS = 4.0, 1.5, 2.0**20
 PAIRS_XTOL: Final = 1e-3
 # Search for the log of size - 1: start, step, smallest and largest value. With a larger size the
 # messages come in more and smaller clumps, and the ratio is smaller, so that more pairs fit.
-# Candidates with larger tables would take more than a few hundredths of a second and are skipped.
+# Candidates with more table entries, which take over some hundredths of a second, are skipped.
 FIRST_LOG_EXCESS, LOG_EXCESS_STEP, MIN_LOG_EXCESS, MAX_LOG_EXCESS = np.log([0.05, 2.0, 0.005, 15.0])
 MAX_TABLE_ENTRIES: Final = 2**18
-# Probability that truncated laws leave out in the search, relative to delta; multiples of the least
-# noise at which the search starts if no geometric noise fits; relative tolerance of the result.
+# Probability that truncated laws leave out in the search, relative to delta.
 SEARCH_TAIL_SHARE: Final = 1e-9
+# If no geometric noise fits, the search starts at these multiples of the least noise.
 START_FACTORS: Final = 1.1 ** np.arange(1.0, 9.0)
-DEVIATION_XTOL: Final = 1e-5
+DEVIATION_XTOL: Final = 1e-5  # relative tolerance of the result
 # Secant steps to the least noise of a size, in the log of its deviation: largest number, largest
 # length and tolerance.
 MAX_SECANTS, MAX_LOG_STEP, LOG_DEVIATION_XTOL = 8, 0.05, 1e-4
@@ -44,9 +44,9 @@ MAX_SECANTS, MAX_LOG_STEP, LOG_DEVIATION_XTOL = 8, 0.05, 1e-4
 MAX_HALVINGS: Final = 2
 # Largest odds of a ratio, for which the ratio is still a float below 1.
 MAX_ODDS: Final = 1e12
-# The overflow probability is a sum over a user's number of pairs: over this many numbers one by
-# one, and over the rest in blocks of this relative width. Numbers and blocks with a smaller
-# probability than the third constant count as overflow.
+# The overflow probability is a sum over a user's number of pairs. The `EXACT_PAIRS` largest numbers
+# that fit are summed one by one, the others in blocks, whose width is relative to the distance from
+# the largest. Numbers and blocks with a negligible probability count as overflow.
 EXACT_PAIRS, RELATIVE_BLOCK_WIDTH, NEGLIGIBLE_PROBABILITY = 2**12, 1e-3, 1e-40
 # Limits within which the laws can be summed: pairs of a cell, their ratio to the shape, slots of an
 # envelope, the size, and the smallest positive parameter.
@@ -156,7 +156,7 @@ class SignedDummiesParameters:
         return betainc(pairs + 1.0, users * self.shape, share)
 
     def any_overflow_probability(self, k: int, users: int | None = None) -> float:
-        """Return an upper bound on the probability of overflow for any of all users."""
+        """Bound the probability that any of ``users`` users overflows, by default `smallest`."""
         return OVERFLOW_FACTOR * (self.smallest if users is None else users) * self.overflow(k)
 
 
@@ -192,9 +192,9 @@ class Target:
     Attributes
     ----------
     eps, log_delta
-        Central budget, and natural log of the largest delta of the noise.
+        Central budget, and natural log of the largest accepted delta of the noise.
     log_overflow
-        Natural log of the largest probability of overflow for any user.
+        Natural log of the largest accepted probability that any user's envelope overflows.
     k, smallest
         Number of cells, and number of honest users who contribute noise.
     """
@@ -221,11 +221,11 @@ class Target:
         return replace(candidate.noise, tail=tail)
 
     def least_ratio(self, pairs: float) -> float | None:
-        """Return the least geometric ratio that keeps delta with this many pairs, or None."""
+        """Return the least ratio of geometric noise that meets delta with these pairs, or None."""
         return _least_ratio(pairs, self.eps, self.log_delta)
 
     def with_pairs(self, pairs: float, slots: int) -> SignedDummiesParameters | None:
-        """Return parameters with the least geometric noise for this many pairs, or None."""
+        """Return parameters with the least geometric noise; None if no noise meets the target."""
         if (ratio := self.least_ratio(pairs)) is None:
             return None
         candidate = SignedDummiesParameters(ratio, pairs, PAIRS_SHAPE, slots, self.smallest)
@@ -347,7 +347,7 @@ class _SizeSearch:
             excess = self.target.log_delta_excess(candidate) if candidate else np.inf
             if excess <= 0.0 and candidate:
                 break
-        if excess > 0.0:  # needs more noise than the best size so far, so a rough value suffices
+        if excess > 0.0:  # this size needs more noise than the best, so a rough value suffices
             return level - excess / self._slope if len(starts) == 1 else np.inf
         slope = self._slope
         for _ in range(MAX_SECANTS):

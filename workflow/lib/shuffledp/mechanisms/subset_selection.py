@@ -71,7 +71,7 @@ class SubsetSelection(SupportRandomiser):
         """
         counts = np.asarray(counts, np.int64)
         own = rng.binomial(counts, self.support_probabilities[0])
-        # Users by own cell and by the number of other cells that are lacking, from 1 on.
+        # Users by own cell (row) and by the number of other cells lacking, minus 1 (column).
         users = np.zeros((self.k, self.size), np.int64)
         users[:, -1] = counts - own
         if self.size > 1:

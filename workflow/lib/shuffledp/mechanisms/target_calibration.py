@@ -59,7 +59,7 @@ def views_of_rounds(
     """Return the curve of each of `catalogue.VIEWS` after a sequence of different rounds.
 
     Each item of ``rounds`` has the mechanism and the setting of a round, and the number of such
-    rounds. ``curve`` is for views that in no round know more than the analyst.
+    rounds. ``curve`` is the analyst's, and that of views that never know more than the analyst.
     """
     history: dict[str, list[tuple[UpperCurve, int]]] = {view: [] for view in VIEWS}
     with_more_knowledge = set[str]()
@@ -115,8 +115,8 @@ def calibrations(
 
     There is one calibration for each budget, or a single one if the parameters follow from eps0.
     The mechanism's published calibrations come last. The setting has the local budget eps0 of k-RR.
-    The budgets are points of its certified curve, and possibly others with a name. They protect a
-    unit with the records that ``contributions`` allows.
+    The budgets are points of its certified curve, and possibly others, with names of their own.
+    They protect all records that ``contributions`` allows a user to have.
     """
     if mechanism.entry.matched:
         own = [
@@ -150,9 +150,9 @@ def calibrated(
 ) -> P:
     """Return parameters with nearly the least error that meet a target, with dropouts as well.
 
-    The target holds for all rounds together, and protects a unit with the records that
-    ``contributions`` allows. Raises `InputError` if the mechanism cannot meet the target, or if
-    users with several records collude or drop out.
+    The target is for all rounds together, and protects all records that ``contributions`` allows a
+    user to have. Raises `InputError` if the mechanism cannot meet the target, or if users with
+    several records collude or drop out.
     """
     honest = setting.honest
     if contributions.records_per_user > 1 and (setting.colluding or setting.response_rate < 1.0):
@@ -191,7 +191,7 @@ def predicted(
     """
     variance = mechanism.variance(shares, n * response_rate, parameters)
     variance = variance + participation_variance(shares, n, response_rate)
-    # With random participation, errors are nearly normal; otherwise their law may be available.
+    # With random participation, errors are nearly normal; otherwise their exact law may be known.
     distance = (
         mechanism.expected_distance(shares, n, parameters)
         if response_rate == 1.0
@@ -244,7 +244,7 @@ def read_parameters(mechanism: Mechanism[P], text: str) -> P:
         (form, {field.name: field for field in fields(form) if field.type in (int, float)})  # type: ignore[arg-type]
         for form in (mechanism.form, *mechanism.other_forms)
     ]
-    # The class that has the most of these names; an error about names refers to it.
+    # The class that has the most of these names; a parameter is missing if this class needs it.
     form, numbers = max(forms, key=lambda each: sum(name in each[1] for name, _ in items))
     values = dict[str, float]()
     for name, value in items:

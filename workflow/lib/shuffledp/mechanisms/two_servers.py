@@ -172,7 +172,7 @@ def _moments(law: CellLaw, centre: float = 0.0) -> NoiseMoments:
     return NoiseMoments(centre + mean, variance, absolute_error)
 
 
-@lru_cache(maxsize=2)  # each release asks for it, and it keeps what it has computed
+@lru_cache(maxsize=2)  # each release needs the same laws
 def _servers(parameters: ServersParameters) -> _GeometricServers | _GaussianServers:
     if isinstance(parameters, GaussianServersParameters):
         return _GaussianServers(parameters)
@@ -233,7 +233,7 @@ class TwoServers(Mechanism[ServersParameters]):
         return _servers(parameters).curve("analyst", setting)
 
     def views(self, parameters: ServersParameters, setting: Setting) -> dict[str, UpperCurve]:
-        """Return the curves of the shuffler (one noise), the public (both) and both servers."""
+        """Return curves of the shuffler (one noise), the public (two) and both servers (none)."""
         servers = _servers(parameters)
         return super().views(parameters, setting) | {
             view: servers.curve(view, setting) for view in ("shuffler", "public")
@@ -286,10 +286,10 @@ class TwoServers(Mechanism[ServersParameters]):
 def _calibrated_gaussian(
     eps: float, log_delta: float, setting: Setting, largest: float
 ) -> GaussianServersParameters | None:
-    """Return Gaussian noise with sigma up to ``largest``, or None if none there meets the target.
+    """Return Gaussian noise with sigma up to ``largest``, or None if none of it meets the target.
 
-    Noise without truncation is calibrated to most of delta; then nu is raised until delta is kept
-    with truncation.
+    Noise without truncation is calibrated to most of delta; then nu is raised until truncated noise
+    meets the target.
     """
     largest = min(largest, MAX_SIGMA)
     if not MIN_GAUSSIAN_LOG_DELTA < log_delta < 0.0 or largest < MIN_SIGMA:

@@ -32,7 +32,7 @@ from shuffledp.numerics.posterior import NoiseLaw
 
 @dataclass(frozen=True)
 class UserDummiesParameters:
-    """Mean number lambda of a user's dummies, in ``(0, chances]``, and the largest number."""
+    """Mean number lambda of a user's dummies, in ``(0, chances]``, and the largest number r."""
 
     dummies: float
     chances: int

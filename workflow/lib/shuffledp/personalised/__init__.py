@@ -1,1 +1,1 @@
-"""Certified bounds for users with personal budgets, and the experiments of paper D."""
+"""Certified central budgets of users who choose their own local budgets."""

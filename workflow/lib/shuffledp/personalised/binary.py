@@ -14,10 +14,11 @@ Since f is the law of a sum of binomials, it is log-concave, and the terms are p
 on. Exchanging x0 and x1 mirrors the count, so one direction of the divergence suffices.
 
 **Search over data sets.** A block is a range ``low..high`` of counts for each budget. Suppose that
-the adversary learns the records of ``high - low`` users of each budget, the revealed users. For
-every data set of the block, low users who hold x0 and all but high users who hold x1 remain.
-Additional knowledge cannot decrease the divergence, so the divergence with the remaining users is
-an upper bound for the block. The block with the largest bound is halved repeatedly.
+the adversary learns the records of ``high - low`` users of each budget, the revealed users. Then,
+for every data set of the block, low holders of x0 remain, and ``c - high`` holders of x1, where c
+is the number of users with that budget. Additional knowledge cannot decrease the divergence, so the
+divergence with the remaining users is an upper bound for the block. The block with the largest
+bound is halved repeatedly.
 
 **Rounding budgets up is safe.** A report that is true with probability p' equals a report that is
 true with probability p > p' of a record that was flipped with probability (p - p')/(p - q). So with
@@ -69,7 +70,7 @@ class Search:
     others: BudgetGroups
 
     def ends(self, low: Integers, high: Integers) -> tuple[Floats, Floats]:
-        """Return lower and upper bounds on the log divergence without each block's revealed users.
+        """Return lower and upper bounds on the log divergence with each block's remaining users.
 
         ``low`` and ``high`` have shape ``(blocks, groups)``.
         """
@@ -115,12 +116,12 @@ def merge_budgets(others: BudgetGroups) -> BudgetGroups:
 
 
 def worst(eps: float, budget: float, others: BudgetGroups, known_upper: float) -> LogInterval:
-    """Return lower and upper bounds on the log of the largest delta over all data sets.
+    """Return bounds on the log of the largest delta over all data sets, with rounded budgets.
 
-    ``budget`` is the target's, and ``others`` are in order of budget. A data set with the rounded
-    budgets of `merge_budgets` attains the lower end. The search stops when a data set attains
-    ``known_upper``, a known upper bound, within the tolerance. If it stops early, the upper end is
-    the largest bound of a remaining block.
+    ``budget`` is the target's, and ``others`` are in order of budget. The upper end holds for the
+    actual budgets too; the lower end only for those of `merge_budgets`. The search stops when a
+    data set attains ``known_upper``, a known upper bound, within the tolerance, or after
+    `_MAX_BLOCKS` blocks. The upper end is the largest bound of a remaining block.
     """
     if eps >= budget:
         return LogInterval(-np.inf, -np.inf)

@@ -41,8 +41,8 @@ class CurveOf(Protocol):
 class Reports:
     """A kind of reports with personal budgets.
 
-    ``ordered`` says whether delta never decreases with the target's budget or with the budgets of
-    others.
+    ``ordered`` says whether delta never decreases when the target's budget, or that of another
+    user, increases.
     """
 
     curve: CurveOf

@@ -14,8 +14,8 @@ R is the law of the target's report, and ``e`` the exponential of the central bu
 its own. It does not increase with m, because an adversary who sees m reports could add a decoy.
 M - 1 follows a Poisson-binomial law. Its values are grouped into blocks, and every value is given
 the delta of the smallest value in its block, so the result is an upper bound. The law of M is
-tilted to where most of the mean lies. Outside a window, the probability is bounded by Chernoff's
-inequality, and delta by its value at the end of the window.
+tilted to where most of the mean lies. Outside a truncation window, the probability is bounded by
+Chernoff's inequality, and delta_m by its value at the smallest m.
 """
 
 from collections.abc import Callable
@@ -66,7 +66,7 @@ def _mean(others: RandomTrials, tilt: float) -> float:
 
 
 def _log_tail(others: RandomTrials, count: float, *, above: bool) -> float:
-    """Return Chernoff's bound on the log probability of ``count`` or more, or less, decoys."""
+    """Return Chernoff's bound on the log probability of at least (or at most) ``count`` decoys."""
     sign = -1.0 if above else 1.0
     if sign * (_mean(others, 0.0) - count) <= 0.0:
         return 0.0

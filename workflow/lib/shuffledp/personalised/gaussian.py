@@ -11,9 +11,9 @@ deviation ``1 / nu``. For every record the density of a report with that noise i
 ``mu_i <= nu`` user i's density is at least ``kappa_i w`` with
 ``kappa_i = kappa (mu_i / nu) exp((nu^2 - mu_i^2) / 8)``, because the quotient of the two normal
 densities at ``|y| + 1/2`` is smallest at y = 0. A user with a larger mu_i cannot be a decoy,
-because its tails are thinner. Every nu gives a bound. The nu used is the one among the users' mu
-for which the sum of the G has the smallest variance: many users with much noise may hide the target
-better than a few with little noise.
+because its tails are thinner. Every nu gives a bound. The nu used is one of the users' mu, chosen
+so that the mean of the G has nearly the smallest variance: many users with much noise may hide the
+target better than a few with little noise.
 
 **The worst pair of records** consists of the two ends of the interval, whenever rho and rho' are
 even, and rho, rho' and ``rho / rho'`` decrease away from 0. The variable G has mean ``1 - e`` for
@@ -44,8 +44,8 @@ target's report is beyond the reach, since ``(x + y)_+ <= x_+ + y_+``. The curve
 probability to delta.
 
 **Discretisation.** Within the reach both ratios are continuous, and monotone between neighbouring
-nodes. Each ratio is replaced by its value at one of the two nodes, drawn such that its mean is
-kept, and independently of the other ratio given y. G is linear in the ratios, so its mean is kept
+nodes. Each ratio is replaced by its value at one of the two nodes, drawn so that its mean is kept,
+and independently of the other ratio given y. G is linear in the ratios, so its mean is kept
 as well, and G increases in the convex order.
 
 **A range of budgets.** A change of the unit of length turns every mu between low and high into
@@ -172,7 +172,7 @@ def _nodes(mu: float, nu: float, reports: float, target_log_delta: float) -> Flo
 
 
 def _shares(ends: Floats, inside: Floats) -> Floats:
-    """Return the probability of each right node that keeps a ratio's mean, from its logs."""
+    """Return probabilities of right nodes that keep a ratio's mean, from logs of the ratio."""
     log_growth = np.diff(ends)[:, None]
     flat = log_growth == 0.0
     share = np.expm1(inside - ends[:-1, None]) / np.where(flat, 1.0, np.expm1(log_growth))

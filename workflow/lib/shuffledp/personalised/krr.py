@@ -45,7 +45,7 @@ from shuffledp.personalised import binary
 from shuffledp.personalised.decoys import XTOL, log_mean_over_decoys
 from shuffledp.personalised.groups import BudgetGroups, split_target
 
-# If the exact sum has more terms, the values of m are grouped into this many blocks.
+# If the exact sum has more terms, the values of m are grouped into `BLOCKS` blocks.
 MAX_TERMS, BLOCKS = 1e6, 16
 
 

@@ -18,7 +18,7 @@ t, ``Phi = E(G - t)_+ = sup over A of R(A|x0) - e R(A|x1) - t w(A)`` does not de
 1. Let ``x0 >= 0``. Reflect every point y > 0 of A for which -y is not in A. w(A) stays the same,
    R(A|x1) does not increase, and R(A|-x0) is at least the former R(A|x0). So the pair (-x0, x1) is
    at least as bad.
-2. Let ``x0 <= 0 <= x1``. For convex psi, the derivative of E psi(G) by x1 is ``eps/2`` times the
+2. Let ``x0 <= 0 <= x1``. For convex psi, the derivative of E psi(G) in x1 is ``eps/2`` times the
    integral of ``-e psi'(G)`` over y > x1 minus that over y < x1, each under R(.|x1). For y > x1, G
    has its smallest value. So the pair gets worse as x1 increases and, likewise, as x0 decreases.
 
@@ -30,7 +30,7 @@ high holds for eps if each kappa_i is the smallest value for budgets from eps_i 
 then decreases.
 
 **Discretisation.** The law of G is continuous. Splitting its mass between neighbouring nodes y_j at
-distance h, such that the mean is kept, makes G larger in the convex order. The node y_j gets the
+distance h, so that the mean is kept, makes G larger in the convex order. The node y_j gets the
 mass ``exp(-eps |y_j|) tanh(eps h / 2) / 2`` from each side.
 """
 

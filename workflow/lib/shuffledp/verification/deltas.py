@@ -85,7 +85,7 @@ class RandomisedResponse:
         self.E_less_1 = big.expm1()
         self.q = 1 / (self.E_less_1 + k)
         self.p = self.E * self.q
-        self.level = LEVEL - float(self.q.log())  # larger where bounds are loose: if nq is small
+        self.level = LEVEL - float(self.q.log())  # larger if q is small, where bounds are loose
         self.up = self.e * (big - small).expm1()  # E - e > 0
         self.down = -(big + small).expm1()  # 1 - eE < 0
         self.flat = -small.expm1()  # 1 - e <= 0
@@ -174,7 +174,8 @@ def excess(
 def one_cell(n: int, mech: RandomisedResponse, cell: str) -> Job:
     """Compute delta of the data set in which all others hold x0, x1 or x2, for k >= 3.
 
-    The types of `excess` are reports of x0, of x1, and of two classes of other cells.
+    The types of `excess` are reports of x0, of x1, of the others' cell and of the remaining cells,
+    in the order that it requires. If the others' cell is x0 or x1, one type is empty.
     """
     k, q, p, big = mech.k, mech.q, mech.p, mech.E
     up, down, flat = mech.up, mech.down, mech.flat

@@ -8,9 +8,9 @@ from flint import arb
 
 
 def window(n: int, x: arb, level: float) -> range:
-    """Return a window outside which Bin(n, x) has a probability of about exp(-level), in floats.
+    """Return a window outside which Bin(n, x) has a probability of about exp(-level).
 
-    `outside` bounds this probability.
+    It is computed in floats; `outside` bounds the probability in balls.
     """
     prob = min(max(float(x), 0.0), 1.0)
     reach = 1 + level / 3 + math.sqrt(level**2 / 9 + 2 * level * n * prob * (1 - prob))

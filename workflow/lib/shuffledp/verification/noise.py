@@ -11,7 +11,7 @@ Exchanging the cells gives the other direction of the divergence.
  * The same noise, but never below -nu: h(-nu - 1) = 0, so r' can also be 0, with probability
    h(-nu). With T = 1 + theta - theta^(nu + 1), delta = theta^nu (1 - theta) / T
    + (1 - theta^nu) (1 - exp(eps - budget))_+ / T^2.
- * The sum of both: h is the sum of two recursions, from below and from above.
+ * The sum of two such noises: h is the sum of two recursions, from below and from above.
  * Discrete Gaussian noise, possibly never below -nu, and the sum of both noises: h and r follow
    from the definition, and the sum is a product of polynomials.
  * Signed dummies: the counts of plus and minus messages are (a, b) = (A + Z, B + Z), with Z pairs,
@@ -19,9 +19,9 @@ Exchanging the cells gives the other direction of the divergence.
    q / (1 + q); otherwise r depends on t = a: with G(t) = P(Z = t) + q^2 G(t - 1),
    r = q G(t - 1) / G(t) has probability (1 - q) G(t). For other sizes, with probabilities g of A,
    r follows from the table h(a, b) = sum_z P(Z = z) g(a - z) g(b - z). Only the noise of M users
-   counts; that of other users is revealed. A user whose messages do not fit into the envelope draws
-   again, which changes the user's law by the probability of not fitting: M (1 + e^eps) times this
-   probability is added.
+   is used; that of other users is assumed to be revealed. A user whose messages do not fit into the
+   envelope draws again, which changes the user's law by the probability of not fitting:
+   M (1 + e^eps) times this probability is added.
 """
 
 import itertools
@@ -196,10 +196,10 @@ def neighbour_ratios(law: Sequence[arb], bounded: bool) -> list[tuple[arb, arb]]
 
 @dataclass(frozen=True)
 class SignedDummies:
-    """Parameters of signed dummies: those of `smallest` users together have the laws of a cell.
+    """Parameters of signed dummies; the laws are those of one cell, summed over `smallest` users.
 
     Numbers of plus and minus messages are negative binomial with `ratio` and `size`; numbers of
-    pairs have mean `pairs`, and are negative binomial with `shape`, or Poisson if it is None.
+    pairs have mean `pairs`, and are negative binomial with `shape`, or Poisson if `shape` is None.
     """
 
     ratio: float
@@ -210,7 +210,7 @@ class SignedDummies:
     size: float = 1.0
 
     def pair_law(self, times: arb, last: int) -> list[arb]:
-        """Return the probabilities of 0, 1, ..., last pairs, with `times` as much noise."""
+        """Return the probabilities of 0, 1, ..., last pairs, for `times` the noise of one cell."""
         if self.shape is None:
             mean = arb(self.pairs) * times
             masses = [(-mean).exp()]
@@ -282,11 +282,11 @@ class SignedDummies:
     def any_law(self, first: int, last: int, reach: int) -> list[tuple[arb, arb]]:
         """Return probabilities and ratios r for A and B of any size, from the table of h.
 
-        Z is from `first` to `last`, |A - B| at most `reach`, and the smaller of A and B below it.
+        Z is from `first` to `last`, |A - B| at most `reach`, and min(A, B) below `reach`.
         """
         single = negative_binomial(arb(self.size), arb(self.ratio), 2 * reach)
         pairs = arb_poly(self.pair_law(arb(1), last)[first:])
-        # Indexed by the difference of a and b, from 0, and the smaller one.
+        # Indexed by |a - b|, and by min(a, b) minus `first`.
         rows = list[list[arb]]()
         for d in range(reach + 1):
             both = arb_poly([single[t] * single[t + d] for t in range(reach)])
