@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 PLANNED: Final = ("gaussian", "krr")
 # Longest time that `setitimer` can wait on every platform.
 MAX_TIME_LIMIT_SECONDS: Final = 1e6
-# `fdp` uses this many points of the curve, from eps = 0 to where delta falls to the second number.
+# `fdp` uses TRADEOFF_POINTS points, from eps = 0 to where delta is SMALLEST_TRADEOFF_DELTA.
 # Thirty times as many would lower a test's computed advantage over guessing by another 0.1 %.
 TRADEOFF_POINTS, SMALLEST_TRADEOFF_DELTA = 65, 1e-12
 
@@ -204,7 +204,7 @@ def epsilon(
 
 
 def mechanism(name: str, parameters: str = "", **numbers: float) -> Released[Any]:
-    """Return a mechanism with its parameters, as a `Setting` takes it.
+    """Return a mechanism with its parameters, for use in a `Setting`.
 
     Parameters
     ----------

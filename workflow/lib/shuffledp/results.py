@@ -596,7 +596,7 @@ class PersonalBudgetsResult(Result):
                 **({"rounds": self.rounds} if self.rounds > 1 else {}),
                 "what": entry.about,
                 "users": entry.users,
-                # With Gaussian noise a row is about one budget, or about all up to `budget_high`.
+                # With Gaussian noise only the largest budget is shown, to which sigma belongs.
                 **({} if gaussian else {"budget_low": entry.budget_low}),
                 "budget_high": entry.budget_high,
                 **({"sigma": entry.sigma} if gaussian else {}),

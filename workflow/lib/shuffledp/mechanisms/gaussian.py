@@ -21,10 +21,10 @@ from shuffledp.numerics.posterior import NoiseLaw
 from shuffledp.numerics.roots import brentq
 
 HISTOGRAM_SENSITIVITY = float(np.sqrt(2.0))
-# Paper A's noise is what diffprivlib uses for any delta from 1e-40 to 1e-17 (docs/accounting.md).
+# Paper A's noise is what diffprivlib uses for any delta from 1e-40 to 1e-18 (docs/errata.md).
 PUBLISHED_DELTA = 1e-20
 PUBLISHED_SENSITIVITY = 1.0
-# Below this delta diffprivlib's calibration is inaccurate; below 1e-17 its sigma is constant.
+# Below this delta diffprivlib's calibration is inaccurate; from 1e-18 down its sigma is constant.
 DIFFPRIVLIB_DELTA = 1e-12
 # diffprivlib draws the noise if its sigma agrees with the exact one up to this relative tolerance.
 SIGMA_RTOL = 1e-6
@@ -97,8 +97,8 @@ class DiffprivlibRequest:
     def sigma(self) -> float:
         """Standard deviation of diffprivlib's noise.
 
-        Below a delta of about 1e-17 it is constant, and too small for (eps, delta)-DP. This
-        explains paper A's Gaussian noise at eps = eps0.
+        Below a delta of about 1e-16 it is too small for (eps, delta)-DP, and from 1e-18 down it is
+        constant. This explains paper A's Gaussian noise at eps = eps0.
         """
         return float(self.mechanism(0)._scale)
 

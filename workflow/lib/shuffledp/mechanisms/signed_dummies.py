@@ -1,11 +1,11 @@
 """True reports among signed dummies, most of which cancel in the analyst's sum.
 
 Every user sends the true cell with sign plus and, for every cell, random numbers of plus messages,
-minus messages and pairs of both. Summed over M users, whose honesty the guarantee needs, the
+minus messages and pairs of both. Summed over the M honest users whom the guarantee needs, the
 numbers of plus and minus messages are negative binomial (geometric, or of a larger size). The pairs
-cancel, but hide these numbers from the analyst. Each user's messages are encrypted in an envelope
-of fixed length, so the shuffler learns nothing from them. `shuffledp.accounting.signed` computes
-the exact delta.
+cancel, but hide these numbers from the analyst. Each user's messages are encrypted for the analyst,
+in an envelope of fixed length, so the shuffler learns nothing from them.
+`shuffledp.accounting.signed` computes the exact delta.
 """
 
 from dataclasses import dataclass, replace

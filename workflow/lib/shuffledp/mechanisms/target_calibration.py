@@ -28,7 +28,8 @@ from shuffledp.mechanisms.protocol import (
 from shuffledp.numerics.arrays import Floats
 from shuffledp.numerics.number_parsing import number, whole
 
-# First margin in log delta that is added after a calibration with dropouts misses the target.
+# When a calibration with dropouts misses the target, its log delta is reduced by the excess and a
+# margin. This is the first margin; each later one is twice as large.
 DROPOUT_LOG_MARGIN: Final = 0.002
 
 

@@ -286,7 +286,7 @@ class TwoServers(Mechanism[ServersParameters]):
 def _calibrated_gaussian(
     eps: float, log_delta: float, setting: Setting, largest: float
 ) -> GaussianServersParameters | None:
-    """Return Gaussian noise with sigma up to ``largest``, or None if none of it meets the target.
+    """Return Gaussian noise with sigma up to ``largest``; None if no such noise meets the target.
 
     Noise without truncation is calibrated to most of delta; then nu is raised until truncated noise
     meets the target.

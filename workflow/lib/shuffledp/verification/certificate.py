@@ -56,9 +56,9 @@ COMMON_KEYS = {"certificate", "shuffledp", "neighbours", "n", "k", "eps", "lower
 class Claim:
     """The statement that a certificate proves: bounds on delta of n users and k cells at eps.
 
-    ``low`` and ``high`` are natural logarithms of the bounds, None for a delta of 0. The claim is
-    about k-RR with eps0 in some rounds, about true reports with a mean number of dummies and
-    chances to send one per user, or about what one view sees of a mechanism with parameters.
+    ``low`` and ``high`` are natural logarithms of the bounds, None for a delta of 0. Of the other
+    fields, ``eps0`` and ``rounds`` describe k-RR, ``dummies`` and ``chances`` true reports among
+    users' dummies, and ``mechanism``, ``parameters`` and ``view`` what one party sees.
     """
 
     n: int
@@ -249,7 +249,7 @@ def read_grid(upper: dict[str, Any]) -> Grid:
 
 
 def verify_rounds(certificate: dict[str, Any], limit: int) -> Claim:
-    """Check a certificate of several rounds of shuffled k-RR, which has no lower end but 0."""
+    """Check a certificate of several rounds of shuffled k-RR, whose lower end is 0."""
     check_keys(certificate, COMMON_KEYS | {"eps0", "rounds"}, "it")
     n, k = integer(certificate.get("n"), 1, "n"), integer(certificate.get("k"), 2, "k")
     rounds = integer(certificate.get("rounds"), 1, "rounds")
@@ -321,7 +321,7 @@ def noise_job(certificate: dict[str, Any], eps: float, level: float) -> Job:
 
 
 def verify_noise(certificate: dict[str, Any], limit: int) -> Claim:
-    """Check a certificate of signed dummies or noise of servers, which has no lower end but 0."""
+    """Check a certificate of signed dummies or noise of servers, whose lower end is 0."""
     check_keys(certificate, COMMON_KEYS | {"mechanism", "parameters", "view"}, "it")
     n, k = integer(certificate.get("n"), 1, "n"), integer(certificate.get("k"), 2, "k")
     lower, upper = read_ends(certificate, n, k)
