@@ -96,7 +96,8 @@ def log_delta(
         part.
     bound
         ``"certified"``, or the name of a bound from the literature (``shuffledp list``), which
-        gives one end only. With sampling, dropouts or dummies only the upper end is known.
+        gives one end only. With sampling, dropouts or `Setting.dummies`, and for some mechanisms,
+        only the upper end is known.
 
     Returns
     -------
@@ -1002,7 +1003,7 @@ def verify(files: str | Path | Iterable[str | Path]) -> VerificationResult:
     Raises
     ------
     InputError
-        If a file cannot be read, before any is checked; or if python-flint is not installed.
+        If a file is missing or inaccessible, before any is checked, or python-flint is missing.
 
     Examples
     --------

@@ -118,7 +118,7 @@ class ReplaceOnePLD(PrivacyLossDistribution):  # type: ignore[misc]
         return _replace_one(super().compose(privacy_loss_distribution, tail_mass_truncation))
 
     def self_compose(self, num_times: int, tail_mass_truncation: float = 1e-15) -> ReplaceOnePLD:
-        """Return the distribution of this many rounds."""
+        """Return the distribution of ``num_times`` rounds together."""
         return _replace_one(super().self_compose(num_times, tail_mass_truncation))
 
     def compute_mixture(self, other: PrivacyLossDistribution, self_weight: float) -> ReplaceOnePLD:

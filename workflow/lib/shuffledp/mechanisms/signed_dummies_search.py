@@ -29,7 +29,7 @@ MIN_PAIRS, PAIRS_STEP, MAX_PAIRS = 4.0, 1.5, 2.0**20
 PAIRS_XTOL: Final = 1e-3
 # Search for the log of size - 1: start, step, smallest and largest value. With a larger size the
 # messages come in more and smaller clumps, and the ratio is smaller, so that more pairs fit.
-# Candidates with more table entries, which take over some hundredths of a second, are skipped.
+# Candidates with tables of more than `MAX_TABLE_ENTRIES` would be too slow and are skipped.
 FIRST_LOG_EXCESS, LOG_EXCESS_STEP, MIN_LOG_EXCESS, MAX_LOG_EXCESS = np.log([0.05, 2.0, 0.005, 15.0])
 MAX_TABLE_ENTRIES: Final = 2**18
 # Probability that truncated laws leave out in the search, relative to delta.
@@ -156,7 +156,7 @@ class SignedDummiesParameters:
         return betainc(pairs + 1.0, users * self.shape, share)
 
     def any_overflow_probability(self, k: int, users: int | None = None) -> float:
-        """Bound the probability that any of ``users`` users overflows, by default `smallest`."""
+        """Bound the probability that any of ``users`` envelopes (default `smallest`) overflows."""
         return OVERFLOW_FACTOR * (self.smallest if users is None else users) * self.overflow(k)
 
 
@@ -221,7 +221,7 @@ class Target:
         return replace(candidate.noise, tail=tail)
 
     def least_ratio(self, pairs: float) -> float | None:
-        """Return the least ratio of geometric noise that meets delta with these pairs, or None."""
+        """Return the least ratio of geometric noise that meets the target; None if none does."""
         return _least_ratio(pairs, self.eps, self.log_delta)
 
     def with_pairs(self, pairs: float, slots: int) -> SignedDummiesParameters | None:

@@ -14,10 +14,10 @@ from shuffledp.numerics.arrays import Integers
 from shuffledp.personalised import gaussian, krr, laplace
 from shuffledp.personalised.groups import BudgetGroups
 
-# For k-RR, users with more distinct budgets are divided into this many ranges of budgets. Each
-# range gets the eps of its largest budget.
+# Largest number of ranges for k-RR. Users with more distinct budgets are divided into ranges, and
+# each range gets the eps of its largest budget.
 _RANGES = 8
-# With more distinct budgets, those of others are rounded up to this many values, which is safe.
+# Largest number of distinct budgets of others. Budgets are rounded up if there are more.
 _MAX_ROUNDED_BUDGETS = 11 * _RANGES
 # For Laplace and normal noise, where a larger budget need not have a larger eps: the largest number
 # of budgets that each get an eps of their own, and of ranges if there are more.

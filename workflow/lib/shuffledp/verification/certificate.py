@@ -138,7 +138,7 @@ def precision(eps0: float, eps: float) -> int:
 
 
 def require_time(jobs: list[Job], limit: int) -> None:
-    """Raise `TooLongError` if jobs have too many terms, weighted by the time for the precision."""
+    """Raise `TooLongError` if jobs have too many terms, weighted by the cost of the precision."""
     terms = sum(job.terms for job in jobs) * (1.0 + (ctx.prec / 2000.0) ** 2)
     if terms > limit:
         raise TooLongError(f"about {terms:.3g} terms would take too long: more than {limit:,}")

@@ -110,11 +110,11 @@ def excess(
     users whose reports are true, so that v2 = 0 and T = n - n2. Given n1 and n2, both expressions
     have the form (scale (t - n3))_+.
 
-    Windows leave out a value that is bounded as follows. Since x_+ <= exp(ax) / (exp(1) a) for any
+    The part outside the windows is bounded as follows. Since x_+ <= exp(ax) / (exp(1) a) for any
     a > 0, it is at most M^n / (exp(1) a), with M = E exp(aG), times the probability of being
     outside under the tilted weights w exp(av) / M, for which a union bound is taken. With a
     partner, the expression is at most sum_a r_a h_a L(h - 1_a)_+, and E[h_a f(h - 1_a)] =
-    n q E[f(h')] with h' of n-1 trials. So the value is at most (E+2) n q M^(n-1) / (exp(1) a) times
+    n q E[f(h')] with h' of n-1 trials. So that part is at most (E+2) n q M^(n-1) / (exp(1) a) times
     the largest probability that h' + 1_a is outside.
     """
     gap = values[3] - values[2]

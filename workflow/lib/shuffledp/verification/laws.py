@@ -1,4 +1,4 @@
-"""Compute binomial probabilities in balls for windows of counts, and bound what they leave out."""
+"""Compute binomial probabilities in balls for windows of counts, and bound those outside."""
 
 import math
 from collections.abc import Iterable
