@@ -29,6 +29,7 @@ from shuffledp.geography.checkins import (
 from shuffledp.geography.regions import Box, Region
 from shuffledp.geography.sources import source_layout
 from shuffledp.geography.text_files import BLOCK_BYTES, text_blocks
+from shuffledp.geography.windows import windows_from_config
 
 PARIS = Region("paris", Box(south=48.8286, north=48.8798, west=2.2855, east=2.3909))
 WORLD = Region("world", Box(south=-90, north=90, west=-180, east=180))
@@ -44,12 +45,20 @@ def crop(tmp_path, content, **options):
     return table.to_pylist(), tally
 
 
-def crop_table(tmp_path, content, *, layout=SNAP, region=PARIS, share=0.0, name="checkins.txt"):
+def crop_table(
+    tmp_path, content, *, layout=SNAP, region=PARIS, share=0.0, name="checkins.txt", windows=None
+):
     source = tmp_path / name
     source.write_bytes(content.encode() if isinstance(content, str) else content)
     destination = tmp_path / "out" / "cropped.parquet"
     tally = crop_checkins(
-        source, layout, region, destination, max_malformed_share=share, metadata={"a": "b"}
+        source,
+        layout,
+        region,
+        destination,
+        max_malformed_share=share,
+        metadata={"a": "b"},
+        windows=windows,
     )
     assert [path.name for path in destination.parent.iterdir()] == [destination.name]
     return pq.read_table(destination), tally
@@ -535,6 +544,12 @@ def test_files_that_hold_no_check_ins_in_paris(tmp_path, content, parts):
     assert [part for part in parts if part not in message] == []
     for advice, kind in [("header", "set header"), ("projected", "seem to be projected")]:
         assert (advice in message) == (kind in message), "no other remedy is suggested"
+
+
+def test_a_period_without_check_ins_is_named(tmp_path):
+    windows = windows_from_config({"period": {"from": "2011-01-01", "to": "2011-12-31"}})
+    assert "within the period" in refusal(tmp_path, f"{HERE}\n", windows=windows)
+    assert "within the period" not in refusal(tmp_path, "7\t\t10.5\t20.5\t1\n")
 
 
 def test_a_damaged_spreadsheet_is_recognised_by_its_name(tmp_path):

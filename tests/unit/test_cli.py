@@ -295,9 +295,9 @@ def test_a_mechanism_that_cannot_meet_the_target_says_why(capsys):
         ("cell,count\n1\n", "whole number of users"),
         ("count\nmany\n", "whole number of users"),
         ("count\nnan\n", "whole number of users"),
-        ("count\n0\n0\n", "counts nobody"),
+        ("count\n0\n0\n", "counts no users"),
         ("count\n5\n", "k must be at least 2"),
-        (b"\xff\xfe\x00", "is no csv file"),
+        (b"\xff\xfe\x00", "is not a csv file"),
         (None, "cannot be read"),
     ],
 )
@@ -488,7 +488,7 @@ def test_the_hidden_slot_gives_a_matrix_a_smaller_delta(capsys, channel):
         (["--places", "wide.csv", "--distance", "5"], "latitude must be a number from -90 to 90"),
         (["--pairs", "odd.csv"], "integers from 0 to 2 (got 3 in pair 1)"),
         (["--pairs", "text.csv"], "every record and neighbour must be a whole number"),
-        (["--pairs", "none.csv"], "names no pair"),
+        (["--pairs", "none.csv"], "has no pairs"),
     ],
 )
 def test_neighbours_that_cannot_be_used_are_refused(

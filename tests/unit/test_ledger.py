@@ -93,11 +93,11 @@ def test_equal_rows_count_as_rounds(capsys, tmp_path):
         ("n,k,eps0,mechanism,parameters\n9,3,1,gaussian,sigma=1\n", "row 1: give eps0"),
         (
             "n,k,mechanism,parameters\n9,3,user-dummies,dummies=1, chances=1\n",
-            "row 1: it has more values than columns: parameters stand in quotes",
+            "row 1: it has more values than columns: put parameters in quotes",
         ),
         ("n,k,mechanism,parameters\n9,3,laplace,eps=1\n", "row 1: unknown mechanism 'laplace'"),
         ("n,k,mechanism,parameters\n9,3,gaussian,mu=1\n", "row 1: parameters of gaussian must be"),
-        ("n,k,eps0\n9,3,1\0\n", "is no csv file|row 1: "),
+        ("n,k,eps0\n9,3,1\0\n", "is not a csv file|row 1: "),
         ("n,k,eps0,rounds\n9,3,1,1e6\n9,3,2,1\n", r"from 1 to 1,000,000 rounds, got 1,000,001"),
     ],
 )
@@ -116,7 +116,7 @@ def test_directories_devices_and_bad_bytes_are_refused(tmp_path, capsys):
     for source in (tmp_path, tmp_path / "none.csv", "/dev/zero"):
         assert cli.main(["rounds", str(source), "--eps", "1"]) == 2
     (tmp_path / "bytes.csv").write_bytes(b"n,k\xff\n")
-    with pytest.raises(InputError, match="is no csv file"):
+    with pytest.raises(InputError, match="is not a csv file"):
         read_rounds(tmp_path / "bytes.csv")
     assert cli.main(["rounds", str(written(tmp_path, MIXED))]) == 2
     assert "give one of --eps and --delta" in capsys.readouterr().err

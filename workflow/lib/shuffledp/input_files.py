@@ -34,7 +34,7 @@ def read_histogram(source: str | Path) -> Integers:
     needed = {_COUNT: "the number of users of each cell"}
     counts = _whole_numbers(source, _COUNT, read_columns(source, needed)[_COUNT])
     if not counts.any():
-        raise InputError(f"{source}: the column {_COUNT} counts nobody")
+        raise InputError(f"{source}: the column {_COUNT} counts no users")
     return counts
 
 
@@ -57,7 +57,7 @@ def _number(value: Any) -> float:
 def _regular(source: Path) -> Path:
     """Return the path unless it is a pipe or a device, which may have no end."""
     if not stat.S_ISREG(source.stat().st_mode):
-        raise InputError(f"{source} is no regular file: give one that is completely written")
+        raise InputError(f"{source} is not a regular file: write it completely first")
     return source
 
 
@@ -145,7 +145,7 @@ def read_budgets(source: str | Path) -> Budgets:
             )
     used = counts > 0
     if not used.any():
-        raise InputError(f"{source} has nobody in it")
+        raise InputError(f"{source} has no users")
     return Budgets(eps[used], delta[used], counts[used])
 
 
@@ -155,7 +155,7 @@ def read_pairs(source: str | Path) -> Integers:
     columns = read_columns(source, needed)
     pairs = np.stack([_numbers(columns[name]) for name in needed], axis=1)
     if not pairs.size:
-        raise InputError(f"{source} names no pair")
+        raise InputError(f"{source} has no pairs")
     if not (np.abs(pairs) < MAX_VALUES).all() or (pairs != np.floor(pairs)).any():
         raise InputError(f"{source}: every record and neighbour must be a whole number")
     return pairs.astype(np.int64)
@@ -208,7 +208,7 @@ def _csv_reading(source: Path) -> Iterator[Any]:
         with _regular(source).open(encoding="utf-8-sig", newline="") as file:
             yield file
     except (UnicodeDecodeError, csv.Error):
-        raise InputError(f"{source} is no csv file; parquet files end in .parquet") from None
+        raise InputError(f"{source} is not a csv file; parquet files end in .parquet") from None
     except OSError as error:
         raise _unreadable(source, error) from None
 
@@ -386,7 +386,7 @@ def _ledger_settings(source: Path, rows: Iterable[dict[str | None, Any]]) -> lis
 
 def _row_setting(row: dict[str | None, Any]) -> Setting:
     if None in row:
-        raise InputError('it has more values than columns: parameters stand in quotes, "a=1, b=2"')
+        raise InputError('it has more values than columns: put parameters in quotes, "a=1, b=2"')
     values = {name: text.strip() for name, text in row.items() if name and (text or "").strip()}
     if missing := [name for name in ("n", "k") if name not in values]:
         raise InputError(f"it has no {' and no '.join(missing)}")

@@ -224,6 +224,8 @@ class _Survey:
             f"{self.source} has no check-in in region {region.name} (latitude {box.south} to "
             f"{box.north}, longitude {box.west} to {box.east})"
         )
+        if self.windows is not None:
+            text += " within the period"
         if self.swapped_inside:
             return (
                 f"{text}, but {self.swapped_inside} with latitude and longitude swapped: "

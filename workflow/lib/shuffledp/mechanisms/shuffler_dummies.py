@@ -77,10 +77,10 @@ def _noise_law(n: int, k: int, parameters: ShufflerDummiesParameters) -> NoiseLa
 
 
 def fewest_dummies(
-    keeps_target: Callable[[int], bool], eps: float, log_delta: float, start: int | None = None
+    meets_target: Callable[[int], bool], eps: float, log_delta: float, start: int | None = None
 ) -> int:
     """Return the smallest nu that meets the target; raise `InputError` if none does."""
-    nu = smallest_integer(keeps_target, 0, MAX_NU, start)
+    nu = smallest_integer(meets_target, 0, MAX_NU, start)
     if nu is None:
         raise InputError(
             f"delta must be larger for dummies by the shuffler: 2^53 dummies per cell do not keep "
@@ -130,7 +130,7 @@ class ShufflerDummies(Mechanism[ShufflerDummiesParameters]):
         target = log_delta + float(np.log1p(-TRUNCATION_SHARE))
         noise_eps = DiscreteLaplace().calibrate(eps, target, setting).eps
 
-        def keeps_target(nu: int) -> bool:
+        def meets_target(nu: int) -> bool:
             return (
                 self.curve(ShufflerDummiesParameters(noise_eps, nu), setting).upper(eps)
                 <= log_delta
@@ -138,7 +138,7 @@ class ShufflerDummies(Mechanism[ShufflerDummiesParameters]):
 
         likely_nu = 2.0 * float(np.log(setting.rounds / TRUNCATION_SHARE) - log_delta) / noise_eps
         return ShufflerDummiesParameters(
-            noise_eps, fewest_dummies(keeps_target, eps, log_delta, min(int(likely_nu), MAX_NU))
+            noise_eps, fewest_dummies(meets_target, eps, log_delta, min(int(likely_nu), MAX_NU))
         )
 
     def observe(

@@ -273,7 +273,7 @@ def _table(rows: pd.DataFrame) -> dict[str, Any]:
             f"Measured error per cell ({unit})",
             "Share to be moved",
             "Messages per user",
-            "Local budget of a message, eps0",
+            "Local budget of a record's messages, eps0",
         ],
         "groups": [
             {"trust": text, "rows": [_row(row) for _, row in group.iterrows()]}

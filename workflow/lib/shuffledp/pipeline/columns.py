@@ -115,7 +115,7 @@ COLUMNS: Final[Mapping[str, Column]] = {
     "time": Column(pa.timestamp("us", "UTC"), "microseconds, UTC", "Time of the check-in"),
     "latitude": Column(_FLOAT, "degrees, WGS 84", "Latitude", nullable=False),
     "longitude": Column(_FLOAT, "degrees, WGS 84", "Longitude", nullable=False),
-    "location": Column(_INTEGER, "1", "Identifier of the place, or a fingerprint of it"),
+    "location": Column(_INTEGER, "1", "Identifier of the place"),
     "window": Column(_TEXT, "text", "Month, or first day, of the window of time"),
     "id": Column(_TEXT, "text", "Identifier of the cell, unique in its grid"),
     "name": Column(_TEXT, "text", "Name of the cell"),

@@ -435,7 +435,7 @@ const { planFor, mountPlanner } = (() => {
     ["Ten dishonest users move a cell by", "number", (plan) => significant(10 * plan.moved)],
     ["Parameters", "", (plan) => (plan.noise === null ? plan.parameters : `${plan.parameters} (${plan.noise})`)],
     ["Messages per user", "number", (plan) => hundredths(plan.messages)],
-    ["Local budget of a message, eps0", "number", (plan) => (plan.localEps0 === null ? "none: it reveals the record" : hundredths(plan.localEps0))],
+    ["Local budget of a record's messages, eps0", "number", (plan) => (plan.localEps0 === null ? "none: it reveals the record" : hundredths(plan.localEps0))],
   ];
 
   /** Return a table of the plans, in parts by kind of trust; `groups` maps each kind to its heading. */
