@@ -140,6 +140,8 @@ def view_certificate(
 ) -> dict[str, Any]:
     """Return a certificate of the upper end for one view of a mechanism.
 
+    Raises `InputError` if eps is out of range, or the checker does not cover the mechanism.
+
     Parameters
     ----------
     eps
@@ -150,8 +152,6 @@ def view_certificate(
         Name of the mechanism, and its parameters; infinite ones become None in the certificate.
     view
         Name of the view, and the upper bound on the natural log of its delta.
-
-    Raises `InputError` if eps is out of range, or the checker does not cover the mechanism.
     """
     head = _head(4, eps)
     if mechanism not in CERTIFIED_MECHANISMS or eps > LARGEST_EPS0:

@@ -202,6 +202,9 @@ def fourier_bounds(
 ) -> FourierBounds:
     """Return the laws of the privacy loss over ``rounds`` rounds, rounded down and up on a grid.
 
+    Source: paper C, section 2.2, Algorithm 1 and Lemma 6; the bounds on the errors are this
+    project's.
+
     Parameters
     ----------
     loss
@@ -210,9 +213,6 @@ def fourier_bounds(
         At least 1 (n_c in the paper).
     half_width, n_grid
         L and m of the paper: the grid is ``-L + 2 L i / m``, with m even.
-
-    Source: paper C, section 2.2, Algorithm 1 and Lemma 6; the bounds on the errors are this
-    project's.
     """
     if not (rounds >= 1 and rounds == int(rounds)):
         raise InputError(f"rounds must be an integer >= 1, got {rounds!r}")
