@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 # Larger batches are faster, but every column of a run is read if one of its rows is selected.
 _MIN_RUN_ROWS: Final = 1 << 17
-_MAX_BATCH_ROWS: Final = 1 << 19
+_MAX_BATCH_ROWS: Final = 1 << 20
 
 
 def source_parts(source: Path, layout: Layout) -> list[Path]:
