@@ -106,7 +106,7 @@ def test_pipes_and_devices_are_refused(capsys, tmp_path, suffix):
         ):
             status, err = run(capsys, *words)
             assert status == 2
-            assert "no regular file" in err
+            assert "not a regular file" in err
 
 
 def test_a_file_with_too_many_rows_is_not_loaded(capsys, tmp_path, monkeypatch):
