@@ -1,6 +1,5 @@
 """The sharper ``upper`` at k = 3, against the law of the view with one hidden user."""
 
-from fractions import Fraction
 from itertools import product
 from math import exp, expm1, log
 
@@ -16,14 +15,6 @@ from shuffledp.accounting.setting import Setting
 
 from oracle import exact
 
-RATIOS = [
-    (Fraction(3, 2), Fraction(5, 4)),
-    (Fraction(3), Fraction(3, 2)),
-    (Fraction(3), Fraction(1)),
-    (Fraction(55), Fraction(11, 10)),
-    (Fraction(8), Fraction(6)),
-]
-
 
 def log_reduction(eps, setting, *, forward):
     shares = tilted_shares(pairs.weak_adversary(setting).weighted_sum(eps))
@@ -35,7 +26,7 @@ def weak_log_delta(eps, setting):
 
 
 @pytest.mark.parametrize("n", [2, 3, 4, 6])
-@pytest.mark.parametrize(("E", "e"), RATIOS)
+@pytest.mark.parametrize(("E", "e"), exact.RATIOS)
 @pytest.mark.parametrize("hidden", [0, 1])
 def test_loss_is_the_difference_of_the_two_views(n, E, e, hidden):
     difference = exact.upper_delta(n, 3, E, e) - exact.one_hidden_delta(hidden, n, E, e)

@@ -57,7 +57,7 @@ def _number(value: Any) -> float:
 def _regular(source: Path) -> Path:
     """Return the path unless it is a pipe or a device, which may have no end."""
     if not stat.S_ISREG(source.stat().st_mode):
-        raise InputError(f"{source} is not a regular file: write it completely first")
+        raise InputError(f"{source} is not a regular file: write its contents to a file first")
     return source
 
 

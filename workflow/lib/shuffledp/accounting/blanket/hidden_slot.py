@@ -102,7 +102,10 @@ class Kernel:
         return log_moment_high(law, self.lam, self.n) + self.log_total
 
     def log_high(self, law: Atoms) -> float:
-        """Return an upper bound on ``log E[S_+]`` for n copies of a law with exact values."""
+        """Return an upper bound on ``log E[S_+]`` for n copies of a law.
+
+        Its values are treated as exact, and its masses as accurate to their stated error.
+        """
         if self.lam * float(law.values.max()) > MAX_EXPONENT:
             return np.inf
         at = Tilt(self.lam, float(logsumexp(self.lam * law.values, b=law.masses)))
