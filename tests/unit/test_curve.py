@@ -289,7 +289,7 @@ def test_a_slow_search_shows_progress_on_a_terminal(monkeypatch, capsys):
     monkeypatch.setattr("shuffledp.accounting.curve.PROGRESS_AFTER_SECONDS", -1.0)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     largest_eps0(0.5, -5.0, lambda eps0: UpperCurve(eps0, upper=lambda eps: two_rr(eps, eps0)))
-    assert "deltas" in capsys.readouterr().err
+    assert "evaluations of delta" in capsys.readouterr().err
 
 
 def test_an_array_of_eps_has_the_deltas_of_its_elements():
