@@ -94,7 +94,7 @@ def test_a_user_moves_the_histogram_by_at_most_the_sensitivity(m, windows, disti
     rng = np.random.default_rng(m)
     contributions = Contributions("user", m, distinct, windows)
     largest_l1 = largest_l2 = 0
-    for _ in range(examples(400)):
+    for _ in range(examples(150)):
         n = int(rng.integers(1, 16))
         users = rng.choice(["a", "b", "c"], n)
         rows = [
