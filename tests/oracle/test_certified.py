@@ -212,15 +212,15 @@ def test_the_search_of_two_cells_encloses_every_count(n, eps0, spare):
         assert worst.ends.low == pytest.approx(low[worst.count], abs=1e-11)
         assert worst.ends.high - worst.ends.low <= spare * max(1.0, -worst.ends.low) + 1e-10
         # The blocks partition the counts.
-        assert worst.low[0] == 0
-        assert worst.high[-1] == n - 1
-        assert (worst.low[1:] == worst.high[:-1] + 1).all()
+        assert worst.first_counts[0] == 0
+        assert worst.last_counts[-1] == n - 1
+        assert (worst.first_counts[1:] == worst.last_counts[:-1] + 1).all()
 
 
 def test_a_search_that_may_end_sooner_looks_at_few_blocks():
     """Composition needs about 150 points of the curve, each 150 ms for a billion users."""
     worst = two_cells.worst_count(1e-4, Setting(10**9, 2, 4.0), 2e-4)
-    assert worst.low.size < 4_000
+    assert worst.first_counts.size < 4_000
 
 
 @pytest.mark.parametrize("eps", [0.0, 1e-4, 0.003])

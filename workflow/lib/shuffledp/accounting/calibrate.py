@@ -41,7 +41,8 @@ def _root(excess: Function, low: float, high: float) -> float:
 
     The relative tolerance is 1e-12.
     """
-    # exp(log(end)) may differ from the end by rounding, and lie beyond a jump at the end.
+    # exp(log(end)) may differ from the end by rounding. If the function jumps there, its sign would
+    # be that of the wrong side of the jump.
     ends = {float(np.log(low)): low, float(np.log(high)): high}
 
     def excess_at(log_x: float) -> float:
@@ -69,8 +70,8 @@ def _crossing(
     """Locate where a non-decreasing, expensive log delta crosses the target, in few evaluations.
 
     ``estimate`` is cheap and non-decreasing, and its distance from ``log_delta`` varies slowly. The
-    two points of the result differ by at most ``xtol``, unless one is None or a point meets the
-    target exactly.
+    two points of the result differ by at most ``xtol``, unless one is None or the search stopped
+    early at a point where log delta equals the target.
     """
     tried: dict[float, float] = {}
 
@@ -115,7 +116,7 @@ def epsilon(log_delta: Function, target: float, budget: float, side: Side) -> fl
     target
         Natural log of the target delta.
     budget
-        An eps that meets the target.
+        An eps that meets the target, and therefore an upper limit on the result.
     side
         ``"upper"`` to round the result up, ``"lower"`` to round it down.
 
@@ -158,8 +159,9 @@ def guided_epsilon(
     """Return the smallest eps that meets the target, in few evaluations of log delta.
 
     It is like `epsilon`, but starts from a cheap, non-increasing estimate whose distance from
-    ``log_delta`` varies slowly with eps. At the result, whose relative tolerance is ``xtol``,
-    ``log_delta`` was evaluated: it meets the target (``"upper"``) or does not (``"lower"``).
+    ``log_delta`` varies slowly with eps. The relative tolerance is ``xtol``. Unless the result is 0
+    or ``budget``, ``log_delta`` was evaluated there and meets the target (``"upper"``) or does not
+    (``"lower"``); or the result is lower and slightly below an eps at which it equals the target.
     """
     if target >= 0.0:
         return 0.0
@@ -257,8 +259,8 @@ def largest_feasible_budget(meets: Callable[[float], bool], budget: float) -> fl
         if meets(budget * (1.0 - reduction)):
             return budget * (1.0 - reduction)
     raise InputError(
-        f"no parameters were found that meet the target, even at eps={budget:g} in each round: "
-        "use a larger eps or delta"
+        f"no parameters were found that meet the target, not even with half of eps={budget:g} in "
+        "each round: use a larger eps or delta"
     )
 
 
@@ -375,7 +377,8 @@ def epsilon_per_round(log_delta: Function, target: float, eps: float, guess: flo
     ``eps``, or a larger number at which ``log_delta`` was evaluated and found to meet the target.
     """
     low, high, point = eps, np.inf, max(guess, eps)
-    # For Gaussian noise, log delta is about proportional to eps^-2; this is its slope over log eps.
+    # For Gaussian noise, log delta of all rounds is about proportional to eps^-2, where eps is that
+    # of each round. Near the target its slope over log eps is therefore -2 times the target.
     previous, slope = None, max(-2.0 * target, 1.0)
     while high > low * (1.0 + PER_ROUND_EPS_XTOL):
         excess = log_delta(point) - target

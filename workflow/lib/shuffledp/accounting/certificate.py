@@ -50,17 +50,27 @@ def _finite(log_delta: float) -> float | None:
 
 
 def _argument(eps: float, setting: Setting) -> dict[str, Any]:
-    """Return the name of the argument for the upper end, and the blocks of counts it uses."""
+    """Return which proof shows the upper end, and the blocks of counts that the last kind uses.
+
+    The proofs are the privacy blanket, one hidden user (k = 3) and blocks of counts (k = 2).
+    """
     if eps >= setting.eps0 or not (setting.k == 2 or hides_one_user(setting)):
         return {"argument": "blanket"}
     if setting.k == 3:
         return {"argument": "hidden"}
     worst = two_cells.worst_count(eps, setting)
-    return {"argument": "counts", "blocks": np.stack([worst.low, worst.high], axis=1).tolist()}
+    return {
+        "argument": "counts",
+        "blocks": np.stack([worst.first_counts, worst.last_counts], axis=1).tolist(),
+    }
 
 
 def _head(kind: int, eps: float) -> dict[str, Any]:
-    """Return the entries that all certificates have; ``kind`` is the number of the format."""
+    """Return the entries that all certificates have.
+
+    ``kind`` says what is certified: one round of k-RR (1), true records among users' dummies (2),
+    several rounds of k-RR (3) or a view of a mechanism (4).
+    """
     if not 0.0 <= eps < np.inf:
         raise InputError(f"eps must be at least 0 and finite, got eps={eps}")
     return {
@@ -103,13 +113,15 @@ def certificate(eps: float, setting: Setting) -> dict[str, Any]:
 
 
 def dummies_certificate(eps: float, n: int, k: int, dummies: float, chances: int) -> dict[str, Any]:
-    """Return a certificate of both ends if users add dummies; delta is the same for all data sets.
+    """Return a certificate of both ends for users who send their true cell and add dummies.
+
+    Delta is the same for all data sets.
 
     ``dummies`` is the mean number of a user's uniform dummies, and ``chances`` the largest possible
     number. Raises `InputError` if an argument is out of range.
     """
     head = _head(2, eps)
-    Setting(n, k)
+    Setting(n, k)  # raises InputError if n or k is out of range
     rate = chance_of_dummy(dummies, chances)
     if eps > LARGEST_EPS0 or n * chances >= LARGEST_N:
         raise InputError(

@@ -62,7 +62,7 @@ class Interval(Generic[End]):
 
     @property
     def only(self) -> End:
-        """The upper end, or the lower end where there is no upper one."""
+        """The end of an interval that has only one; the upper end if it has both."""
         end = self.lower if self.upper is None else self.upper
         assert end is not None
         return end
@@ -105,8 +105,9 @@ class SearchHints:
         Approximate log delta, above or below the true one; starting point of a search for eps. The
         default is the ceiling.
     setting_estimate
-        Like ``estimate``, but cheap even at the first evaluation for a setting. A search over
-        settings starts from the ceiling, from this if there is no ceiling, or from ``estimate``.
+        Like ``estimate``, but without preparation for each new setting, such as the loss
+        distribution of a round. A search for eps0 starts from the ceiling, from this if there is no
+        ceiling, or from ``estimate``.
     xtol
         Relative tolerance of a search for eps.
     inverse
@@ -121,7 +122,7 @@ class SearchHints:
 
     @property
     def for_settings(self) -> LogDelta | None:
-        """The estimate with which a search over settings begins, or None."""
+        """The estimate with which a search for eps0 begins, or None."""
         return self.ceiling or self.setting_estimate or self.estimate
 
 
@@ -245,14 +246,14 @@ class Curve:
 
         return Interval(end("lower", self.lower), end("upper", self.upper))
 
-    def _epsilon(self, target: float, log_delta: LogDelta, side: Side) -> float:
+    def _epsilon(self, target: float, bound: LogDelta, side: Side) -> float:
         if self.hints.inverse is not None:
             eps = self.hints.inverse(target)
             if np.isnan(eps):
                 return self.budget if side == "upper" else 0.0
             return eps
         estimate = self.hints.estimate or self.hints.ceiling
-        with _counted(log_delta) as counted:
+        with _counted(bound) as counted:
             sufficient = self._sufficient_eps(target, counted)
             if sufficient in (0.0, np.inf):
                 return sufficient
@@ -262,14 +263,14 @@ class Curve:
                 counted, target, sufficient, side, estimate, self.hints.xtol
             )
 
-    def _sufficient_eps(self, target: float, log_delta: LogDelta) -> float:
+    def _sufficient_eps(self, target: float, bound: LogDelta) -> float:
         """Return an eps at which delta meets the target, or inf if there is none."""
         if self.budget < np.inf:
             return self.budget
         if self.horizon < np.inf:
-            return self.horizon if log_delta(self.horizon) <= target else np.inf
+            return self.horizon if bound(self.horizon) <= target else np.inf
         eps = 1.0
-        while eps < MAX_EPS and log_delta(eps) > target:
+        while eps < MAX_EPS and bound(eps) > target:
             eps *= 2.0
         return eps if eps < MAX_EPS else np.inf
 
@@ -373,8 +374,8 @@ def add_total_variation(log_delta: LogDelta, log_distance: float) -> LogDelta:
 
     Returns
     -------
-    Log of the smallest ``delta + distance (1 + exp(eps'))`` over all ``eps' <= eps``, rounded up;
-    delta does not grow with eps.
+    A function of eps: the log of the smallest ``delta + distance (1 + exp(eps'))`` over all
+    ``eps' <= eps``, rounded up. A smaller eps' may be used because delta does not grow with eps.
     """
     if log_distance == -np.inf:
         return log_delta

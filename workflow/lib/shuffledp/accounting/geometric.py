@@ -138,8 +138,9 @@ def geometric_loss(budget: float, nu: float = np.inf) -> Loss:
         max(infinite_mass * (1.0 - infinite_error), 0.0),
     )
 
-    def cell(down: float, up: float, infinite: float, infinite_low: float) -> Outcomes:
-        losses, mass = np.array([-half, half]), np.array([down, up]) / total
+    def cell(negative: float, positive: float, infinite: float, infinite_low: float) -> Outcomes:
+        """Return the outcomes of a cell from the masses, times total, of the losses -+half."""
+        losses, mass = np.array([-half, half]), np.array([negative, positive]) / total
         return Outcomes(
             losses[mass > 0.0], mass[mass > 0.0], infinite, infinite_low, error, UNIT * half
         )
@@ -240,7 +241,8 @@ class BothNoises:
         law = np.exp(logs)
         # Rounding of the exponents of the law, and of sums over it.
         slack = float(UNIT * (128.0 + 8.0 * np.abs(logs).max() + 2.0 * logs.size + 8.0 * eps))
-        first = np.cumsum(law[:-1][::-1])[::-1]  # probability of a or more
+        # Probabilities of a or more, with and without the record.
+        first = np.cumsum(law[:-1][::-1])[::-1]
         second = np.cumsum(law[1:][::-1])[::-1]
         start = np.searchsorted(losses, losses + (eps - slack))
         reachable = start < losses.size

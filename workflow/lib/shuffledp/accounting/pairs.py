@@ -2,8 +2,8 @@
 
 The adversary sees n reports, counted in (up to) four categories: the target's two possible records
 x0 and x1, and two more. The target holds x0 under P and x1 under Q, and reports j with probability
-R(j|x). If B is the multinomial law of n reports with probabilities p_j, the likelihood ratios are
-linear in the counts h (docs/accounting.md):
+R(j|x); each of the other n - 1 reports is j with probability p_j. If B is the multinomial law of n
+such other reports, the likelihood ratios are linear in the counts h (docs/accounting.md):
 
     dP/dB = (1/n) sum_j (R(j|x0) / p_j) h_j,    dQ/dB = (1/n) sum_j (R(j|x1) / p_j) h_j.
 
@@ -47,7 +47,8 @@ class Pair:
     Attributes
     ----------
     trials
-        n, at least 1. It may also be random; then P and Q are mixtures and category 4 is empty.
+        n, at least 1, which includes the target's report. The number of other reports may also be
+        random; then P and Q are mixtures and category 4 is empty.
     probabilities
         Probabilities of the four categories under B; the first two are positive.
     log_ratios_p, log_ratios_q
@@ -121,8 +122,8 @@ class SymmetricForm:
     n
         Number of trials.
     q, p3, p4
-        Probability of each of the first two categories, of the third and of the fourth. None is
-        computed as 1 minus the others, which might have no correct digit.
+        Probability of each of the first two categories, of the third and of the fourth. Each is
+        given, because 1 minus the others might have no correct digit.
     gain, weight_s, weight_3, constant
         ``g, a, b, c`` of the formula; ``a >= g > 0``, ``b, c >= 0``.
     weight_difference
@@ -259,8 +260,8 @@ def strong_adversary(setting: Setting) -> Pair:
 
     It consists of the laws of ``(N1 + 1, N2)`` and ``(N1, N2 + 1)``, where N1 and N2 are two counts
     of a trinomial law of n - 1 trials, each with probability q. Paper C's strong adversary
-    (Definition 8) sees whether the target's report is uniform, which has the probability gamma and
-    reveals nothing; so its delta is ``1 - gamma`` times that of this pair.
+    (Definition 8) sees whether the target's report is uniform. With probability gamma it is, and
+    reveals nothing, so the delta of this adversary is ``1 - gamma`` times that of the pair.
     """
     _, q = probabilities(setting.eps0, setting.k)
     return _one_report_among(setting.n, q, float((np.expm1(setting.eps0) + setting.k - 2) * q))
@@ -343,8 +344,9 @@ def among_dummies(setting: Setting, chances: int, rate: float) -> Pair:
 def personalised(setting: Setting, others: RandomTrials) -> Pair:
     """Return the weak adversary's pair if the other users have personal budgets.
 
-    The reports are the other users' uniform ones, whose number is random, and the target's. eps0
-    is the target's budget; ``others`` has the log odds of a uniform report by each other user.
+    The adversary sees the target's report and the other users' uniform reports, whose number is
+    random. eps0 is the target's budget; ``others`` has the log odds of a uniform report by each
+    other user.
     """
     eps0, k = setting.eps0, setting.k
     _, q = probabilities(eps0, k)

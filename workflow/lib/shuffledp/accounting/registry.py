@@ -77,7 +77,11 @@ def _upper(eps: float, s: Setting) -> float:
 
 
 def _composing_curve(once: Setting) -> UpperCurve:
-    """Return the upper curve of one round, with a loss (dummies) or a coarse tolerance (k = 2)."""
+    """Return the upper curve of one round, prepared for composition.
+
+    With dummies it has the loss of `loss_among_dummies`. For k = 2 and many users it is evaluated
+    with a coarse tolerance, which is faster.
+    """
     curve = upper_curve(once)
     if once.dummies:
         loss = partial(loss_among_dummies, once, partial(loss_of_curve, curve))

@@ -1,7 +1,7 @@
 """Certified delta of a histogram hidden by signed dummies: messages +1, -1, and pairs of both.
 
 For each cell the analyst counts ``a = x + A + Z`` messages +1 and ``b = B + Z`` messages -1. Here x
-is the number of true records. A and B are negative binomial with size s and success probability q:
+is the number of true records. A and B are negative binomial with size s and ratio q:
 ``P(A = t)`` is proportional to ``q^t Gamma(s + t) / t!``. Z is negative binomial or Poisson. For
 s = 1, where A and B are geometric, the noise (A + Z, B + Z) has the law
 
@@ -11,7 +11,8 @@ One more record in the cell has the likelihood ratio ``r = f(a - 1, b) / f(a, b)
 ``r = 1 / q`` where ``a > b``, with probability ``q / (1 + q)``, and
 ``r = q G(a - 1) / G(a)`` where ``a <= b``, with probability ``(1 - q) G(a)`` for each a. The
 target adds 1 to one of two cells, so ``delta = E (r - e^eps r')_+`` for every data set, where r and
-r' are the independent likelihood ratios of the two cells. The mechanism adapts one for sums of
+r' are the independent likelihood ratios of the two cells. From f on, a and b are counts without the
+other users' records, which only shift a. The mechanism adapts one for sums of
 numbers by Ghazi, Kumar, Manurangsi, Pagh and Sinha (2021).
 
 If s is not 1, the values of r are computed from a table of f. With the law g of A and of B,
@@ -48,16 +49,16 @@ MAX_TABLE_ENTRIES = 2**23
 SMALLEST_MASS = 1e-306
 # Number of table entries processed at once.
 ENTRIES_AT_ONCE = 2**18
-# Number of ratios that are kept if a law has more than twice as many; the others are split onto the
-# ends of blocks.
+# A law with more than twice as many ratios keeps this many, those of the smallest counts. The
+# others are divided into blocks, and a block's mass is moved to its smallest and its largest ratio.
 MAX_UNSPLIT_RATIOS = 2**16
 # Exponentials of exponents up to this size do not overflow.
 MAX_EXPONENT = 700.0
 # Number of positive grid points for the ratios of a table, and a lower limit on the smallest point.
 GRID_RATIOS, SMALLEST_RATIO = 2**15, 1e-9
-# Largest relative distance, in units of rounding, of a ratio from the interval between its two grid
-# points. It is due to rounding in a logarithm below 40, its product with the scale, and powers with
-# exponents below 40.
+# `_Grid.add` finds a ratio's two grid points from its logarithm (below 40). Because of rounding of
+# the logarithm, of its product with the scale and of the grid points, which are powers, the ratio
+# may lie outside the interval between them, by at most this relative distance in units of rounding.
 MISPLACED_UNITS = 512.0
 # From this argument on, three terms of Stirling's series are accurate to a unit of rounding.
 STIRLING_FROM = 64.0
@@ -124,7 +125,7 @@ class SignedNoise:
     Attributes
     ----------
     ratio
-        q, the success probability of A and B, in (0, 1).
+        q of the laws of A and B, in (0, 1); the ratio of successive probabilities if s = 1.
     pairs
         Mean of Z, the number of pairs; positive.
     shape
@@ -178,8 +179,8 @@ class SignedNoise:
             return replace(noise, size=1.0)
         raise InputError(
             f"negative binomial dummies with a size below 1 need a table of {noise.entries:,.0f} "
-            f"entries, more than {MAX_TABLE_ENTRIES:,}: use a smaller ratio, or a size of 1, which "
-            f"needs none (got size={self.size}, ratio={self.ratio}, pairs={self.pairs})"
+            f"entries, more than {MAX_TABLE_ENTRIES:,}: use a smaller ratio q, or a size of 1, "
+            f"which needs none (got size={self.size}, ratio={self.ratio}, pairs={self.pairs})"
         )
 
     @property
@@ -206,7 +207,7 @@ class SignedNoise:
         first, last = self._ends
         t = np.arange(first, last + 1.0)
         logs, units = log_masses(t, self.pairs, self.shape)
-        # Products of the probabilities must not underflow.
+        # Less probable values are left out too, so that products of probabilities do not underflow.
         kept = np.flatnonzero(logs > log(self.tail) - log(t.size))
         t, logs = t[kept[0] : kept[-1] + 1], logs[kept[0] : kept[-1] + 1]
         outside = _tail_bound(t[0] - 1.0, self.pairs, self.shape)
@@ -261,8 +262,8 @@ class SignedNoise:
         a_masses = np.exp(logs)
         law = stats.nbinom(self.size, 1.0 - self.ratio)
         min_tail, max_tail = float(law.sf(min_quantile - 1)), float(law.sf(max_quantile - 1))
-        # The mass that the record moves beyond the table, at the largest values of A, B and Z, is
-        # left out as well.
+        # With the record, a is larger by 1, so that outcomes at the edge of the table, with the
+        # largest value of A, B or Z, leave it. Their mass is left out as well.
         outside += 2.0 * (min_tail**2 + 2.0 * max_tail) + float(z_masses[-1]) + UNDERFLOW
         units += 2.0 * extra_units + 3.0 * z_masses.size + 4.0 * min_quantile + MISPLACED_UNITS
         # Ends of the grid: an estimate of the smallest ratio, and an upper bound on the largest.
@@ -329,8 +330,9 @@ class SignedNoise:
 def _split_onto_block_ends(masses: Floats, ratios: Floats) -> tuple[Floats, Floats, float]:
     """Return a law with fewer ratios and at least the same delta, and its error by rounding.
 
-    The masses of each block of ratios are split between its smallest and its largest ratio such
-    that the mean is kept. Delta is a convex function of r and of r', so delta can only grow.
+    The first `MAX_UNSPLIT_RATIOS` ratios are kept. The masses of each block of the others are split
+    between its smallest and its largest ratio such that the mean is kept. Delta is a convex
+    function of r and of r', so delta can only grow.
     """
     block = ceil(masses.size / MAX_UNSPLIT_RATIOS)
     starts = np.arange(MAX_UNSPLIT_RATIOS, masses.size, block)

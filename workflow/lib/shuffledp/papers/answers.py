@@ -148,7 +148,8 @@ class Answer:
     Attributes
     ----------
     as_printed
-        Value by the paper's own formula; for a random quantity, the median of the repetitions.
+        Value that the paper's formula yields as it is printed, mistakes included; for a random
+        quantity, the median of the repetitions.
     single_bin, lower, upper
         For a delta of paper A only: the correct divergence of one cell's count, and certified lower
         and upper bounds for the whole histogram.

@@ -43,7 +43,8 @@ class Grid:
     def precision(self, eps0: float, eps: float, high: float) -> int:
         """Return a precision in bits that suffices to show log delta <= `high` for the composition.
 
-        Small differences of losses, which cancel, and a small delta need more bits.
+        More bits are needed if two losses almost agree, so that their difference loses digits, and
+        if delta is small.
         """
         # The smallest positive difference between eps0 and a loss.
         gap = eps0 - self.step * math.floor(eps0 / self.step) if self.step < eps0 else eps0
@@ -78,9 +79,9 @@ def composed(
 ) -> tuple[list[tuple[arb, Job]], Job]:
     """Return the jobs that prove an upper end over several rounds.
 
-    The list has, for each loss below eps0, the grid's delta of one round and the job for the delta
-    of the privacy blanket, which must not be larger. The last job computes the delta of all rounds
-    at eps.
+    The list has, for 0 and for each positive loss of the grid below eps0, the delta of one round by
+    the grid, and the job that computes the privacy blanket's delta, which must not be larger. The
+    separate job computes the delta of all rounds at eps.
     """
     if math.frexp(grid.step)[0] != 0.5:
         raise RefusedError("malformed certificate: step must be a power of 2")

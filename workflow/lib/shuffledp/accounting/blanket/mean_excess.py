@@ -1,4 +1,6 @@
-"""Certified ends of the mean excess ``(1/n) E[(G_1 + ... + G_n)_+]`` of n copies of any G.
+"""Certified ends of the mean excess ``(1/n) E[(G_1 + ... + G_n)_+]`` of independent copies of G.
+
+G is a random variable with finitely many values, its atoms (`blanket.atoms`).
 
 Upper end: every atom is split onto two neighbouring grid points such that its mean is kept. The
 law increases in the convex order, and so does the mean of every convex function, by an amount
@@ -45,16 +47,20 @@ KERNEL_DECAY = 60.0
 def log_mean_excess(atoms: Atoms, n: int) -> LogInterval:
     """Return a certified interval around the log mean excess of n copies.
 
-    Both ends are -inf if no value is positive. The interval accounts for the grid, pooling,
-    truncation and rounding. For a few atoms the upper end of the log is about 1e-5 too large, and
-    the lower end 5e-5 too small, or 2e-3 if the result is 1e-300. For n above a million the
-    rounding of the FFT dominates.
+    The mean excess includes `Atoms.exclusive_delta`. If no value is positive, both ends are its
+    log, which is -inf for 0. The interval accounts for the grid, pooling, truncation and rounding.
+    For a few atoms the upper end of the log is about 1e-5 too large, and the lower end 5e-5 too
+    small, or 2e-3 if the result is 1e-300. For n above a million the rounding of the FFT dominates.
     """
     return LogInterval(log_mean_excess_low(atoms, n), log_mean_excess_high(atoms, n))
 
 
 def _scaled(atoms: Atoms, sign: float) -> tuple[Floats, Floats, float]:
-    """Return the shifted values divided by their maximum, the masses, and the maximum's log."""
+    """Return values divided by their maximum, the masses, and the maximum's log.
+
+    The values are shifted up (sign = 1) or down (-1) by their errors. If none is positive, they are
+    not divided and the log is -inf.
+    """
     law = atoms.shifted_outwards(sign)
     top = float(law.values.max(initial=0.0))
     if top <= 0.0:
@@ -102,13 +108,15 @@ def log_mean_excess_high(atoms: Atoms, n: int, splitting: float = SPLITTING_LOG_
     tilted = tilt(points, masses, n)
     mass = np.zeros_like(grid)
     mass[used] = np.exp(tilted.log_weights(points, masses))
-    # Denormal numbers would invalidate the error bound of the FFT. The mass set to 0 is negligible
-    # relative to the tail.
+    # Subnormal numbers would invalidate the error bound of the FFT. The mass set to 0, below 1e-93
+    # in total, is far below the slack of that bound, also for n = 1, where no transform is
+    # computed.
     mass[mass < 1e-100] = 0.0
     offset, summed = convolve([(mass, n)])
     sums = step * (n * start + offset + np.arange(summed.size, dtype=np.float64))
     positive = sums > 0.0
     kernel = sums[positive] * np.exp(-tilted.lam * sums[positive])
+    # `convolve` folds the masses onto the points of the FFT. The norm grows by at most this factor.
     norm = _norm(mass) * np.sqrt(np.ceil(mass.size / summed.size))
     error = _norm(kernel) * transform_error(summed.size, n, norm)
     # Sums outside the FFT's truncation window are counted with the kernel's maximum, 1 / (e lam).
@@ -132,8 +140,8 @@ def _grid(values: Floats, masses: Floats, n: int, splitting: float) -> tuple[int
     """Return the first index, the masses and the step of a grid that the atoms are split onto."""
     first_tilt = tilt(values, masses, n)
     low, high = reach(values, first_tilt.log_weights(values, masses), n)
-    # A sum with a summand below this limit is not positive within the window. Raising such values
-    # to the limit can only increase the result, and saves points.
+    # A sum of n copies is rarely above `high`, so a sum with a summand below -high is hardly ever
+    # positive. Raising such values to the limit can only increase the result, and saves points.
     values = np.maximum(values, -max(high, KERNEL_DECAY / first_tilt.lam))
     span = float(values.max() - values.min())
     # For a constant law any positive width is suitable.

@@ -54,6 +54,7 @@ class LogIntervals:
 
 
 def _stirling_error(n: Floats) -> Floats:
+    """Return log n! minus Stirling's formula (n + 1/2) log n - n + log(2 pi) / 2, for n >= 1."""
     smallest = n.min(initial=np.inf)
     inverse = 1.0 / np.maximum(n, 1.0)
     square = inverse * inverse
@@ -233,7 +234,7 @@ def _tail_from_mean(x: Floats, n: Floats, p: Floats, q: Floats, input_units: flo
     inexact = p < SMALLEST_PROBABILITY
     error = np.where(inexact, 0.0, error)
     low = np.where(inexact, -np.inf, value - error)
-    # Chernoff's bound (e mean / x)^x.
+    # Chernoff's bound (e mean / x)^x for a mean that exceeds n p, without its division by x >= 1.
     high = np.where(inexact, x * (1.0 + np.log(n * SMALLEST_PROBABILITY)), value + error)
     return LogIntervals(low, high)
 

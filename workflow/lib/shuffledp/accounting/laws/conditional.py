@@ -119,7 +119,8 @@ def conditional_excess(
     -------
     Three natural logs for each s, shape ``(m,)``: the value; an upper bound on the probability left
     out, under the tilted law of `Truncation`; and one on the relative error of replacing A_+ by A
-    where only an n3 above its window can make A negative. Both errors make the value smaller.
+    for those n2 at which A is positive for every n3 in its window. Both errors make the value
+    smaller.
     """
     both, alpha, slope = weighted.p1 + weighted.p2, weighted.alpha, weighted.c - weighted.d
     rho1, rho2 = weighted.p1 / both, weighted.p2 / both
@@ -229,7 +230,7 @@ def _excess_by_n2(
     terms = (weighted.a * (s[row] - n2), weighted.b * n2, weighted.d * trials[row], shift[row])
     weight_error = weighted.sum_error(*terms)
     with np.errstate(over="ignore"):
-        # A is positive where n3 < z3, so never for z3 <= -1; smaller values are clipped.
+        # A is positive where n3 < z3, so never for z3 <= 0. Values below -1 may be huge: clip them.
         z3 = np.maximum((terms[0] - terms[1] - terms[2] - terms[3]) / slope, -1.0)
         weight_error = np.where(z3 > -1.0, weight_error / slope + 2.0 * UNIT * np.abs(z3), 0.0)
     last3 = np.ceil(z3) - 1.0

@@ -1,10 +1,11 @@
 """Mean positive part of a weighted sum of multinomial counts with a random number of trials.
 
 `multinomial` is for users with equal budgets, this module for personal budgets: the number m of
-uniform reports has a Poisson-binomial law. The sum runs over m and s = n1 + n2; n2, which is
-binomial given s, is summed in closed form. The ranges of m and s are chosen under the law tilted by
-exp(lambda A), where A is the weighted sum. As in `multinomial`, what they leave out is bounded by
-means of its tilted probability and added to the upper end.
+uniform reports has a Poisson-binomial law, and n1 and n2 of them fall into the first two cells. The
+sum runs over m and s = n1 + n2; n2, which is binomial given s, is summed in closed form. The ranges
+of m and s are chosen under the law tilted by exp(lambda A), where A is the weighted sum. As in
+`multinomial`, what they leave out is bounded by means of its tilted probability and added to the
+upper end.
 """
 
 from dataclasses import dataclass
@@ -94,7 +95,9 @@ class _Tilt:
     rho: float  # probability that a uniform report falls into one of the first two cells
     rest: float  # 1 - rho, computed without cancellation
     log_others: Floats  # log E exp(lam A) of each of the other users
-    spread: float  # E |expm1(min(lam w, 1))|, at most 1, for the weight w of one uniform report
+    # Size of the terms of `_log_mean_exp` for one uniform report, to which its rounding error is
+    # proportional: E |expm1(min(lam w, 1))| for the report's weight w, capped at 1.
+    moment_terms: float
 
 
 def _log_mean_exp(p: Floats, x: Floats) -> float:
@@ -116,6 +119,7 @@ def _tilt(mixture: Mixture) -> _Tilt:
         return log_report, p * np.exp(lam * weights - log_report), expit(log_odds + log_report)
 
     def slope(log_lam: float) -> float:
+        """Return the derivative of ``log(E exp(lam A) / lam)`` with respect to lam."""
         lam = np.exp(log_lam)
         _, law, rates = tilted(lam)
         return float((1.0 + counts @ rates) * (law @ weights) - 1.0 / lam)
@@ -142,14 +146,15 @@ def _tilt(mixture: Mixture) -> _Tilt:
         rho=float(min(law[0] + law[1], 1.0)) if third else 1.0,
         rest=float(law[2]) if third else 0.0,
         log_others=log_others,
-        spread=min(float(p @ np.abs(np.expm1(np.minimum(lam * weights, 1.0)))), 1.0),
+        moment_terms=min(float(p @ np.abs(np.expm1(np.minimum(lam * weights, 1.0)))), 1.0),
     )
 
 
 def _binomial_rows(m: Floats, rho: float, rest: float) -> tuple[Floats, Floats, Floats]:
     """Return s around its mean, log Pr[Bin(m, rho) = s], and the mass left out, for each m.
 
-    Products of ratios of neighbours, from the middle outwards, are ten times faster than `log_pmf`.
+    Products of ratios of consecutive probabilities, from the middle outwards, are ten times faster
+    than `log_pmf`.
     """
     if rest < NEGLIGIBLE_PROBABILITY:
         return m[:, None], np.zeros((m.size, 1)), m * rest
@@ -192,8 +197,8 @@ def _log_rows(
     s, log_weight, outside = _binomial_rows(m, tilt.rho, tilt.rest)
     clipped = np.clip(s, 0.0, m[:, None])
     alpha = a + b
-    # A > 0 where n2 is below the threshold y. A threshold for n1 would be the difference of two
-    # numbers that agree to many digits when exp(eps) is large.
+    # A > 0 where n2 is below the threshold y. With n1 instead of n2, the distance of the threshold
+    # s - y from the next integer would lose many digits when exp(eps) is large and y small.
     in_third = m[:, None] - clipped
     y = (a * clipped - c * in_third) / alpha
     n2 = np.ceil(y) - 1.0
@@ -248,7 +253,7 @@ def _rounding(mixture: Mixture, tilt: _Tilt, m: Floats, log_value: float) -> flo
     exponents = (
         abs(tilt.log_total) / max(max_reports, 1.0) + abs(tilt.log_pair) + tilt.lam * mixture.c
     )
-    reports = 8.0 * max_reports * (1.0 + exponents + tilt.spread)
+    reports = 8.0 * max_reports * (1.0 + exponents + tilt.moment_terms)
     half = WINDOW_DEVIATIONS * np.sqrt(max_reports * tilt.rho * tilt.rest) + WINDOW_MARGIN
     terms = 40.0 * half + 32.0 * m.size
     middle = np.floor(max_reports * tilt.rho)

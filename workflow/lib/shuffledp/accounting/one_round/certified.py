@@ -60,8 +60,8 @@ def upper_log_delta(eps: float, setting: Setting) -> float:
     """Return an upper bound on log delta that holds for every data set of n users.
 
     It is `weak_adversary_log_delta`, with two exceptions: for k = 2 all data sets are searched
-    (`two_cells`), and for k = 3 and n up to 2,000 the adversary does not learn of one particular
-    other user whether the reported cell is uniform (`hidden_user`).
+    (`two_cells`), and for k = 3 and n up to 2,000 the adversary does not learn whether the report
+    of one particular other user is uniform (`hidden_user`).
 
     Parameters
     ----------
@@ -72,9 +72,9 @@ def upper_log_delta(eps: float, setting: Setting) -> float:
 
     Returns
     -------
-    Natural logarithms shaped like ``eps``; -inf where ``eps >= eps0``. For n up to a million the
-    relative error of delta is at most 1e-9. For larger n, the eps of a given delta is too large by
-    at most about 1e-6 (relative).
+    Natural logarithms shaped like ``eps``; -inf where ``eps >= eps0``. For k > 2 and n up to a
+    million, rounding increases delta by at most 1e-9 (relative). For larger n, the eps of a given
+    delta is too large by at most about 1e-6 (relative). For k = 2 see `two_cells.worst_count`.
 
     Raises
     ------

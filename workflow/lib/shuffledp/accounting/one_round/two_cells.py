@@ -22,13 +22,15 @@ from shuffledp.numerics.arrays import Integers
 
 # Up to this many users the search reaches single counts.
 EXHAUSTIVE_N = 10_000
-# Number of initial blocks, smallest number of parts of a divided block, and number of blocks to
-# evaluate at once (the bounds of 64 blocks take about as long as one).
+# Number of initial blocks, which is also the largest number of parts of a divided block; smallest
+# number of parts; and number of blocks to evaluate at once (64 take about as long as one).
 INITIAL_BLOCKS, MIN_PARTS, BLOCKS_AT_ONCE = 16, 4, 64
-# Largest number of evaluated blocks, for n up to EXHAUSTIVE_N and for larger n. For larger n, the
-# final blocks have about n / 16,000 counts, which changes eps by about 1 part in 32,000.
+# After this number of evaluated blocks no more are divided. For n up to EXHAUSTIVE_N it is not
+# reached, since dividing down to single counts takes fewer than 2 n blocks. For larger n, the final
+# blocks have about n / 16,000 counts, which changes eps by about 1 part in 32,000.
 MAX_BLOCKS, MAX_BLOCKS_LARGE_N = 2 * EXHAUSTIVE_N, 20_000
-# Delta itself is evaluated at the ends of this number of blocks, those with the largest bounds.
+# Delta itself is evaluated at the first and last count of this number of blocks, those with the
+# largest bounds.
 BLOCKS_WITH_EVALUATED_COUNTS = 10
 
 
@@ -42,15 +44,15 @@ class WorstCount:
         Natural logs that enclose the largest delta. The lower end is attained at ``count``.
     count
         Number of other users who hold x0.
-    low, high
+    first_counts, last_counts
         First and last counts of the blocks that partition ``0..n-1``; the upper end bounds each
         block's divergence.
     """
 
     ends: LogInterval
     count: int
-    low: Integers
-    high: Integers
+    first_counts: Integers
+    last_counts: Integers
 
 
 @lru_cache(maxsize=64)

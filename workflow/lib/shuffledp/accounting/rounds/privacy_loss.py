@@ -44,10 +44,10 @@ def default_step(pair: Pair) -> float:
     number places them on the grid.
     """
     form = symmetric_form(pair)
-    smallest = max(form.weight_difference, 1e-3)
-    # log((weight_s + gain) / smallest), written without cancellation for a ratio near 1
-    largest = np.log1p((form.weight_difference - smallest + 2.0 * form.gain) / smallest)
-    target_step = min(form.deviation, largest / 8.0) / STEPS_PER_DEVIATION
+    difference = max(form.weight_difference, 1e-3)
+    # The largest loss, log((weight_s + gain) / difference), without cancellation for a ratio near 1
+    largest_loss = np.log1p((form.weight_difference - difference + 2.0 * form.gain) / difference)
+    target_step = min(form.deviation, largest_loss / 8.0) / STEPS_PER_DEVIATION
     spacing = form.gain / form.n
     return float(spacing / np.ceil(spacing / target_step) if spacing > target_step else target_step)
 
@@ -96,8 +96,8 @@ class Loss:
         the loss. ``step`` is the distance between grid points, None for a default; truncation
         omits a probability of about ``exp(-depth)``.
     down
-        For each explicit data set, a function ``(step)`` that returns the laws of independent
-        losses for this data set, rounded down.
+        For each particular data set from which a lower end is computed, a function ``(step)`` that
+        returns the laws of independent losses whose sum is this data set's loss, rounded down.
     tv_distance
         Upper bound on the total variation distance between each law of the round's messages and the
         corresponding law of the pair that this loss describes.
@@ -137,7 +137,8 @@ class Outcomes:
     def up(self, step: float, index: Floats | None = None) -> LossDistribution:
         """Return the distribution rounded up, by splitting each atom onto two grid points.
 
-        ``index`` is the index of the lower point for each atom, by default the one below it.
+        ``index`` is the index of each atom's lower grid point, which is computed from the loss if
+        it is not passed.
         """
         index = np.floor(self.losses / step) if index is None else index
         above = self.losses - index * step
@@ -259,6 +260,8 @@ def rounded_up(pair: Pair, step: float, depth: float = DEFAULT_DEPTH) -> LossDis
             tally.add(index, mass - upper)
             tally.add(index + 1.0, upper)
             largest = max(largest, float(loss.max(initial=0.0)))
+    # The tally has the outcomes with u >= 0, with half of the probability of u = 0. Those with u <
+    # 0 are their mirror image: minus the loss, and exp(-loss) times the probability.
     half = tally.total
     mirror = half * np.exp(-step * np.arange(half.size))
     mass = np.concatenate([mirror[:0:-1], [2.0 * half[0]], half[1:]])
@@ -313,7 +316,8 @@ def pooled_down(
     Parameters
     ----------
     losses, masses
-        Atoms, nearly in ascending order of the loss, and their positive probabilities under P.
+        Atoms in any order (sorting is fastest if they nearly ascend), and their positive
+        probabilities under P.
     infinite
         Probability of an infinite loss.
     step
@@ -334,6 +338,8 @@ def pooled_down(
             pools[target - start] += remaining[i]
             i += 1
             continue
+        # A pool has the loss `point` if the sum of mass * expm1(point - loss) over its atoms is 0.
+        # The atoms below the point contribute the deficit, each atom above it a surplus.
         below = deficit = 0.0
         while i < len(values) and values[i] < point:
             below += remaining[i]

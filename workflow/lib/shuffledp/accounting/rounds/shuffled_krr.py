@@ -44,7 +44,11 @@ LOWER_GRID_REFINEMENT = 8
 
 
 def _two_cell_loss(pair: Pair, n: int, step: float) -> LossDistribution:
-    """Return the loss distribution of a pair with k = 2 (a function of one count), rounded down."""
+    """Return the loss distribution of a pair for k = 2, rounded down.
+
+    Its outcomes are the counts of the first cell. Those that are more than 9.3 standard deviations
+    plus 20 from the mean are left out.
+    """
     p1, p2, _, _ = pair.probabilities
     half_width = 9.3 * np.sqrt(n * p1 * p2) + 20.0
     count = np.arange(max(np.floor(n * p1 - half_width), 0.0), min(n * p1 + half_width, n) + 1.0)
@@ -63,7 +67,7 @@ def single_round(
     """Return the loss distributions of one round of a setting, for `composed_log_delta`.
 
     For the upper side it is a dominating one, truncated by a probability of about ``exp(-depth)``
-    (`rounded_up`); for the lower side they are those of explicit data sets.
+    (`rounded_up`); for the lower side they are those of particular data sets.
     """
     weak = pairs.weak_adversary(setting)
     if side == "upper":
@@ -154,7 +158,9 @@ def composed_log_delta(
     rounds, once = setting.rounds, replace(setting, rounds=1)
     if side == "upper":
         high = dominating_log_delta(eps, setting, step)
-        # Basic composition is smaller only for tiny deltas, for which truncation omits too much.
+        # Basic composition is smaller only for tiny deltas, for which truncation omits too much. It
+        # is computed where delta of one round, taken to be at least exp(-30) times the square of
+        # Chernoff's bound, might be small enough.
         eps_per_round = quotient_down(eps, rounds)
         if np.log(rounds) + 2.0 * _chernoff(eps_per_round, once) - 30.0 < high:
             basic = np.log(rounds) + float(certified.upper_log_delta(eps_per_round, once))
@@ -163,8 +169,9 @@ def composed_log_delta(
     laws = single_round(once, side, step)
     coarsened = (coarsened_for_transform([(law, rounds)], eps) for law in laws)
     low = max(log_hockey_stick(each, eps).low for each in coarsened)
-    # The view of all rounds includes that of one round, so its lower end holds too. For k = 2 the
-    # search for that end takes seconds and is skipped.
+    # The view of all rounds includes that of one round, so its lower end holds too. The search for
+    # that end takes seconds for k = 2, and is skipped there if there are several rounds. The 1
+    # covers the rounding error of Chernoff's bound.
     if (rounds == 1 or setting.k > 2) and _chernoff(eps, once) + 1.0 > low:
         low = max(low, float(certified.lower_log_delta(eps, once)))
     return low

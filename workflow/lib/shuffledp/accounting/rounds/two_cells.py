@@ -27,8 +27,9 @@ from shuffledp.numerics.arrays import UNIT, Floats, Integers
 
 # Largest number of rounds for which this recursion is used.
 MAX_ROUNDS = 200
-# Width of the blocks next to n - 1 (itself a block), as a share of n, and growth per count of
-# distance from n - 1. They increase eps by about 0.3 % there, and more where eps is smaller anyway.
+# The count n - 1 is a block of its own. The width of another block is the first number times n,
+# plus the second for each count of distance from n - 1. Blocks increase the eps of their counts by
+# about 0.3 % near n - 1, and by more far from it, where eps is smaller.
 BLOCK_WIDTH, BLOCK_WIDTH_GROWTH = 0.006, 0.02
 # Smaller log deltas are not computed, because each round omits about exp(-46).
 MIN_LOG_DELTA = -36.0
@@ -44,9 +45,11 @@ def worst_rounds(setting: Setting, estimate: LogDelta) -> UpperCurve:
     of the grid.
     """
     low, high = _blocks(setting.n)
-    advantage = float(np.exp(forward_ends(0.0, setting, setting.n - (high - low), low)[1].max()))
-    # The standard deviation of a normal loss with that advantage.
-    deviation = 2.0 * float(ndtri(0.5 * (1.0 + min(advantage, 1.0 - 1e-9))))
+    largest_delta = float(
+        np.exp(forward_ends(0.0, setting, setting.n - (high - low), low)[1].max())
+    )
+    # The standard deviation of a normal loss with this delta at eps = 0.
+    deviation = 2.0 * float(ndtri(0.5 * (1.0 + min(largest_delta, 1.0 - 1e-9))))
     step = float(2.0 ** np.floor(np.log2(min(deviation, setting.eps0) / POINTS_PER_DEVIATION)))
     largest_eps = deviation
     while largest_eps < setting.budget and estimate(largest_eps) > -DEFAULT_DEPTH:
@@ -112,7 +115,7 @@ def _until_negligible(indices: list[int], logs: Floats) -> list[tuple[int, float
 
 
 def _recursion(laws: list[LossDistribution], rounds: int, step: float, size: int) -> Floats:
-    """Return the log of h after all rounds at 0, 1, ... steps of log alpha, rounded up."""
+    """Return log h after all rounds, rounded up, where log alpha is 0, step, 2 step, ..."""
     from tqdm import tqdm
 
     # h is stored from -size to size - 1 steps. At smaller alpha it is replaced by the chord to
