@@ -137,7 +137,7 @@ def test_random_settings_keep_the_target(browser_page):
 @pytest.mark.slow
 def test_random_settings_keep_the_target_over_rounds(browser_page):
     rng = np.random.default_rng(3)
-    for setting in drawn(4, 30):
+    for setting in drawn(4, 20):
         check(browser_page, *setting, rounds=round(math.exp(rng.uniform(0.7, math.log(365)))))
 
 
