@@ -161,7 +161,8 @@ def guided_epsilon(
     It is like `epsilon`, but starts from a cheap, non-increasing estimate whose distance from
     ``log_delta`` varies slowly with eps. The relative tolerance is ``xtol``. Unless the result is 0
     or ``budget``, ``log_delta`` was evaluated there and meets the target (``"upper"``) or does not
-    (``"lower"``); or the result is lower and slightly below an eps at which it equals the target.
+    (``"lower"``). A lower result may also be slightly below an eps at which log delta equals the
+    target.
     """
     if target >= 0.0:
         return 0.0

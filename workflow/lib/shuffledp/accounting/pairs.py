@@ -3,7 +3,8 @@
 The adversary sees n reports, counted in (up to) four categories: the target's two possible records
 x0 and x1, and two more. The target holds x0 under P and x1 under Q, and reports j with probability
 R(j|x); each of the other n - 1 reports is j with probability p_j. If B is the multinomial law of n
-such other reports, the likelihood ratios are linear in the counts h (docs/accounting.md):
+reports with these probabilities, the likelihood ratios are linear in the counts h
+(docs/accounting.md):
 
     dP/dB = (1/n) sum_j (R(j|x0) / p_j) h_j,    dQ/dB = (1/n) sum_j (R(j|x1) / p_j) h_j.
 

@@ -11,9 +11,9 @@ One more record in the cell has the likelihood ratio ``r = f(a - 1, b) / f(a, b)
 ``r = 1 / q`` where ``a > b``, with probability ``q / (1 + q)``, and
 ``r = q G(a - 1) / G(a)`` where ``a <= b``, with probability ``(1 - q) G(a)`` for each a. The
 target adds 1 to one of two cells, so ``delta = E (r - e^eps r')_+`` for every data set, where r and
-r' are the independent likelihood ratios of the two cells. From f on, a and b are counts without the
-other users' records, which only shift a. The mechanism adapts one for sums of
-numbers by Ghazi, Kumar, Manurangsi, Pagh and Sinha (2021).
+r' are the independent likelihood ratios of the two cells. In f and r, a and b
+are counts without the other users' records, which only shift a. The mechanism adapts one for sums
+of numbers by Ghazi, Kumar, Manurangsi, Pagh and Sinha (2021).
 
 If s is not 1, the values of r are computed from a table of f. With the law g of A and of B,
 
