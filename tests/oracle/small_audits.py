@@ -386,7 +386,7 @@ def audit_servers(findings: Findings, random: Random) -> None:
     for view, pair in laws.items():
         truth = max(enumerated.stick(each, eps) for each in (pair, [(q, p) for p, q in pair]))
         high = views[view].log_delta(eps).promised
-        findings.not_below(f"{mechanism.shape(parameters)}, {view}", high, truth, where)
+        findings.not_below(f"{mechanism.shapes[type(parameters)]}, {view}", high, truth, where)
 
 
 TRUTHS = {

@@ -370,7 +370,7 @@ def test_gaussian_servers_estimate_without_bias():
 def test_the_number_of_rounds_determines_the_shape(rounds, shape, error):
     mechanism, setting, target = TwoServers(), Setting(20_000, 200, rounds=rounds), log(1e-8)
     parameters = mechanism.calibrate(1.0, target, setting)
-    assert mechanism.shape(parameters) == shape
+    assert mechanism.shapes[type(parameters)] == shape
     variance = mechanism.variance(np.full(200, 0.005), 20_000, parameters)
     assert 0.99 * error < 20_000 * float(np.sqrt(variance[0])) <= error
     views = {"analyst": mechanism.curve(parameters, setting)} | mechanism.views(parameters, setting)
@@ -395,7 +395,7 @@ def test_the_number_of_rounds_determines_the_shape(rounds, shape, error):
 def test_calibration_at_the_ends_of_the_range_of_gaussian_noise(eps, log_delta, rounds, shape):
     setting = Setting(100, 5, rounds=rounds)
     parameters = TwoServers().calibrate(eps, log_delta, setting)
-    assert TwoServers().shape(parameters) == shape
+    assert TwoServers.shapes[type(parameters)] == shape
     assert TwoServers().curve(parameters, setting).log_delta(eps).promised <= log_delta
 
 

@@ -430,7 +430,7 @@ def plan(
         part = setting.response_rate if each.entry.matched else setting.participation_rate
         variance, distance = predicted(each, shares, setting.n, parameters, part)
         errors[each.name] = PredictedError(
-            setting.n * float(np.sqrt(variance.max())), distance, each.shape(parameters)
+            setting.n * float(np.sqrt(variance.max())), distance, each.shapes.get(type(parameters))
         )
     return PlanResult(setting, completed.eps, completed.log_delta, delta, errors)
 

@@ -120,6 +120,9 @@ class Mechanism(ABC, Generic[P]):
     other_forms
         Further classes that parameters may have. Their numbers have other names than those of
         ``form``.
+    shapes
+        Name of the shape of the noise for each class of parameters, if calibration chooses it;
+        otherwise empty.
     published
         Functions from a setting to a calibration that a paper uses. These calibrations are not at
         equal privacy; their captions are in the catalogue.
@@ -128,6 +131,7 @@ class Mechanism(ABC, Generic[P]):
     name: str
     form: type[P]
     other_forms: Sequence[type[P]] = ()
+    shapes: Mapping[type[P], str] = {}
     estimators: Mapping[str, Estimate[P]]
     published: Sequence[Callable[[Setting], Calibration[P]]] = ()
 
@@ -142,11 +146,6 @@ class Mechanism(ABC, Generic[P]):
 
         All users are honest and take part in every round, with the same parameters.
         """
-
-    def shape(self, parameters: P) -> str | None:
-        """Return the name of the noise's shape if calibration chooses it, otherwise None."""
-        del parameters
-        return None
 
     def user_curve(
         self, parameters: P, setting: Setting, contributions: Contributions

@@ -221,7 +221,7 @@ def calibrate_to_target(
     respondent = mechanism.per_user(round(response_rate * n), shares.size, parameters)
     return TargetCalibration(
         parameters=parameters,
-        shape=mechanism.shape(parameters),
+        shape=mechanism.shapes.get(type(parameters)),
         views={
             view: view_curves[view].epsilon(log_delta).promised if view in view_curves else eps
             for view in VIEWS

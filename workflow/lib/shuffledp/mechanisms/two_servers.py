@@ -10,6 +10,7 @@ Geometric noise has the smaller error for few rounds, Gaussian noise for many (d
 Calibration chooses the shape; the class of the parameters tells which it is.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 
@@ -80,8 +81,6 @@ ServersParameters = ShufflerDummiesParameters | GaussianServersParameters
 class _GeometricServers:
     """Two-sided geometric noise of both servers."""
 
-    shape = "discrete Laplace"
-
     def __init__(self, parameters: ShufflerDummiesParameters) -> None:
         self._parameters = parameters
         self._both = BothNoises(parameters.eps, parameters.nu)
@@ -127,8 +126,6 @@ class _GeometricServers:
 
 class _GaussianServers:
     """Discrete Gaussian noise of both servers, with the interface of `_GeometricServers`."""
-
-    shape = "discrete Gaussian"
 
     def __init__(self, parameters: GaussianServersParameters) -> None:
         self._nu = parameters.nu
@@ -222,11 +219,11 @@ class TwoServers(Mechanism[ServersParameters]):
     name = "two-servers"
     form = ShufflerDummiesParameters
     other_forms = (GaussianServersParameters,)
+    shapes: Mapping[type[ServersParameters], str] = {
+        ShufflerDummiesParameters: "discrete Laplace",
+        GaussianServersParameters: "discrete Gaussian",
+    }
     estimators = additive_noise_estimators(_unbiased, _noise_law)
-
-    def shape(self, parameters: ServersParameters) -> str:
-        """Return ``discrete Laplace`` or ``discrete Gaussian``, the shape of both noises."""
-        return _servers(parameters).shape
 
     def curve(self, parameters: ServersParameters, setting: Setting) -> UpperCurve:
         """Return the exact privacy curve of the analyst after all rounds, rounded outwards."""
