@@ -1,8 +1,7 @@
 # Helpers of the rules that draw figures, and of Snakemake's report, which shows them.
 from types import SimpleNamespace
 
-from shuffledp.mechanisms.catalogue import own_calibrations
-from shuffledp.pipeline.selection import DELTA_HAT
+from shuffledp.mechanisms.catalogue import DELTA_HAT, own_calibrations
 
 # The categories of Snakemake's report in their order; others come after them.
 CATEGORIES = [

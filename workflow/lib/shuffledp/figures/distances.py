@@ -33,8 +33,8 @@ from shuffledp.figures.style import (
     series_shifts,
     spaced_labels,
 )
-from shuffledp.mechanisms.catalogue import CATALOGUE, get_estimator
-from shuffledp.pipeline.selection import DELTA_HAT, calibrated
+from shuffledp.mechanisms.catalogue import CATALOGUE, DELTA_HAT, get_estimator
+from shuffledp.pipeline.selection import calibrated
 from shuffledp.pipeline.tables import read_tables
 
 _Dashes = Mapping[Any, Any]  # line style by eps0

@@ -23,10 +23,9 @@ from matplotlib.ft2font import FT2Font
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from shuffledp.mechanisms.catalogue import Look, get_estimator, own_calibrations
+from shuffledp.mechanisms.catalogue import DELTA_HAT, Look, get_estimator, own_calibrations
 from shuffledp.pipeline.columns import CONTENTS
 from shuffledp.pipeline.files import replacing
-from shuffledp.pipeline.selection import DELTA_HAT
 from shuffledp.pipeline.units import counted, has_bound
 
 FULL_WIDTH: Final = 7.16  # inches: two columns of a journal page

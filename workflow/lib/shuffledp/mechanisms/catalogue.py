@@ -15,6 +15,8 @@ UNBIASED: Final = "raw"
 DISTRIBUTION: Final = "projected"
 # Name of the posterior median, which exists for mechanisms whose noise has a known law.
 POSTERIOR: Final = "posterior"
+# Name of the calibration to the (eps, delta) with paper A's delta-hat, its eq. 10.
+DELTA_HAT: Final = "delta-hat"
 # Views, that is, parties against whom a guarantee may hold. The analyst decrypts the reports but
 # does not know their senders. The shuffler knows the senders, but cannot decrypt the reports. Both
 # read the published map, as does the public. "both" stands for shuffler and analyst together.

@@ -15,7 +15,6 @@ import pandas as pd
 from shuffledp.errors import InputError
 from shuffledp.pipeline.tables import read_tables
 
-DELTA_HAT: Final = "delta-hat"  # paper A's delta-hat, its eq. 10
 TARGET: Final = "target"
 OWN_DELTA: Final = "own-delta"  # paper A's delta(x0) of a single cell x0
 # A cell counts as occupied if its estimate exceeds this many standard errors, which is also the

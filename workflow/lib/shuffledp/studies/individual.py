@@ -10,10 +10,10 @@ from shuffledp.accounting.contributions import ONE_RECORD, Contributions, log_gr
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
-from shuffledp.mechanisms.catalogue import UNBIASED, get_estimator
+from shuffledp.mechanisms.catalogue import DELTA_HAT, UNBIASED, get_estimator
 from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.numerics.arrays import Integers, quotient_down
-from shuffledp.pipeline.selection import DELTA_HAT, OWN_DELTA, at_target
+from shuffledp.pipeline.selection import OWN_DELTA, at_target
 
 _SERIES: Final = ["calibration", "mechanism", "estimator"]
 _CELL_KEYS: Final = ["n", "eps0", *_SERIES, "cell"]

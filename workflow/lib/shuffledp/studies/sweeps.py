@@ -22,11 +22,12 @@ from shuffledp.accounting.participation import with_participation
 from shuffledp.accounting.registry import BOUNDS, upper_curve
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
+from shuffledp.mechanisms.catalogue import DELTA_HAT
 from shuffledp.mechanisms.protocol import Budget, Calibration, Mechanism
 from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.mechanisms.target_calibration import calibrated, calibrations, read_parameters
 from shuffledp.numerics.arrays import Integers
-from shuffledp.pipeline.selection import DELTA_HAT, TARGET, at_targets
+from shuffledp.pipeline.selection import TARGET, at_targets
 from shuffledp.pipeline.tables import PROMISES
 from shuffledp.studies.privacy import other_counts
 
