@@ -1,12 +1,12 @@
 """Runs of the tiny pipeline under Slurm, and the moment at which tests disturb them."""
 
+import shutil
 from pathlib import Path
 
 from background import Stop
-from workflow.conftest import make_clone
+from workflow.conftest import copy, make_clone
 
 FOLDERS = ("checkins", "grids", "privacy", "releases", "utility")
-GRIDS = "results/grids/town.shape.parquet"
 RELEASED = "results/releases/town.shape.eps0-1.parquet"
 RELEASE = "release_histograms"
 # These jobs last seconds, and each check in vain delays the next by 10 s: the first comes early.
@@ -18,6 +18,14 @@ SLURM = [
 
 def town(path):
     return make_clone(path / "clone of é")
+
+
+def sampled(finished, path):
+    """Return a copy of a finished run without its releases and what is made of them."""
+    clone = copy(finished, path / "clone of é")
+    for folder in ("releases", "utility"):
+        shutil.rmtree(clone.path / "results" / folder)
+    return clone
 
 
 def tables(clone):

@@ -4,7 +4,7 @@ import pytest
 import yaml
 from background import Background
 
-from hpc.runs import GRIDS, RELEASED, SLURM, half_way, released, town
+from hpc.runs import RELEASED, SLURM, half_way, released, town
 from hpc.slurm_site import manage
 
 pytestmark = [pytest.mark.workflow, pytest.mark.slow]
@@ -25,23 +25,11 @@ def site(accounted_slurm, tmp_path_factory):
     return [f"--profile={profile}", *SLURM]
 
 
-def test_jobs_run_under_the_account_and_in_the_partition_of_the_site(
+def test_jobs_run_under_the_account_of_the_site_and_maintenance_delays_them(
     accounted_slurm, site, undisturbed, tmp_path
 ):
+    """Snakemake waits for a controller and a database that do not answer."""
     clone = town(tmp_path)
-    clone.run(*site, RELEASED, cores=1)
-    assert released(clone, undisturbed)
-    rows = accounted_slurm.lines("sacct", "comment%40,account,partition,state", "--allocations")
-    jobs = {comment: tuple(rest) for comment, *rest in map(str.split, rows)}
-    assert any(name.startswith("rule_release_histograms") for name in jobs)
-    assert set(jobs.values()) == {(ACCOUNT, PARTITION, "COMPLETED")}
-
-
-def test_snakemake_waits_for_a_controller_and_a_database_under_maintenance(
-    accounted_slurm, site, undisturbed, tmp_path
-):
-    clone = town(tmp_path)
-    clone.run(GRIDS)
     stop = half_way(tmp_path)
     with Background(clone, *site, "--verbose", RELEASED, stop=stop) as run:
         run.wait_for_stop()
@@ -54,3 +42,7 @@ def test_snakemake_waits_for_a_controller_and_a_database_under_maintenance(
         stop.go_on()
         assert run.finished() == 0, run.printed()
     assert released(clone, undisturbed)
+    rows = accounted_slurm.lines("sacct", "comment%40,account,partition,state", "--allocations")
+    jobs = {comment: tuple(rest) for comment, *rest in map(str.split, rows)}
+    assert any(name.startswith("rule_release_histograms") for name in jobs)
+    assert set(jobs.values()) == {(ACCOUNT, PARTITION, "COMPLETED")}

@@ -4,7 +4,7 @@ import pytest
 from background import Background
 from workflow.conftest import TABLES, nothing_to_do
 
-from hpc.runs import GRIDS, RELEASE, RELEASED, SLURM, half_way, job_of, released, tables, town
+from hpc.runs import RELEASE, RELEASED, SLURM, half_way, job_of, released, sampled, tables, town
 
 pytestmark = [pytest.mark.workflow, pytest.mark.slow]
 
@@ -20,9 +20,10 @@ def clone(slurm, tmp_path):
 
 
 @pytest.fixture
-def gridded(clone):
+def sampled_clone(slurm, finished, tmp_path):
     """Return a clone in which only the job that gets killed remains to be done."""
-    clone.run(GRIDS)
+    clone = sampled(finished, tmp_path)
+    clone.environment = slurm.environment_without_accounting()
     return clone
 
 
@@ -37,20 +38,20 @@ def test_tables_are_those_of_a_local_run(undisturbed, clone):
 
 
 def test_a_cancelled_job_is_an_error_and_the_next_run_repeats_it(
-    slurm, undisturbed, gridded, tmp_path
+    slurm, undisturbed, sampled_clone, tmp_path
 ):
     options = [*WITHOUT_ACCOUNTING, "--retries=0"]
-    with Background(gridded, *options, RELEASED, stop=half_way(tmp_path)) as run:
+    with Background(sampled_clone, *options, RELEASED, stop=half_way(tmp_path)) as run:
         slurm.cancel(job_of(run.wait_for_stop()))
         assert run.finished() == 1
     assert "SLURM status is: 'CANCELLED'" in run.printed()
-    assert RELEASED not in tables(gridded)
-    gridded.run(*WITHOUT_ACCOUNTING, RELEASED, cores=1)
-    assert released(gridded, undisturbed)
+    assert RELEASED not in tables(sampled_clone)
+    sampled_clone.run(*WITHOUT_ACCOUNTING, RELEASED, cores=1)
+    assert released(sampled_clone, undisturbed)
 
 
-def test_a_killed_scheduler_loses_nothing(slurm, undisturbed, gridded, tmp_path):
-    with Background(gridded, *WITHOUT_ACCOUNTING, RELEASED, stop=half_way(tmp_path)) as run:
+def test_a_killed_scheduler_loses_nothing(slurm, undisturbed, sampled_clone, tmp_path):
+    with Background(sampled_clone, *WITHOUT_ACCOUNTING, RELEASED, stop=half_way(tmp_path)) as run:
         job = job_of(run.wait_for_stop())
         slurm.wait_until_saved(job)
         run.kill()
@@ -59,7 +60,7 @@ def test_a_killed_scheduler_loses_nothing(slurm, undisturbed, gridded, tmp_path)
     assert job in slurm.lines("squeue", "%i", "--states=all"), "the new controller knows it"
     slurm.cancel(*slurm.jobs())  # the jobs outlive Snakemake
     slurm.wait_until_idle()
-    assert RELEASED not in tables(gridded)
-    gridded.run("--unlock")
-    gridded.run(*WITHOUT_ACCOUNTING, RELEASED, cores=1)
-    assert released(gridded, undisturbed)
+    assert RELEASED not in tables(sampled_clone)
+    sampled_clone.run("--unlock")
+    sampled_clone.run(*WITHOUT_ACCOUNTING, RELEASED, cores=1)
+    assert released(sampled_clone, undisturbed)

@@ -108,7 +108,7 @@ def make_clone(path):
     for name in ["Snakefile", "environment.yml", "pyproject.toml", "docs/errata.md"]:
         shutil.copy(ROOT / name, path / name)
     for name in ["config", "profiles", "workflow", "resources"]:
-        ignore = shutil.ignore_patterns("__pycache__", "automatic", "*.egg-info")
+        ignore = shutil.ignore_patterns("automatic", "*.egg-info")
         shutil.copytree(ROOT / name, path / name, ignore=ignore)
     (path / "check-ins.txt").write_text("\n".join(checkin_lines()) + "\n")
     config = tiny_config({"kind": "file", "path": "check-ins.txt", "layout": "snap"})

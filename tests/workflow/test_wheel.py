@@ -11,7 +11,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from collect_guide import PACKAGE, follow
+from collect_guide import PACKAGE
 from needs import needs
 
 ROOT = Path(__file__).parents[2]
@@ -112,12 +112,17 @@ def test_a_missing_extra_is_named(environment):
     assert "pip install 'shuffledp[verify]'" in done.stderr
 
 
-def test_the_guide_of_the_collection_runs_on_its_wheel(environment, tmp_path):
-    installed = install(environment, f"{PACKAGE}[maps]")
+def test_the_collection_is_installed_with_all_its_files(environment):
+    installed = install(environment, str(PACKAGE))
     assert installed.returncode == 0, installed.stderr
-    where = {"PATH": f"{environment}:{os.environ['PATH']}", "HOME": str(tmp_path)}
-    follow(tmp_path, where)
-    assert (tmp_path / "counts-1.json").is_file()
+    place = python(environment, "import shuffledp_collect as c; print(*c.__path__)").strip()
+    kept, expected = (
+        {path.relative_to(folder) for path in folder.rglob("*.*") if path.suffix != ".pyc"}
+        for folder in (Path(place), PACKAGE / "src" / "shuffledp_collect")
+    )
+    assert kept == expected
+    helped = run(str(environment / "shuffledp-collect"), "--help")
+    assert helped.returncode == 0 and "open" in helped.stdout
 
 
 def test_the_tutorial_in_python_runs_on_the_wheel(environment):
