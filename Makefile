@@ -47,7 +47,7 @@ FAULTS := $(if $(GROUP),tests/faults/test_$(GROUP).py,tests/faults)
 
 faults: $(READY) ## Break runs and files in every way we know: kills, full disks, two at once (GROUP=kills)
 	$(BIN)/python -m pytest -m "" --hypothesis-profile=slow $(FAULTS)
-	$(if $(GROUP),,$(BIN)/python -m pytest -m faults tests/unit tests/workflow packages/collect/tests)
+	$(if $(GROUP),,$(BIN)/python -m pytest -m faults tests/unit tests/oracle tests/workflow packages/collect/tests)
 
 lint: $(READY) ## Check style, types and the workflow
 	$(BIN)/ruff check .

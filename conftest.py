@@ -25,12 +25,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-# Light tests use the same examples in every run; slow ones explore, except under CI.
+# Light tests use the same examples in every run; slow ones explore, except under CI, which uses the
+# same ones and fewer.
 settings.register_profile(
     "light", max_examples=20, derandomize=True, deadline=None, print_blob=True
 )
 settings.register_profile(
-    "slow", max_examples=50, derandomize="CI" in os.environ, deadline=None, print_blob=True
+    "slow",
+    max_examples=25 if "CI" in os.environ else 50,
+    derandomize="CI" in os.environ,
+    deadline=None,
+    print_blob=True,
 )
 settings.load_profile("light")
 

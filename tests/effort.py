@@ -1,13 +1,19 @@
 """Effort of a test: the examples of a property, the values of a parametrised test."""
 
+import os
+
 import pytest
 from hypothesis import settings
 
 
 def examples(whole: int) -> int:
-    """Return `whole` under `make test-slow`, a fifth of it otherwise."""
-    light = settings.default.max_examples < settings.get_profile("slow").max_examples
-    return max(2, whole // 5) if light else whole
+    """Return `whole` under `make test-slow`, half of it under CI, a fifth of it otherwise.
+
+    CI repeats the same examples in every run.
+    """
+    if settings.default.max_examples < settings.get_profile("slow").max_examples:
+        return max(2, whole // 5)
+    return max(2, whole // 2) if "CI" in os.environ else whole
 
 
 def long(*values: object) -> object:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 import numpy as np
 import pandas as pd
 import pytest
-from effort import examples, long
+from effort import examples, long, nightly
 from flint import arb, ctx
 from shuffledp import cli
 from shuffledp.accounting.certificate import certificate, view_certificate
@@ -119,12 +119,15 @@ CITIES = [(123_094, 408, 71), (10_528, 192, 78)]
 LESS_NOISE = {"ratio": 0.999, "eps": 1.001, "sigma": 0.999}
 
 
-@pytest.mark.parametrize(("n", "k", "slots"), CITIES)
 @pytest.mark.parametrize(
-    "mechanism",
-    [pytest.param(SignedDummies(), marks=pytest.mark.slow), TwoServers(), ShufflerDummies()],
+    ("mechanism", "n", "k", "slots"),
+    [
+        *((each, *city) for each in (TwoServers(), ShufflerDummies()) for city in CITIES),
+        nightly(SignedDummies(), *CITIES[0]),
+        long(SignedDummies(), *CITIES[1]),
+    ],
 )
-def test_views_of_two_cities_have_certificates(n, k, slots, mechanism):
+def test_views_of_two_cities_have_certificates(mechanism, n, k, slots):
     """The promise is proven, but not with slightly less noise or at a smaller eps."""
     mechanism = with_options(mechanism, slots=slots)
     check_views(mechanism, mechanism.calibrate(1.0, np.log(1e-6), Setting(n, k)), n, k)

@@ -293,8 +293,9 @@ def test_two_cells_over_rounds_have_the_eps_of_their_own_worst_round():
 @pytest.mark.parametrize(
     ("n", "eps0", "rounds"),
     [
-        *((n, eps0, rounds) for n in (1000, 10_000) for eps0 in (1.0, 4.0) for rounds in (2, 100)),
+        *((1000, eps0, rounds) for eps0 in (1.0, 4.0) for rounds in (2, 100)),
         (1000, 1.0, 30),
+        (10_000, 1.0, 2),
         (20_000, 4.0, 10),
     ],
 )
