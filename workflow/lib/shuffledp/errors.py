@@ -15,7 +15,7 @@ class InputError(ValueError):
     """
 
 
-# In characters. A message that lists all mechanisms or bounds is shorter than the latter.
+# In characters. A message that lists all mechanisms or bounds is not shortened.
 MAX_WORD_LENGTH, MAX_MESSAGE_LENGTH = 120, 1_000
 
 

@@ -1,8 +1,8 @@
 """Inverse problems: the eps, eps0 or noise at which a bound on delta meets a target.
 
 Log delta falls with eps and noise and grows with eps0, so each answer is the root of a monotone
-function. It is bracketed and rounded in the safe direction. The ``guided_`` functions start from a
-cheap estimate if evaluations of log delta are expensive; the estimate affects only their number.
+function. It is bracketed and rounded in the safe direction. The ``guided_`` functions, for an
+expensive log delta, start from a cheap estimate, which affects only the number of evaluations.
 
 A value meets the target if its log delta is at most the target.
 """
@@ -26,7 +26,7 @@ COARSE_XTOL = 1e-6
 NOISE_XTOL = 1e-9
 # Tolerances of `epsilon_per_round`: relative in eps, absolute in log delta.
 PER_ROUND_EPS_XTOL, PER_ROUND_LOG_DELTA_TOLERANCE = 1e-3, 1e-2
-# Size of the first step away from the root of an estimate, in the log of the unknown.
+# Smallest first step of the search for a bracket, in the log of the unknown.
 FIRST_LOG_STEP = 1e-3
 # Replaces log 0 = -inf where differences must be finite.
 LOG_OF_ZERO = -1e300

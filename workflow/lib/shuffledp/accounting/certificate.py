@@ -50,7 +50,7 @@ def _finite(log_delta: float) -> float | None:
 
 
 def _argument(eps: float, setting: Setting) -> dict[str, Any]:
-    """Return which proof shows the upper end, and the blocks of counts that the last kind uses.
+    """Return the name of the proof of the upper end, and its blocks of counts if it uses any.
 
     The proofs are the privacy blanket, one hidden user (k = 3) and blocks of counts (k = 2).
     """
@@ -225,7 +225,7 @@ def _rounds_certificate(eps: float, setting: Setting) -> dict[str, Any]:
 def _with_margin(law: LossDistribution) -> LossDistribution:
     """Return a distribution whose divergence at each eps >= 0 is larger by `RELATIVE_MARGIN`.
 
-    Losses below 0 are the mirror image of those above 0; the remaining mass has loss 0.
+    Loss -l has exp(-l) times the probability of loss l > 0; the remaining mass has loss 0.
     """
     above = law.mass[1 - law.start :] * (1.0 + RELATIVE_MARGIN)
     infinite = law.infinite * (1.0 + RELATIVE_MARGIN)

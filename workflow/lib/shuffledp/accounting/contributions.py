@@ -90,8 +90,8 @@ def group_curve(curve: UpperCurve, records: int) -> UpperCurve:
     Returns
     -------
     Curve with ``delta(eps / m) (1 + e^(eps/m) + ... + e^((m-1) eps/m))`` at eps. It is the curve
-    itself for m = 1, and loose for larger m: it assumes that all records move every output in the
-    same direction as much as one record can.
+    itself for m = 1, and loose for larger m: it assumes that every record changes all
+    probabilities in the same direction, each by as much as one record can.
 
     Notes
     -----

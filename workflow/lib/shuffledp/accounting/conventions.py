@@ -18,7 +18,7 @@ from shuffledp.numerics.arrays import Floats, floats
 # Direction of rounding: "lower" is never above the true value, "upper" never below it.
 Side = Literal["lower", "upper"]
 
-# Neighbouring data sets of all guarantees, in words.
+# Neighbouring data sets of a guarantee, unless stated otherwise, in words.
 NEIGHBOURS: Final = "replacement, the same n"
 
 _Rest = ParamSpec("_Rest")

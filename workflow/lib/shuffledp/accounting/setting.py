@@ -69,8 +69,8 @@ class Setting:
         Probability in ``(0, 1]`` with which each user takes part in a round, independently of the
         other users and rounds.
     colluding
-        Number of dishonest users, from 0 to n - 1. They may reveal everything they sent to the
-        analyst, or send arbitrary messages.
+        Number of dishonest users, from 0 to n - 1. They may reveal to the analyst
+        everything they sent, or send arbitrary messages.
     response_rate
         Probability in ``(0, 1]`` with which each user responds, independently of the other users
         and of all data. Delta is that of a user who responds. If dropping out depends on the data,

@@ -49,18 +49,19 @@ MAX_TABLE_ENTRIES = 2**23
 SMALLEST_MASS = 1e-306
 # Number of table entries processed at once.
 ENTRIES_AT_ONCE = 2**18
-# A law with more than twice as many ratios keeps this many, those of the smallest counts. The
-# others are divided into blocks, and a block's mass is moved to its smallest and its largest ratio.
+# If a law has more than twice this many ratios, only this many, those of the smallest counts, stay
+# apart. The others are divided into blocks, and a block's mass is moved to its smallest and its
+# largest ratio.
 MAX_UNSPLIT_RATIOS = 2**16
 # Exponentials of exponents up to this size do not overflow.
 MAX_EXPONENT = 700.0
 # Number of positive grid points for the ratios of a table, and a lower limit on the smallest point.
 GRID_RATIOS, SMALLEST_RATIO = 2**15, 1e-9
-# `_Grid.add` finds a ratio's two grid points from its logarithm (below 40). Because of rounding of
-# the logarithm, of its product with the scale and of the grid points, which are powers, the ratio
-# may lie outside the interval between them, by at most this relative distance in units of rounding.
+# `_Grid.add` finds a ratio's two grid points from log(ratio / smallest), which is below 40. Because
+# this logarithm, its product with the scale and the grid points are rounded, the ratio may lie
+# outside the interval between them, by at most this relative distance in units of rounding.
 MISPLACED_UNITS = 512.0
-# From this argument on, three terms of Stirling's series are accurate to a unit of rounding.
+# From this argument on, three terms of Stirling's series are accurate to two units of rounding.
 STIRLING_FROM = 64.0
 
 
@@ -109,7 +110,7 @@ def _stirling_error(x: Floats) -> Floats:
 
 
 def _tail_bound(t: float, mean: float, shape: float) -> float:
-    """Return Chernoff's bound on the probability of t and of all values farther from the mean."""
+    """Return Chernoff's bound on the probability of the tail from t on, away from the mean."""
     if t < 0.0:
         return 0.0
     distance = t - mean
@@ -187,7 +188,7 @@ class SignedNoise:
     def _ends(self) -> tuple[float, float]:
         """First and last value of Z to sum; Z lies outside with probability about ``tail``."""
         depth = -log(self.tail)
-        # Bernstein's inequality, for a law with this ratio of variance and mean.
+        # Bernstein's inequality, for a law with this ratio of variance to mean.
         variance_ratio = 1.0 + self.pairs / self.shape
         below = sqrt(2.0 * depth * self.pairs * variance_ratio)
         scale = depth * variance_ratio / (3.0 if self.shape == inf else 1.0)
@@ -207,7 +208,7 @@ class SignedNoise:
         first, last = self._ends
         t = np.arange(first, last + 1.0)
         logs, units = log_masses(t, self.pairs, self.shape)
-        # Less probable values are left out too, so that products of probabilities do not underflow.
+        # Values less probable than tail / t.size are left out too: products must not underflow.
         kept = np.flatnonzero(logs > log(self.tail) - log(t.size))
         t, logs = t[kept[0] : kept[-1] + 1], logs[kept[0] : kept[-1] + 1]
         outside = _tail_bound(t[0] - 1.0, self.pairs, self.shape)

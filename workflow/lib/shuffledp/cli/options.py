@@ -188,9 +188,8 @@ PUBLISH: Final[dict[str, dict[str, Any]]] = {
     "--time-zone": {
         "default": "UTC",
         "metavar": "NAME",
-        "help": "where days begin, such as "
-        "Europe/Paris (default UTC). A time without an offset is taken as UTC: leave "
-        "this out if such times are local ones",
+        "help": "time zone of the days, such as Europe/Paris (default UTC). A time without an "
+        "offset is taken as UTC: leave this out if such times are local ones",
     },
     "--unit": {
         "choices": ["record", "user"],
@@ -212,7 +211,8 @@ PUBLISH: Final[dict[str, dict[str, Any]]] = {
     "--delta": {
         "type": decimal,
         "default": Decimal(0),
-        "help": "above 0, Gaussian noise is used if it is less than Laplace noise (default 0)",
+        "help": "if above 0, Gaussian or Laplace noise is used, whichever is less (default 0: "
+        "Laplace)",
     },
     "--mechanism": {"choices": ["laplace", "gaussian"], "help": "noise (default: see --delta)"},
     "--ledger": {
@@ -223,7 +223,7 @@ PUBLISH: Final[dict[str, dict[str, Any]]] = {
     "--total": {
         "type": decimal,
         "metavar": "EPS",
-        "help": "eps of all publications of a new ledger (default: that of this one)",
+        "help": "total eps that a new ledger allows (default: that of this publication)",
     },
     "--output": {"required": True, "metavar": "FOLDER", "help": "folder to create"},
     "--title": {"default": "A private map", "help": "title of the map"},

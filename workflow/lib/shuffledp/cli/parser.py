@@ -72,8 +72,8 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
         "compute the one of n, k, eps0, eps, delta that is left out (smallest certified n, k, eps "
         "or delta, largest certified eps0), and predict the error of one round's histogram for "
         "several mechanisms at the same privacy (uniform histogram, unbiased estimates): "
-        "cell_sd_users is the standard deviation of a cell's number of users, tv_distance the "
-        "total variation distance of the shares",
+        "cell_sd_users is the standard deviation of a cell's estimated number of users, "
+        "tv_distance the total variation distance of the shares",
         {
             option: {
                 **details,
@@ -94,14 +94,15 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
         "compare mechanisms at the same certified privacy: each is calibrated to (eps, delta). The "
         "table is 80 columns wide; a line is printed as soon as it is computed, in the order of "
         "--mechanism or of 'shuffledp list'. With --detail, and in json or csv, the most accurate "
-        "mechanism comes first, with all digits of its parameters; the local budget of a user's "
-        "messages before they are mixed (local_eps0; empty: unbounded); the eps of four views "
-        "(eps_...; empty: unbounded): analyst, who opens the reports; shuffler, who mixes them and "
-        "reads the map; public, who reads the map; both servers together; the messages per user; "
-        "the bytes that a user uploads, encrypted (bytes_sent); the number of people by which one "
-        "dishonest user can change a cell's estimate (moved_by_one); the predicted error of the "
-        "unbiased estimate (standard deviation of a cell's number of users, root mean square over "
-        "the cells and largest; total variation distance of the shares); and who must be trusted",
+        "mechanism comes first, and the columns are: all digits of the parameters; the local "
+        "budget of a user's messages before they are mixed (local_eps0; empty: unbounded); the eps "
+        "of four views (eps_...; empty: unbounded), namely analyst (opens the reports), shuffler "
+        "(mixes them and reads the map), public (reads the map) and both servers together; the "
+        "messages per user; the bytes that a user uploads, encrypted (bytes_sent); the number of "
+        "people by which one dishonest user can change a cell's estimate (moved_by_one); the "
+        "predicted error of the unbiased estimate (standard deviation of a cell's estimated number "
+        "of users, root mean square over the cells and largest; total variation distance of the "
+        "shares); and who must be trusted",
         {
             "--n": {"type": whole, "help": "number of users (default: those of the histogram)"},
             "--k": {
@@ -138,8 +139,8 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
         "enclose delta at given eps, or eps at given delta, for a randomiser given as a matrix; "
         "with the local budget of one report (local_eps0), certified ends for n users, and the "
         "error of the least-squares estimate of a uniform histogram (cell_sd_users: largest "
-        "standard deviation of the number of users with a record; empty if rows are linearly "
-        "dependent)",
+        "standard deviation of the estimated number of users with one given record; empty if rows "
+        "are linearly dependent)",
         {
             "file": {
                 "metavar": "FILE",
@@ -157,7 +158,11 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
                 "help": "csv or parquet file with columns 'latitude' and 'longitude' of each "
                 "record, in degrees: records at most --distance apart are neighbours",
             },
-            "--distance": {"type": real, "metavar": "KM", "help": "along a great circle"},
+            "--distance": {
+                "type": real,
+                "metavar": "KM",
+                "help": "largest distance between neighbours, along a great circle",
+            },
         }
         | HIDDEN_SLOT
         | ROUNDS
@@ -195,8 +200,8 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
                 "choices": ["krr", "binary", "laplace", "gaussian"],
                 "default": "krr",
                 "help": "how users report: k-RR (default), yes or no by randomised response, or a "
-                "number in a known range with Laplace or Gaussian noise (sigma: its standard "
-                "deviation, the length of the range being 1)",
+                "number in a known range with Laplace or Gaussian noise (column sigma: standard "
+                "deviation of Gaussian noise on a range of length 1)",
             },
             "--k": {"type": whole, "help": "number of cells (k-RR)"},
             **ROUNDS,
@@ -255,7 +260,7 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
             },
             "--chances": {
                 "type": whole,
-                "help": "largest number of dummies of a user (default: the smallest possible)",
+                "help": "largest number of dummies of a user (default: --dummies, rounded up)",
             },
             "--mechanism": {"metavar": "NAME", "help": "mechanism, with its --parameters"},
             "--parameters": MECHANISM_OPTIONS["--parameters"],
@@ -273,8 +278,8 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
     ),
     "publish": (
         "publish a private map of records: a folder with the map and a statement of its guarantee, "
-        "which may be handed to anybody, and a line in a ledger, which stays with you. Everything "
-        "but the records is published: choose cells, dates and eps without looking at them "
+        "which may be handed to anybody, and a line in a ledger, which stays with you. Cells, "
+        "dates and eps are published too: choose them without looking at the records "
         "(docs/publish.md)",
         PUBLISH,
     ),
@@ -320,7 +325,7 @@ def _make_parser() -> tuple[_Parser, dict[str, _Parser]]:
             "--format",
             choices=["table", "json", "csv"],
             default="table",
-            help="table of seven digits that fits the terminal (default), or all digits",
+            help="table: rounded, fitted to the terminal (default); json and csv: all digits",
         )
     return parser, parsers
 

@@ -63,8 +63,8 @@ class Published:
         """Return whether a value agrees with the printed number.
 
         The value is rounded to the printed digits; for paper A's Table II it is truncated to at
-        most three. If the quantity is marked "(at least)", all larger values agree too. A printed
-        0 agrees only with exactly 0.
+        most three. If the quantity is marked "(at least)", a value agrees if it is not below the
+        printed one. A printed 0 agrees only with exactly 0.
         """
         target = self.value
         if "(at least)" in self.quantity:

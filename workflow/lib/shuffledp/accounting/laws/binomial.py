@@ -83,7 +83,7 @@ def deviance(x: Floats, mean: Floats) -> Floats:
     size = np.abs(v)
     is_near = size < SERIES_MAX
     # The terms of Loader's series fall by v**2. Its relative truncation error is below
-    # v**(2 terms + 1), which requires eight terms for v = 0.1.
+    # v**(2 terms + 1): 1e-17 needs eight terms for v = 0.1.
     largest = float(size.max(initial=1e-9, where=is_near))
     terms = int(np.ceil(0.5 * (SERIES_LOG10_ERROR / np.log10(largest) - 1.0)))
     square = v * v
@@ -340,9 +340,10 @@ def log_cdf_rough_bound(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike) 
 
 
 def log_excess_bound(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike) -> Floats:
-    """Return an upper bound on ``log E[(Bin(n, p) - x)_+]`` for x at or above the mean.
+    """Return an upper bound, up to rounding, on ``log E[(Bin(n, p) - x)_+]``.
 
-    It is +inf where the geometric series does not converge, which happens only below the mean.
+    x must be at or above the mean. The bound is +inf where the geometric series does not converge,
+    which happens only below the mean.
     """
     next_x = np.asarray(x, np.float64) + 1.0
     n, p, q = (np.asarray(v, np.float64) for v in (n, p, q))

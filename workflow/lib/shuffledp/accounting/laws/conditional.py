@@ -163,11 +163,12 @@ def conditional_excess(
     # For n2 < first, A is positive for all n3 in the window; for n2 >= stop, for none of them.
     first = np.clip(np.ceil(y_at(high3)), 0.0, s + 1.0)
     stop = np.clip(np.ceil(y_at(low3)) + 1.0, first, s + 1.0)
-    # Between them, values of n2 outside a window around the tilted mean are left out as well.
+    # If a window around the tilted mean begins after first or ends before stop - 1, all n2 beyond
+    # that end are left out as well.
     tilted2 = s * limits.tilted_rho
     low2, high2 = limits.window(tilted2, tilted2 * (1.0 - limits.tilted_rho))
     cut_below, cut_above = low2 > first, high2 + 1.0 < stop
-    below_window = closed_form(first - 1.0)
+    below_first = closed_form(first - 1.0)
     first, stop = np.where(cut_below, low2, first), np.where(cut_above, high2 + 1.0, stop)
     stop = np.maximum(first, stop)
     share2 = (limits.tilted_rho, 1.0 - limits.tilted_rho)
@@ -179,8 +180,8 @@ def conditional_excess(
         left_out = np.where(cut_above, np.logaddexp(left_out, outside), left_out)
     by_n2 = _excess_by_n2(weighted, s, trials, shift, (first, stop), limits.stride, side)
     low, high = (
-        np.logaddexp(inside, np.where(cut_below, -np.inf, below_first))
-        for inside, below_first in ((by_n2.low, below_window.low), (by_n2.high, below_window.high))
+        np.logaddexp(inside, np.where(cut_below, -np.inf, below))
+        for inside, below in ((by_n2.low, below_first.low), (by_n2.high, below_first.high))
     )
     return LogIntervals(low, high), left_out, neglected
 

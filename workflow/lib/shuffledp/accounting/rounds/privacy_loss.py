@@ -63,9 +63,10 @@ class LossDistribution:
     start
         Index of the first grid point.
     mass
-        Probabilities under P; they add up to at most ``1 - infinite``.
+        Probabilities of the grid points under P.
     infinite
-        Probability of an infinite loss.
+        Probability of an infinite loss, rounded up or down; rounded up, it includes what truncation
+        omits.
     mass_error, loss_error
         Bounds on the floating-point errors: relative for the masses, absolute for the losses.
     """
@@ -115,7 +116,7 @@ class Loss:
 
 @dataclass(frozen=True)
 class Outcomes:
-    """The exact losses of one cell's outcomes, listed one by one; `up` and `down` round them.
+    """The losses of one cell's outcomes, listed one by one; `up` and `down` round them to a grid.
 
     Attributes
     ----------
@@ -265,7 +266,7 @@ def rounded_up(pair: Pair, step: float, depth: float = DEFAULT_DEPTH) -> LossDis
     half = tally.total
     mirror = half * np.exp(-step * np.arange(half.size))
     mass = np.concatenate([mirror[:0:-1], [2.0 * half[0]], half[1:]])
-    # If eps0 is large, truncation at a small depth may omit everything; then infinite is 1.
+    # If eps0 is large and the depth small, the bound on the omitted probability may exceed 1.
     return LossDistribution(
         step=step,
         start=1 - half.size,

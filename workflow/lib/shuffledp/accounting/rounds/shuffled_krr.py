@@ -66,8 +66,8 @@ def single_round(
 ) -> tuple[LossDistribution, ...]:
     """Return the loss distributions of one round of a setting, for `composed_log_delta`.
 
-    For the upper side it is a dominating one, truncated by a probability of about ``exp(-depth)``
-    (`rounded_up`); for the lower side they are those of particular data sets.
+    The upper side has one, which dominates; a probability of about ``exp(-depth)`` is counted as
+    infinite loss (`rounded_up`). The lower side has those of particular data sets.
     """
     weak = pairs.weak_adversary(setting)
     if side == "upper":
@@ -125,9 +125,10 @@ def composed_log_delta(
 
     The upper bound holds for every data set, even if records depend on the outcomes of earlier
     rounds. The lower bound is that of a data set in which all other users hold a third cell (for
-    k = 2, one of the cells) or, if larger, that of one round. Both include the errors of the grid,
-    truncation and rounding. Truncation omits about 1e-11 of delta; for deltas below about 1e-280,
-    where it cannot omit so little, the upper bound is that of basic composition.
+    k = 2, one of the cells) or, if larger, that of one round (not for several rounds with k = 2).
+    Both include the errors of the grid, truncation and rounding. Truncation omits about 1e-11 of
+    delta; for deltas below about 1e-280, where it cannot omit so little, the upper bound is that of
+    basic composition.
 
     Parameters
     ----------

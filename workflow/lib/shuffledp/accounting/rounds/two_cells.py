@@ -27,9 +27,9 @@ from shuffledp.numerics.arrays import UNIT, Floats, Integers
 
 # Largest number of rounds for which this recursion is used.
 MAX_ROUNDS = 200
-# The count n - 1 is a block of its own. The width of another block is the first number times n,
-# plus the second for each count of distance from n - 1. Blocks increase the eps of their counts by
-# about 0.3 % near n - 1, and by more far from it, where eps is smaller.
+# The count n - 1 is a block of its own. The width of any other block, whose last count is c, is
+# BLOCK_WIDTH n + BLOCK_WIDTH_GROWTH (n - 1 - c). Blocks increase the eps of their counts by about
+# 0.3 % near n - 1, and by more far from it, where eps is smaller.
 BLOCK_WIDTH, BLOCK_WIDTH_GROWTH = 0.006, 0.02
 # Smaller log deltas are not computed, because each round omits about exp(-46).
 MIN_LOG_DELTA = -36.0
