@@ -200,7 +200,8 @@ def eps0(log_delta: Function, target: float, smallest: float) -> float:
 
     Returns
     -------
-    A number in ``[smallest, 350]``; 350 is the largest supported eps0.
+    A number from ``smallest`` to 350, the largest supported eps0; ``smallest`` if that is larger or
+    misses the target.
     """
     excess = _excess(log_delta, target)
     largest = max(LARGEST_EPS0, smallest)
@@ -215,7 +216,7 @@ def eps0(log_delta: Function, target: float, smallest: float) -> float:
             return largest
         low, high = high, min(2.0 * high, largest)
     root = _root(excess, low, high)
-    # The result must meet the target, while the root may exceed it by the tolerance.
+    # The result must meet the target, but the computed root may be too large by the tolerance.
     reduction = 4.0 * XTOL
     while excess(root * (1.0 - reduction)) > 0.0:
         reduction *= 2.0
@@ -233,7 +234,8 @@ def guided_eps0(
 
     It is like `eps0`, but starts from a cheap, non-decreasing estimate whose distance from
     ``log_delta`` varies slowly with eps0. The result, with relative tolerance ``xtol``, is a number
-    at which ``log_delta`` was evaluated and found to meet the target, or ``smallest``.
+    at which ``log_delta`` was evaluated and found to meet the target, or ``smallest``, or 350 for a
+    target of 0.
     """
     largest = max(LARGEST_EPS0, smallest)
     if target >= 0.0:
@@ -254,7 +256,7 @@ def largest_feasible_budget(meets: Callable[[float], bool], budget: float) -> fl
     """Return a budget that meets the target: ``budget`` or, failing that, a smaller one.
 
     A mechanism that is constructed for this budget may exceed it by rounding errors. Candidates are
-    smaller by factors from ``1 - 1e-14`` to 1/2; `InputError` is raised if none meets the target.
+    ``budget`` times 1, ``1 - 1e-14``, ..., 1/2; `InputError` is raised if none meets the target.
     """
     for reduction in (0.0, 1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2, 0.5):
         if meets(budget * (1.0 - reduction)):
@@ -358,8 +360,8 @@ def guided_noise(
 def epsilon_per_round(log_delta: Function, target: float, eps: float, guess: float) -> float:
     """Return an eps per round, close to the largest, at which all rounds together meet the target.
 
-    It is found by the secant method for log delta over log eps, since each evaluation may take
-    seconds.
+    It is found by the secant method for log delta as a function of log eps, since each evaluation
+    may take seconds.
 
     Parameters
     ----------
@@ -379,7 +381,7 @@ def epsilon_per_round(log_delta: Function, target: float, eps: float, guess: flo
     """
     low, high, point = eps, np.inf, max(guess, eps)
     # For Gaussian noise, log delta of all rounds is about proportional to eps^-2, where eps is that
-    # of each round. Near the target its slope over log eps is therefore -2 times the target.
+    # of each round. Near the target its slope in log eps is therefore -2 times the target.
     previous, slope = None, max(-2.0 * target, 1.0)
     while high > low * (1.0 + PER_ROUND_EPS_XTOL):
         excess = log_delta(point) - target

@@ -84,9 +84,9 @@ def certificate(eps: float, setting: Setting) -> dict[str, Any]:
     """Return a certificate for k-RR at ``eps`` as JSON data.
 
     Logs of delta are natural, and None for a delta of 0. For one round the certificate has both
-    ends. For several rounds it has only the upper end, for the weak adversary. At a fixed delta,
-    its eps is a few per cent larger than that of `shuffledp.epsilon`, or much larger for k = 2.
-    Raises `InputError` if eps is negative, or the setting cannot be certified.
+    ends. For several rounds it has only the upper end, for the weak adversary. For a given delta,
+    that end needs an eps a few per cent larger than that of `shuffledp.epsilon`, or much larger for
+    k = 2. Raises `InputError` if eps is out of range, or the setting cannot be certified.
     """
     everybody_reports = setting.participation_rate == 1.0 and not setting.colluding
     if not everybody_reports or setting.dummies or setting.mechanism:

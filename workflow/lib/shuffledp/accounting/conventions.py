@@ -1,7 +1,7 @@
 """Conventions of the accounting: the direction of rounding, and evaluation at arrays of eps.
 
-The decorators extend functions of one eps (or one log delta) and a `Setting` to arrays of any
-shape; the result has the same shape.
+The decorators extend functions of one eps or one log delta to arrays of any shape; the result has
+the same shape.
 """
 
 from collections.abc import Callable

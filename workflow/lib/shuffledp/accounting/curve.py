@@ -30,7 +30,7 @@ End = TypeVar("End", bound=float | Floats)
 MAX_EPS = 1e6
 # Absolute tolerance in eps of the search for the minimum in `add_total_variation`.
 MINIMUM_XTOL = 1e-6
-# A term whose log is smaller than another's by this much increases their sum by under 1.3e-4.
+# A term whose log is smaller than another's by this much is under 1.3e-4 times the other.
 NEGLIGIBLE_LOG_RATIO = 9.0
 # exp(x) underflows to 0 for any smaller x.
 LOG_SMALLEST_FLOAT = -746.0
@@ -105,8 +105,8 @@ class SearchHints:
         Approximate log delta, above or below the true one; starting point of a search for eps. The
         default is the ceiling.
     setting_estimate
-        Like ``estimate``, but without preparation for each new setting, such as the loss
-        distribution of a round. A search for eps0 starts from the ceiling, from this if there is no
+        Like ``estimate``, but nothing, such as the loss distribution of a round, is prepared for
+        each new setting. A search for eps0 starts from the ceiling, from this if there is no
         ceiling, or from ``estimate``.
     xtol
         Relative tolerance of a search for eps.
@@ -202,8 +202,8 @@ class Curve:
     def delta(self, eps: ArrayLike) -> Interval[Any]:
         """Enclose delta at eps >= 0 of any shape, rounded outwards.
 
-        Where delta is below the smallest positive float, its logarithm is not computed: delta does
-        not grow with eps, so the upper end at a smaller eps is used instead.
+        Once delta is below the smallest positive float, its logarithm is not computed at larger
+        eps: delta does not grow with eps, so the upper end at the smaller one is used.
         """
         values = eps_values(eps)
         distinct, index = np.unique(values, return_inverse=True)
@@ -324,8 +324,8 @@ def largest_eps0(
     """Return the largest local budget eps0 for which delta at ``eps`` meets a target, rounded down.
 
     ``curve_of`` returns the curve of all rounds for an eps0; delta must grow with eps0. The result
-    is about ``eps / rounds`` or larger. At the result itself, the upper end of log delta was
-    evaluated and is at most ``log_delta``.
+    is about ``eps / rounds`` or larger. Unless it is 0 or 350, the upper end of log delta was
+    evaluated there and is at most ``log_delta``.
     """
 
     def upper(eps0: float) -> float:
@@ -349,7 +349,7 @@ def largest_eps0(
 
 
 def pure_dp_curve(budget: float = np.inf) -> UpperCurve:
-    """Return delta 1 for eps below the budget, then 0: pure DP, or no guarantee if it is inf."""
+    """Return the curve of pure DP: delta is 1 below the budget, then 0; inf means no guarantee."""
     return UpperCurve(budget, upper=lambda eps: -np.inf if eps >= budget else 0.0)
 
 

@@ -49,9 +49,9 @@ MAX_TABLE_ENTRIES = 2**23
 SMALLEST_MASS = 1e-306
 # Number of table entries processed at once.
 ENTRIES_AT_ONCE = 2**18
-# If a law has more than twice this many ratios, only this many, those of the smallest counts, stay
-# apart. The others are divided into blocks, and a block's mass is moved to its smallest and its
-# largest ratio.
+# If a law has more than twice this many ratios, this many, those of the smallest counts, are kept.
+# The others are divided into blocks, and a block's mass is moved to its smallest and its largest
+# ratio.
 MAX_UNSPLIT_RATIOS = 2**16
 # Exponentials of exponents up to this size do not overflow.
 MAX_EXPONENT = 700.0

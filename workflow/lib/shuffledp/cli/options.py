@@ -176,20 +176,22 @@ PUBLISH: Final[dict[str, dict[str, Any]]] = {
         "type": real,
         "nargs": 4,
         "metavar": ("SOUTH", "NORTH", "WEST", "EAST"),
-        "help": "region of the cells in degrees, public",
+        "help": "region of the cells in degrees",
     },
-    "--outline": {"metavar": "FILE", "help": "region of the cells as GeoJSON, public"},
-    "--from": {"dest": "first_day", "metavar": "DAY", "help": "first day that counts, public"},
-    "--to": {"dest": "last_day", "metavar": "DAY", "help": "last day that counts, public"},
+    "--outline": {"metavar": "FILE", "help": "region of the cells as GeoJSON"},
+    "--from": {"dest": "first_day", "metavar": "DAY", "help": "first day that counts"},
+    "--to": {"dest": "last_day", "metavar": "DAY", "help": "last day that counts"},
     "--every": {
         "choices": ["day", "week", "month"],
-        "help": "make a map for each of these; weeks are counted from the day of --from",
+        "help": "make one map for each day, week or month; weeks are counted from the day of "
+        "--from",
     },
     "--time-zone": {
         "default": "UTC",
         "metavar": "NAME",
         "help": "time zone of the days, such as Europe/Paris (default UTC). A time without an "
-        "offset is taken as UTC: leave this out if such times are local ones",
+        "offset is taken as UTC; if yours are local, leave this out, and days begin at local "
+        "midnight",
     },
     "--unit": {
         "choices": ["record", "user"],
@@ -218,7 +220,7 @@ PUBLISH: Final[dict[str, dict[str, Any]]] = {
     "--ledger": {
         "required": True,
         "metavar": "FILE",
-        "help": "record of all publications about these people; the first one creates it",
+        "help": "list of all publications about these people; the first one creates it",
     },
     "--total": {
         "type": decimal,

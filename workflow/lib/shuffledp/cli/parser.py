@@ -136,8 +136,8 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
         | PARTICIPATION,
     ),
     "matrix": (
-        "enclose delta at given eps, or eps at given delta, for a randomiser given as a matrix; "
-        "with the local budget of one report (local_eps0), certified ends for n users, and the "
+        "enclose delta at given eps, or eps at given delta, for n users of a randomiser given as a "
+        "matrix; with the local budget of one report (local_eps0) and the "
         "error of the least-squares estimate of a uniform histogram (cell_sd_users: largest "
         "standard deviation of the estimated number of users with one given record; empty if rows "
         "are linearly dependent)",
@@ -182,7 +182,8 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
     ),
     "personalised": (
         "compute the eps of users who choose their own budgets: for each group and for all users, "
-        "next to published bounds and the eps if all had the same budget (docs/personalised.md)",
+        "next to published bounds and the eps if all had the largest or the smallest budget "
+        "(docs/personalised.md)",
         {
             "--budgets": {
                 "required": True,
@@ -290,7 +291,7 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
             "file": {"metavar": "FILE", "help": "ledger that 'shuffledp publish' wrote"},
         },
     ),
-    "list": ("list bounds and mechanisms: kind, whether it is a guarantee, and source", {}),
+    "list": ("list bounds and mechanisms: kind, whether each is a guarantee, and source", {}),
     "completion": (
         "print shell code that completes commands and options; add this line to a start-up file: "
         'eval "$(shuffledp completion bash)"',

@@ -88,8 +88,8 @@ def read_published(source: Path) -> list[Published]:
     Raises
     ------
     InputError
-        If the columns differ, or a row lacks its paper, table, quantity or number. The message
-        names the line.
+        If the columns differ or a row is invalid (the message names the line), or there are no
+        rows.
     """
     with source.open(encoding="utf-8", newline="") as stream:
         reader = csv.reader(stream)

@@ -29,7 +29,7 @@ TERMS_PER_COEFFICIENT = 20  # cost of one coefficient of the power, in units of 
 
 @dataclass(frozen=True)
 class Grid:
-    """Losses of one round: grid step, ``(index, probability)`` by index, and mass at infinity."""
+    """Losses of one round: grid step, ascending ``(index, probability)``, and mass at infinity."""
 
     step: float
     masses: list[tuple[int, float]]
@@ -79,7 +79,7 @@ def composed(
 ) -> tuple[list[tuple[arb, Job]], Job]:
     """Return the jobs that prove an upper end over several rounds.
 
-    The list has, for 0 and for each positive loss of the grid below eps0, the delta of one round by
+    For 0 and each positive loss of the grid below eps0, the list has one round's delta according to
     the grid, and the job that computes the privacy blanket's delta, which must not be larger. The
     separate job computes the delta of all rounds at eps.
     """

@@ -47,10 +47,11 @@ KERNEL_DECAY = 60.0
 def log_mean_excess(atoms: Atoms, n: int) -> LogInterval:
     """Return a certified interval around the log mean excess of n copies.
 
-    The mean excess includes `Atoms.exclusive_delta`. If no value is positive, both ends are its
-    log, which is -inf for 0. The interval accounts for the grid, pooling, truncation and rounding.
-    For a few atoms the upper end of the log is about 1e-5 too large, and the lower end 5e-5 too
-    small, or 2e-3 if the result is 1e-300. For n above a million the rounding of the FFT dominates.
+    The mean excess includes `Atoms.exclusive_delta`. If no value is positive, both ends are the
+    log of that delta, up to rounding; -inf for 0. The interval accounts for the grid, pooling,
+    truncation and rounding. For a few atoms the upper end of the log is about 1e-5 too large, and
+    the lower end 5e-5 too small, or 2e-3 if the result is 1e-300. For n above a million the
+    rounding of the FFT dominates.
     """
     return LogInterval(log_mean_excess_low(atoms, n), log_mean_excess_high(atoms, n))
 
@@ -96,7 +97,7 @@ def _aligned_step(values: Floats, weights: Floats, step: float) -> float:
 def log_mean_excess_high(atoms: Atoms, n: int, splitting: float = SPLITTING_LOG_TOLERANCE) -> float:
     """Return an upper bound on the log mean excess: the upper end of `log_mean_excess`.
 
-    ``splitting`` is the largest relative increase by the grid, exceeded only where keeping it would
+    ``splitting`` is the largest relative increase by the grid, exceeded only where meeting it would
     take too many points. The computing time is proportional to the inverse of its square root.
     """
     values, masses, log_top = _scaled(atoms, 1.0)

@@ -1,11 +1,11 @@
 """Mean positive part of a weighted sum of multinomial counts with a random number of trials.
 
-`multinomial` is for users with equal budgets, this module for personal budgets: the number m of
-uniform reports has a Poisson-binomial law, and n1 and n2 of them fall into the first two cells. The
-sum runs over m and s = n1 + n2; n2, which is binomial given s, is summed in closed form. The ranges
-of m and s are chosen under the law tilted by exp(lambda A), where A is the weighted sum. As in
-`multinomial`, what they leave out is bounded by means of its tilted probability and added to the
-upper end.
+`multinomial` is for a fixed number of trials, this module for personal budgets or users' dummies:
+the number m of uniform reports has a Poisson-binomial law, and n1 and n2 of them fall into the
+first two cells. The sum runs over m and s = n1 + n2; n2, which is binomial given s, is summed in
+closed form. The ranges of m and s are chosen under the law tilted by exp(lambda A), where A is the
+weighted sum. As in `multinomial`, what they leave out is bounded by means of its tilted probability
+and added to the upper end.
 """
 
 from dataclasses import dataclass

@@ -2,9 +2,9 @@
 
 Neighbouring data sets differ in the replacement of one record, the target's: it is in cell x0 or in
 cell x1. The upper bound holds for every data set; for k >= 4 or, with many users, k = 3, it holds
-even against an adversary who also learns which other users reported a uniform cell (paper C's "weak
-adversary"). The lower bound is the hockey-stick divergence of the histogram for an explicit data
-set.
+even against an adversary who also learns which other users reported a uniformly random cell (paper
+C's "weak adversary"). The lower bound is the hockey-stick divergence of the histogram for an
+explicit data set.
 """
 
 from dataclasses import dataclass

@@ -28,7 +28,7 @@ INITIAL_BLOCKS, MIN_PARTS, BLOCKS_AT_ONCE = 16, 4, 64
 # After this number of evaluated blocks no more are divided. For n up to EXHAUSTIVE_N it is not
 # reached, since dividing down to single counts takes fewer than 2 n blocks. For larger n, the final
 # blocks have about n / 16,000 counts, which changes eps by about 1 part in 32,000.
-MAX_BLOCKS, MAX_BLOCKS_LARGE_N = 2 * EXHAUSTIVE_N, 20_000
+MAX_BLOCKS = 2 * EXHAUSTIVE_N
 # Delta itself is evaluated at the first and last count of this number of blocks, those with the
 # largest bounds.
 BLOCKS_WITH_EVALUATED_COUNTS = 10
@@ -67,7 +67,6 @@ def worst_count(eps: float, setting: Setting, tolerance: float = 0.0) -> WorstCo
     low, high = _parts(np.array([0]), np.array([setting.n - 1]), INITIAL_BLOCKS)
     candidates = np.array([0, setting.n - 1])
     best, count, visited = -np.inf, 0, 0
-    max_blocks = MAX_BLOCKS if setting.n <= EXHAUSTIVE_N else MAX_BLOCKS_LARGE_N
     done: list[tuple[Integers, Integers, float]] = []
     while low.size:
         visited += low.size
@@ -79,7 +78,7 @@ def worst_count(eps: float, setting: Setting, tolerance: float = 0.0) -> WorstCo
         if values.max() > best:
             best, count = float(values.max()), int(counts[np.argmax(values)])
         threshold = best + tolerance * max(1.0, -best) if best > -np.inf else best
-        split = (bound > threshold) & (high > low) & (visited <= max_blocks)
+        split = (bound > threshold) & (high > low) & (visited <= MAX_BLOCKS)
         done.append((low[~split], high[~split], float(bound[~split].max(initial=-np.inf))))
         low, high, bound = low[split], high[split], bound[split]
         first = np.argsort(-bound, kind="stable")[:BLOCKS_WITH_EVALUATED_COUNTS]
@@ -95,7 +94,7 @@ def worst_count(eps: float, setting: Setting, tolerance: float = 0.0) -> WorstCo
 
 
 def _parts(low: Integers, high: Integers, parts: int) -> tuple[Integers, Integers]:
-    """Return the blocks divided into parts of about equal length, at most into single counts."""
+    """Divide the blocks into parts of about equal length, each of at least one count."""
     size = high + 1 - low
     edges = low[:, None] + size[:, None] * np.arange(parts + 1) // parts
     nonempty = edges[:, 1:] > edges[:, :-1]

@@ -2,7 +2,8 @@
 
 The privacy loss is ``log(P/Q)`` of an outcome drawn from P, where P and Q are the laws of the
 messages for two neighbouring data sets. Both roundings are certified, with errors of second order
-in the step of the grid, or of first order where atoms are too far apart to be pooled (down):
+in the step of the grid; those of rounding down are of first order where atoms are too far apart to
+be pooled:
 
 * up: an atom with a loss between two grid points is split onto these points such that its total
   probability under P and under Q is unchanged. The original pair is a post-processing of the new
@@ -261,8 +262,9 @@ def rounded_up(pair: Pair, step: float, depth: float = DEFAULT_DEPTH) -> LossDis
             tally.add(index, mass - upper)
             tally.add(index + 1.0, upper)
             largest = max(largest, float(loss.max(initial=0.0)))
-    # The tally has the outcomes with u >= 0, with half of the probability of u = 0. Those with u <
-    # 0 are their mirror image: minus the loss, and exp(-loss) times the probability.
+    # The tally has the outcomes with u >= 0 (`SymmetricForm`), with half of the probability of u =
+    # 0. Those with u < 0 are their mirror image: minus the loss, and exp(-loss) times the
+    # probability.
     half = tally.total
     mirror = half * np.exp(-step * np.arange(half.size))
     mass = np.concatenate([mirror[:0:-1], [2.0 * half[0]], half[1:]])
@@ -308,7 +310,7 @@ def rounded_down(pair: Pair, step: float) -> LossDistribution:
 def pooled_down(
     losses: Floats, masses: Floats, infinite: float, step: float, errors: tuple[float, float]
 ) -> LossDistribution:
-    """Return a loss distribution on a grid that the atoms dominate, by pooling neighbouring atoms.
+    """Pool neighbouring atoms onto a grid; the atoms dominate the distribution that is returned.
 
     The atoms below a grid point are pooled with the next atoms above it until the pool has the loss
     of that grid point; the last atom may be divided. If atoms more than one step above would be

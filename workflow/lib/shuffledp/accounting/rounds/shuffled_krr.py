@@ -125,7 +125,7 @@ def composed_log_delta(
 
     The upper bound holds for every data set, even if records depend on the outcomes of earlier
     rounds. The lower bound is that of a data set in which all other users hold a third cell (for
-    k = 2, one of the cells) or, if larger, that of one round (not for several rounds with k = 2).
+    k = 2, one of the cells). For one round or k > 2, it is at least the lower bound of one round.
     Both include the errors of the grid, truncation and rounding. Truncation omits about 1e-11 of
     delta; for deltas below about 1e-280, where it cannot omit so little, the upper bound is that of
     basic composition.
