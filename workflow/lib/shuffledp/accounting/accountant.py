@@ -1,8 +1,8 @@
 """The accountant: the privacy curve of identical rounds, or of a ledger of rounds that differ.
 
-Results are for the replacement of one user's reports, against an adversary who sees the histogram
-of all reports (docs/accounting.md). Only upper ends may be promised to users. The public functions
-are in `shuffledp.queries`.
+Results are for the replacement of one user's record in each round, against an adversary who sees
+the histogram of all reports (docs/accounting.md). Only upper ends may be promised to users. The
+public functions are in `shuffledp.queries`.
 """
 
 from __future__ import annotations  # so that help() shows ArrayLike, not its definition

@@ -200,7 +200,7 @@ def eps0(log_delta: Function, target: float, smallest: float) -> float:
 
     Returns
     -------
-    A number from ``smallest`` to 350, the largest supported eps0; ``smallest`` if that is larger or
+    A number from ``smallest`` to 350, the largest supported eps0; ``smallest`` if it exceeds 350 or
     misses the target.
     """
     excess = _excess(log_delta, target)

@@ -90,7 +90,9 @@ def certificate(eps: float, setting: Setting) -> dict[str, Any]:
     """
     everybody_reports = setting.participation_rate == 1.0 and not setting.colluding
     if not everybody_reports or setting.dummies or setting.mechanism:
-        raise InputError("only k-RR by honest users who all report can be certified")
+        raise InputError(
+            "k-RR can be certified only without dummies, for honest users who all report"
+        )
     if setting.rounds > 1:
         return _rounds_certificate(eps, setting)
     head = _head(1, eps)

@@ -9,8 +9,9 @@ the loss ``log(P / Q)`` is the sum of two independent terms, one for each cell:
     log f(z) / f(z - 1) = (1 - 2 z) / (2 sigma^2)     in the second cell,
 
 where z is the cell's noise; the second is infinite for ``z = -nu``. They are the same for every
-data set, and exchanging the cells gives the loss of Q against P. All finite losses are odd
-multiples of ``1 / (2 sigma^2)``, so rounds compose without rounding of losses.
+data set, and exchanging the cells gives the loss of Q against P. All finite terms are odd
+multiples of ``1 / (2 sigma^2)``. For sigma up to 256, upper ends of identical rounds therefore
+compose without rounding of losses.
 
 Source of the law and its sampler: Canonne, Kamath and Steinke, "The discrete Gaussian for
 differential privacy" (2020). Truncation at ``-nu`` and the sum of two noises are new here.
@@ -64,7 +65,8 @@ class CellLaw:
     mass_error, loss_error
         Bounds on the relative error of masses and the absolute error of losses.
     step
-        Distance between points of a grid that contains all losses; None if there is none.
+        Distance between points of a grid that contains all losses; None if there is none,
+        or it is too fine.
     """
 
     first: int
@@ -127,7 +129,8 @@ class GaussianNoise:
     Attributes
     ----------
     sigma
-        Parameter of the law, from 0.1 to 1e4; nearly its standard deviation.
+        Parameter of the law, from 0.1 to 1e4; nearly its standard deviation unless sigma or
+        nu / sigma is small.
     nu
         An integer >= 0: the noise is conditioned on being at least -nu. inf for no condition.
     """
@@ -199,7 +202,7 @@ class GaussianNoise:
         losses = (2.0 * z[:-1] + 1.0) / (4.0 * squares) - np.diff(np.log(sums))
 
         def beyond(edge: float, log_ratio: float) -> float:
-            """Bound the sum of the masses beyond ``edge`` if their logs fall by >= log_ratio."""
+            """Bound the masses beyond one of ``edge`` if logs fall by >= log_ratio at each step."""
             return float(edge * np.exp(-log_ratio) / -np.expm1(-log_ratio)) * 1.01 + UNDERFLOW
 
         return CellLaw(

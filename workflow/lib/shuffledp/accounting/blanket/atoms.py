@@ -2,7 +2,7 @@
 
 Every bound by the privacy blanket has the form ``(1/n) E[(G_1 + ... + G_n)_+]`` for independent
 copies of some G (docs/accounting.md). The modules of this package call it the *mean excess* of n
-copies, S the sum of the copies, and each value of G with its probability an *atom*.
+copies, the sum of the copies S, and each value of G with its probability an *atom*.
 """
 
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ def excess(log_first: ArrayLike, log_second: ArrayLike, eps: float) -> Floats:
 def excess_error(
     log_first: ArrayLike, log_second: ArrayLike, eps: float, log_error: float
 ) -> Floats:
-    """Return a bound on the absolute error of `excess` if its logs have errors below 1e-3."""
+    """Return a bound on the error of `excess`, whose logs have errors <= log_error < 1e-3."""
     sizes = np.exp(log_first) + np.exp(eps + np.asarray(log_second, np.float64))
     return np.asarray(1.01 * log_error * sizes)
 
@@ -54,9 +54,10 @@ class Atoms:
         Relative error of each value and of each mass, in units of rounding.
     errors
         Additional absolute error of each value, shape ``(m,)`` or a number. Values are differences
-        and may have lost all digits to rounding: for a matrix, ``G = (a - b) - (e - 1) b``, where
-        the ratios a and b are accurate to 4 u and ``e = exp(eps)`` to 2 u, is accurate to
-        16 u (a + e b), which near eps0 may exceed G.
+        and may have lost all digits to rounding: if the randomiser is a matrix,
+        ``G = (a - b) - (e - 1) b``, with a, b and ``e = exp(eps)`` accurate to 4, 4 and 2 units,
+        has an absolute error of up to 16 units of ``a + e b``, which may exceed G for eps near
+        eps0.
     exclusive_delta
         Contribution to delta of reports that are exclusive to the target, because the privacy
         blanket never sends them; rounded in the safe direction and added to the mean excess.
@@ -164,7 +165,7 @@ def reach(values: Floats, log_weights: Floats, n: int) -> tuple[float, float]:
 
 
 def log_chernoff(atoms: Atoms, n: int) -> float:
-    """Return Chernoff's bound on the log mean excess, a few nats too large; -inf if G <= 0."""
+    """Return Chernoff's bound on log delta, a few nats too large; -inf only if delta is 0."""
     law = atoms.shifted_outwards(1.0)
     log_bound = -np.inf
     if law.values.max(initial=0.0) > 0.0:
@@ -175,7 +176,7 @@ def log_chernoff(atoms: Atoms, n: int) -> float:
 
 
 def log_saddle_point(atoms: Atoms, n: int) -> float:
-    """Return an approximation of the log mean excess; -inf if no value is positive.
+    """Return an approximation of log delta; -inf if no value and no exclusive delta is positive.
 
     It is accurate to a few per cent, treating the tilted sum as normal with mean ``1 / lam``.
     """
@@ -188,7 +189,8 @@ def log_saddle_point(atoms: Atoms, n: int) -> float:
     weights = np.exp(tilted.log_weights(values, law.masses))
     mean = float(weights @ values)
     variance = n * float(weights @ (values - mean) ** 2)
-    # The integral of x exp(-lam x) times the normal density near 0.
+    # 1 / lam^2, the integral of x exp(-lam x), times the normal density near 0. The term with e
+    # makes this exact if the variance is 0.
     height = -0.5 * np.log(2.0 * np.pi * variance + (np.e / tilted.lam) ** 2)
     log_value = tilted.log_scale(n) - 2.0 * float(np.log(tilted.lam)) + float(height)
     return add_exclusive_delta(log_value + float(np.log(top)), atoms.exclusive_delta)

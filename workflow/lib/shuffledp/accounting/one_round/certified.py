@@ -126,8 +126,8 @@ def lower_log_delta(eps: float, setting: Setting) -> float:
     """Return a lower bound on log delta: that of an explicit data set, rounded down.
 
     It is the largest log delta of the histogram over the data sets in which all other users hold
-    the same cell (docs/accounting.md) and, for few users, those in which each of them holds the
-    target's cell or a third cell (`two_groups`). For k = 2 it is the largest one found by a search
-    over data sets. Parameters, return value and errors are those of `upper_log_delta`.
+    the same cell (docs/accounting.md) and, for few users, those in which they are divided
+    between x0 or x1 and a third cell (`two_groups`). For k = 2 it is the largest one found by a
+    search over data sets. Parameters, return value and errors are those of `upper_log_delta`.
     """
     return attaining_data_set(eps, setting).log_delta

@@ -160,8 +160,8 @@ def composed_log_delta(
     if side == "upper":
         high = dominating_log_delta(eps, setting, step)
         # Basic composition is smaller only for tiny deltas, for which truncation omits too much. It
-        # is computed where delta of one round, taken to be at least exp(-30) times the square of
-        # Chernoff's bound, might be small enough.
+        # is skipped where it would not be smaller even if delta of one round were exp(-30) times
+        # the square of Chernoff's bound.
         eps_per_round = quotient_down(eps, rounds)
         if np.log(rounds) + 2.0 * _chernoff(eps_per_round, once) - 30.0 < high:
             basic = np.log(rounds) + float(certified.upper_log_delta(eps_per_round, once))

@@ -105,14 +105,14 @@ def gdp_upper_log_delta(eps: float, mu: float) -> float:
     ``delta = phi(x) (R(x) - R(y))``. R is convex and decreasing, so
     ``|d log delta / dx| = mu R(y) / (R(x) - R(y)) <= R(y) / (1 - y R(y))``, which Sampford's
     inequality bounds by ``y + sqrt(2)``; likewise ``d log delta / d log mu <= (y + sqrt(2))^2``.
-    Rounding moves x by ``u (eps/mu + |x|)`` and mu by 4 u. With the rounding of x^2/2, or of the
-    larger tail where the smaller one is subtracted from it, this is at most
-    ``10 u (y + sqrt(2))^2``, and ``4 u |log delta|`` for the sum.
+    Rounding moves x by ``u (eps/mu + |x|)`` and log mu by 4 u. With the rounding of x^2/2, or of
+    the larger tail where the smaller one is subtracted from it, this is at most
+    ``10 u (y + sqrt(2))^2``; rounding of the sum adds ``4 u |log delta|``.
 
     The difference of R is an integral of a positive function by Gauss's rule of 100 points.
-    Bernstein's ellipse of rho = 2 bounds its truncation by 1e-40; the part beyond the last point is
+    Bernstein's ellipse of rho = 2 bounds the rule's error by 1e-40; the part beyond its interval is
     at most 50 exp(-40). The computed weights are wrong by less than 2e-14 in all, and the integrand
-    is at most 20 over its length times its mean, so they change the integral by at most 4e-13. The
+    is at most 20 times its mean, so these errors change the integral by at most 4e-13. The
     authors of erfcx and erfc state an accuracy of 1e-13, which their difference multiplies by at
     most 3. A relative error of 1e-12 covers these.
     """
