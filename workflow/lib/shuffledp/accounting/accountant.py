@@ -85,7 +85,8 @@ def distinct_rounds(rounds: Sequence[Setting]) -> dict[Setting, int]:
     if len(counts) > MAX_DISTINCT_ROUNDS:
         raise InputError(
             f"a ledger may have at most {MAX_DISTINCT_ROUNDS:,} distinct rounds, got "
-            f"{len(counts):,}: make some of them equal, for example by a smaller n, which is safe"
+            f"{len(counts):,}: give similar rounds equal settings, for example their smallest n, "
+            "which is safe"
         )
     return counts
 

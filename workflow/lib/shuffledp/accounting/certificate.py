@@ -1,10 +1,10 @@
 """Certificates of upper and lower ends, which `shuffledp.verification` checks independently.
 
 For one round of k-RR a certificate holds a data set that attains the lower end and the argument by
-which the upper end holds (docs/accounting.md). Dummies and noise added by servers need neither,
-because their law is the same for all data sets. For several rounds it holds a loss distribution
-that dominates one round, on a grid. The checker recomputes everything in ball arithmetic, with its
-own truncation windows and tail bounds.
+which the upper end holds (docs/accounting.md). For dummies, or noise added by servers, it needs
+neither, because delta is the same for all data sets. For several rounds it holds a loss
+distribution that dominates one round, on a grid. The checker recomputes everything in ball
+arithmetic, with its own truncation windows and tail bounds.
 """
 
 from collections.abc import Mapping

@@ -2,7 +2,7 @@
 
 Every bound by the privacy blanket has the form ``(1/n) E[(G_1 + ... + G_n)_+]`` for independent
 copies of some G (docs/accounting.md). The modules of this package call it the *mean excess* of n
-copies, the sum of the copies S, and each value of G with its probability an *atom*.
+copies. S is the sum of the copies, and an *atom* is a value of G with its probability.
 """
 
 from dataclasses import dataclass
@@ -155,8 +155,8 @@ def tilt(values: Floats, masses: Floats, n: int, height: float = 1.0) -> Tilt:
 def reach(values: Floats, log_weights: Floats, n: int) -> tuple[float, float]:
     """Return a lower and an upper limit for the sum of n copies.
 
-    The sum is beyond each of them with probability at most ``exp(LOG_TAIL)``. The weights of the
-    atoms add up to nearly 1.
+    The sum is beyond each of them with probability at most ``exp(convolution.LOG_TAIL)``. The
+    weights of the atoms add up to nearly 1.
     """
     mean = float(np.exp(log_weights) @ values)
     below, above = (deviation([(sign * (values - mean), log_weights, n)]) for sign in (-1.0, 1.0))

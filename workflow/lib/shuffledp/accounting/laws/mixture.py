@@ -45,13 +45,13 @@ ELEMENTS_AT_ONCE = 1_000_000
 
 @dataclass(frozen=True)
 class RandomTrials:
-    """A random number of trials: 1 plus the number of successes among independent users.
+    """A random number of trials: 1 plus the successes of independent users or dummies.
 
     Attributes
     ----------
     log_odds, counts
-        Log odds of success (inf for certainty), and the numbers of users with these odds, of the
-        same shape.
+        Log odds of success (inf for certainty), and the numbers of users or dummies with these
+        odds, of the same shape.
     """
 
     log_odds: Floats

@@ -3,7 +3,7 @@
     (1/n) E[A_+],   A = a n1 - b n2 - c n3 - d n4,   (n1, ..., n4) ~ Mult(n; p1, ..., p4).
 
 This is the hockey-stick divergence of a `Pair`; the code calls it the *mean excess*. The sum runs
-over s = n1 + n2 and n2, with n3 in closed form. Where n3 cannot change the sign of A, the sum over
+over n2 and s = n1 + n2, with n3 in closed form. Where n3 cannot change the sign of A, the sum over
 n2 has a closed form as well, so that about sqrt(n (p1 + p2)) terms are needed. Truncation
 windows are chosen under the law tilted by exp(lambda A). Since x_+ <= exp(lambda x) / (e lambda),
 what they leave out is at most E[exp(lambda A)] / (e lambda n) times its tilted probability; it is
@@ -45,7 +45,7 @@ LEFT_OUT_LOG_ERROR = 1e-3
 MAX_EXACT_N = 1_000_000
 RELATIVE_BUCKET_WIDTH = 4e-6
 TERMS_AT_ONCE = 200_000
-# If there are more than twice as many terms, neighbouring n2 are grouped until this many are left.
+# Sums of more than twice this many terms are reduced to it by grouping neighbouring n2.
 # For log delta below FAR_LOG_DELTA fewer terms suffice, because an error of a few units in the log
 # is then about 1e-5 of eps.
 MAX_TERMS = 1_000_000
@@ -101,7 +101,7 @@ def log_chernoff_bound(weighted: WeightedSum) -> float:
 
 
 def tilted_shares(weighted: WeightedSum) -> Floats:
-    """Return the four tilted category probabilities, around which ``E[A_+]`` is concentrated."""
+    """Return the four tilted probabilities: about the shares in outcomes that make up E[A_+]."""
     return _tilt(weighted)[1]
 
 
@@ -136,10 +136,11 @@ def _bracket(
     The results are the lower and upper end, and the parts left out and neglected, see
     `conditional_excess`; all are natural logs. An end that is not required may be infinite.
 
-    Reports that belong to categories 1 and 2, or to 3 and 4, for every s of a bucket are kept as
-    summands of A. The others are replaced: for the upper end by random summands whose mean is
-    raised to 0 if it is negative, for the lower end by the smaller of both means (Jensen). E[A_+]
-    increases with the mean and in the convex order.
+    For every s of a bucket, at least its smallest s reports are in categories 1 and 2, and at least
+    n minus its largest s in 3 and 4; these are kept. Each of the others is replaced: for the upper
+    end by a report in 1 and 2 whose mean is raised to 0 if negative, for the lower end by the
+    smaller of the two groups' means (Jensen). E[A_+] increases with the mean and in the convex
+    order.
     """
     s = rows.s
     starts = np.arange(0, s.size, width)

@@ -54,25 +54,25 @@ def log_reduction(eps: float, setting: Setting, shares: Floats, *, forward: bool
     Natural logarithm; -inf if no outcome in the windows reduces delta.
     """
     n, eps0 = setting.n, setting.eps0
-    e, E_minus_1, e_minus_1 = np.exp(eps), np.expm1(eps0), np.expm1(eps)
+    e, expm1_eps0, expm1_eps = np.exp(eps), np.expm1(eps0), np.expm1(eps)
     _, q = probabilities(eps0, 3)
     # Of the `total` reports in h, `own` are in the hidden user's cell, and `other` in the other one
     # of x0 and x1.
     total = _window(n, 1.0 - float(shares[3]))
     own = _window(n, float(shares[0 if forward else 1]))
     total, own = total[total >= 2.0], own[own >= 1.0]
-    chances = (3.0 * q, E_minus_1 * q)  # of randomising, and of reporting the truth
+    chances = (3.0 * q, expm1_eps0 * q)  # of randomising, and of reporting the truth
     log_total_pmf = log_pmf(total - 2.0, n - 2, *chances)
     log_total_pmf -= log_pmf_error(total - 2.0, n - 2, *chances, INPUT_UNITS)
     row, column = np.nonzero(own <= total[:, None])
     total, own, log_total_pmf = total[row], own[column], log_total_pmf[row]
     # Up to a common factor, a = constant + slope * other and b = a - shift.
     if forward:
-        slope, shift = -e * E_minus_1, e * np.expm1(eps0 - eps)
-        constant = E_minus_1 * own - e_minus_1 * total
+        slope, shift = -e * expm1_eps0, e * np.expm1(eps0 - eps)
+        constant = expm1_eps0 * own - expm1_eps * total
     else:
-        slope, shift = E_minus_1, -np.expm1(eps0 + eps)
-        constant = -e * E_minus_1 * own - e_minus_1 * total
+        slope, shift = expm1_eps0, -np.expm1(eps0 + eps)
+        constant = -e * expm1_eps0 * own - expm1_eps * total
     start = np.floor(min(0.0, shift / slope) - constant / slope) + 1.0
     terms = []
     for step in range(min(int(abs(shift / slope)) + 1, MAX_STEPS)):
@@ -89,7 +89,7 @@ def log_reduction(eps: float, setting: Setting, shares: Floats, *, forward: bool
     if not log_terms.size:
         return -np.inf
     log_value = float(2.0 * np.log(3.0 * q) + logsumexp(log_terms))
-    # Rounding errors of the sum, and of logarithms up to those of the result and the weights.
+    # Rounding errors of the sum, and of logarithms no larger than the result's and the weights'.
     return log_value - UNIT * (200.0 + 8.0 * (abs(log_value) + 3.0 * eps0))
 
 
@@ -108,12 +108,12 @@ def _log_merged(
     a: Floats, b: Floats, own: Floats, total: Floats, eps: float, eps0: float
 ) -> Floats:
     """Return ``log min(|a|, |b|)`` with the common factor restored, rounded down."""
-    E_minus_1 = np.expm1(eps0)
+    expm1_eps0 = np.expm1(eps0)
     # About 90 units of rounding of each term, and 4 eps0 more for the exponentials in the weights.
-    error = (1e-14 + 4.0 * UNIT * eps0) * (np.exp(eps) * E_minus_1 + np.expm1(eps)) * total
+    error = (1e-14 + 4.0 * UNIT * eps0) * (np.exp(eps) * expm1_eps0 + np.expm1(eps)) * total
     merged = np.minimum(
         (total - 1.0) * np.maximum(abs(a) - error, 0.0),
-        E_minus_1 * own * np.maximum(abs(b) - error, 0.0),
+        expm1_eps0 * own * np.maximum(abs(b) - error, 0.0),
     )
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(merged / (total * (total - 1.0))))

@@ -35,7 +35,7 @@ STEPS_PER_DEVIATION, LOWER_DEVIATIONS = 128.0, 9.0
 
 @cache
 def _gauss_legendre() -> tuple[Floats, Floats]:
-    """Return 100 nodes and weights on [-1, 1]; computing them takes longer than most imports."""
+    """Return 100 nodes and weights on [-1, 1], which are too slow to compute on import."""
     nodes, weights = np.polynomial.legendre.leggauss(100)
     return nodes, weights
 
@@ -64,8 +64,8 @@ def gdp_to_log_delta(eps: ArrayLike, mu: ArrayLike) -> Floats:
 
     ``delta = Phi(-eps/mu + mu/2) - exp(eps) Phi(-eps/mu - mu/2)`` is exact for the Gaussian
     mechanism: noise of standard deviation sigma on a query of sensitivity D is (D/sigma)-GDP. The
-    logarithm does not underflow, and the relative error of delta is about 1e-12 even where the two
-    terms nearly cancel.
+    logarithm does not underflow, and the relative error of delta, unless it is tiny, is about 1e-12
+    even where the two terms nearly cancel.
 
     eps and mu, both at least 0, are broadcast. The result is -inf for ``mu = 0``, and 0 for
     ``mu = inf``.
@@ -97,7 +97,7 @@ def gdp_to_log_delta(eps: ArrayLike, mu: ArrayLike) -> Floats:
 def gdp_upper_log_delta(eps: float, mu: float) -> float:
     """Return `gdp_to_log_delta`, rounded up by its error bound.
 
-    mu is accurate to four units in the last place.
+    mu must be accurate to four units of rounding.
 
     Notes
     -----
@@ -135,7 +135,7 @@ def _log_delta_with_error(eps: float, mu: float) -> tuple[float, float]:
 def gdp_curve(mu: float) -> UpperCurve:
     """Return the privacy curve of mu-GDP; R rounds are (sqrt(R) mu)-GDP.
 
-    mu is at least 0 and accurate to four units in the last place.
+    mu is at least 0 and must be accurate to four units of rounding.
     """
 
     def lower(eps: float) -> float:
@@ -160,7 +160,7 @@ def gdp_loss(mu: float) -> Loss:
     """Return the privacy loss of mu-GDP: normal with mean mu^2 / 2 and standard deviation mu.
 
     For the lower end, each range between grid points becomes one outcome. For the upper end, it
-    becomes two, one at each of its ends. mu is accurate to four units in the last place.
+    becomes two, one at each of its ends. mu must be accurate to four units of rounding.
     """
 
     def ranges(step: float, deviations: float) -> tuple[Floats, Outcomes]:
@@ -207,7 +207,7 @@ def _normal_ranges(edges: Floats) -> tuple[Floats, float]:
 def gdp_epsilon(mu: float, log_delta: float) -> float:
     """Return the smallest eps at which mu-GDP implies (eps, delta)-DP, rounded up.
 
-    mu is at least 0 and accurate to four units in the last place.
+    mu is at least 0 and must be accurate to four units of rounding.
     """
     if mu == 0.0:
         return 0.0
