@@ -7,13 +7,13 @@ from hypothesis import settings
 
 
 def examples(whole: int) -> int:
-    """Return `whole` under `make test-slow`, half of it under CI, a fifth of it otherwise.
+    """Return `whole` under `make test-slow`, a quarter of it under CI, a fifth otherwise.
 
     CI repeats the same examples in every run.
     """
     if settings.default.max_examples < settings.get_profile("slow").max_examples:
         return max(2, whole // 5)
-    return max(2, whole // 2) if "CI" in os.environ else whole
+    return max(2, whole // 4) if "CI" in os.environ else whole
 
 
 def long(*values: object) -> object:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from effort import long
+from effort import examples, long
 from scipy.stats import nbinom, poisson
 from shuffledp.accounting.one_round import certified
 from shuffledp.accounting.setting import Setting, probabilities
@@ -285,7 +285,7 @@ LOOKS = [
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "view"), LOOKS)
 def test_no_view_beats_its_promised_delta(name, view):
-    results = shown(HONEST[name], view, 60_000)
+    results = shown(HONEST[name], view, examples(60_000))
     assert not [each for each in results if each.beats]
 
 

@@ -8,6 +8,7 @@ from math import ceil, exp, sqrt
 import mpmath
 import numpy as np
 import pytest
+from effort import nightly
 from flint import fmpz_poly
 from shuffledp.accounting.composition import compose
 from shuffledp.accounting.discrete_gaussian import GaussianNoise
@@ -156,7 +157,7 @@ def log_delta_by_convolution(sigma, nu, eps, rounds):
         (6.0, 30, 1.0, 12),
         (25.1, None, 1.0, 12),  # about delta = 1e-8, as in the following
         (25.1, 156, 1.0, 12),
-        pytest.param(52.3, 330, 1.0, 52, marks=pytest.mark.slow),
+        nightly(52.3, 330, 1.0, 52),
     ],
 )
 def test_rounds_have_the_delta_of_a_direct_convolution(sigma, nu, eps, rounds):

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import shuffledp.page
+from effort import examples
 from planned import REPEATED, planned
 from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms.discrete_laplace import DiscreteLaplaceParameters
@@ -130,14 +131,14 @@ def drawn(seed, number):
 
 @pytest.mark.slow
 def test_random_settings_keep_the_target(browser_page):
-    for setting in drawn(2, 60):
+    for setting in drawn(2, examples(60)):
         check(browser_page, *setting)
 
 
 @pytest.mark.slow
 def test_random_settings_keep_the_target_over_rounds(browser_page):
     rng = np.random.default_rng(3)
-    for setting in drawn(4, 20):
+    for setting in drawn(4, examples(30)):
         check(browser_page, *setting, rounds=round(math.exp(rng.uniform(0.7, math.log(365)))))
 
 

@@ -121,7 +121,7 @@ def test_a_user_as_the_unit_counts_users(clone):
     lines = (clone.path / "check-ins.txt").read_text().splitlines()
     nobody = [line.replace(line.split("\t")[0], "", 1) for line in lines[:300]]
     (clone.path / "check-ins.txt").write_text("\n".join(nobody + lines[300:]) + "\n")
-    clone.config["unit"] = "user"
+    clone.config |= {"unit": "user", "eps0": [1]}
     clone.config["regions"]["town"]["n"] = [50, "all"]
     tables = ["results/grids/town.shape.parquet", "results/privacy/town.shape.parquet"]
     clone.run(*tables, "results/figures/privacy.town.shape.svg")
@@ -142,8 +142,7 @@ def test_a_user_as_the_unit_counts_users(clone):
 
 @pytest.mark.slow
 def test_several_check_ins_of_each_user_count(clone):
-    clone.config["unit"] = "user"
-    clone.config["records_per_user"] = 2
+    clone.config |= {"unit": "user", "records_per_user": 2, "eps0": [1]}
     town = clone.config["regions"]["town"]
     distinct = {**town, "title": "Distinct", "distinct": True, "n": ["all"]}
     clone.config["regions"] = {"town": {**town, "n": [50, "all"]}, "distinct": distinct}
