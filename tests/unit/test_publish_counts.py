@@ -94,13 +94,19 @@ def test_a_user_moves_the_histogram_by_at_most_the_sensitivity(m, windows, disti
     rng = np.random.default_rng(m)
     contributions = Contributions("user", m, distinct, windows)
     largest_l1 = largest_l2 = 0
-    for _ in range(examples(150)):
-        n = int(rng.integers(1, 16))
-        users = rng.choice(["a", "b", "c"], n)
-        rows = [
-            (str(user), int(rng.integers(0, rng.integers(1, 5))), int(rng.integers(0, 2)))
-            for user in users
-        ]
+    # The first user has all records in one cell of each window, which moves the histogram most
+    # unless users count once in each cell; then the second has.
+    one_cell = [("a", 0, window) for window in range(windows) for _ in range(m)]
+    all_cells = [("b", cell, window) for window in range(windows) for cell in range(m)]
+    for example in range(examples(150)):
+        rows = [*one_cell, *all_cells]
+        if example:
+            users = rng.choice(["a", "b", "c"], int(rng.integers(1, 16)))
+            rows = [
+                (str(user), int(rng.integers(0, rng.integers(1, 5))), int(rng.integers(0, 2)))
+                for user in users
+            ]
+        n = len(rows)
         priorities = rng.permutation(n)
         whole = kept(rows, priorities, contributions, int(rng.integers(1, 20)))
         for user in "abc":
