@@ -32,7 +32,7 @@ settings.register_profile(
 )
 settings.register_profile(
     "slow",
-    max_examples=21 if "CI" in os.environ else 50,
+    max_examples=25 if "CI" in os.environ else 50,
     derandomize="CI" in os.environ,
     deadline=None,
     print_blob=True,

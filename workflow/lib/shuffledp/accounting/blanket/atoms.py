@@ -36,7 +36,7 @@ def excess(log_first: ArrayLike, log_second: ArrayLike, eps: float) -> Floats:
 def excess_error(
     log_first: ArrayLike, log_second: ArrayLike, eps: float, log_error: float
 ) -> Floats:
-    """Return a bound on the error of `excess`, whose logs have errors <= log_error < 1e-3."""
+    """Return a bound on the absolute error of `excess` of logs with errors <= log_error < 1e-3."""
     sizes = np.exp(log_first) + np.exp(eps + np.asarray(log_second, np.float64))
     return np.asarray(1.01 * log_error * sizes)
 
