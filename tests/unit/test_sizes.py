@@ -19,26 +19,28 @@ def table() -> pd.DataFrame:
     return sizes_table(K, [1.0, 2.0], DELTA, SIZES, [0.5, 1.0])
 
 
-def test_both_ends_are_those_of_the_accountant(table: pd.DataFrame) -> None:
+def test_the_sizes_have_the_upper_end_of_the_accountant(table: pd.DataFrame) -> None:
     rows = table[(table["eps0"] == 1.0) & table["n"].isin(SIZES)]
-    ends = rows.pivot_table(index="n", columns="bound", values="eps")
-    assert list(ends.index) == SIZES
-    interval = epsilon(DELTA, Setting(1000, K, 1.0))
-    assert (ends.loc[1000, "lower"], ends.loc[1000, "upper"]) == (interval.lower, interval.upper)
-    assert (ends["lower"] < ends["upper"]).all() and ends["upper"].is_monotonic_decreasing
+    assert list(rows["n"]) == SIZES and set(rows["bound"]) == {"upper"}
+    assert list(rows["eps"]) == [epsilon(DELTA, Setting(n, K, 1.0)).upper for n in SIZES]
+    assert rows["eps"].is_monotonic_decreasing
 
 
 def test_the_number_of_people_is_the_smallest_that_is_certified(table: pd.DataFrame) -> None:
     rows = table[table["eps"].isin(TARGET_EPS)]
     assert list(zip(rows["eps0"], rows["eps"], strict=True)) == [(1.0, 0.5), (2.0, 0.5), (2.0, 1.0)]
+    lower = table[table["bound"] == "lower"]
+    assert list(lower["n"]) == list(rows["n"])
     for n, eps0, eps in rows[["n", "eps0", "eps"]].itertuples(index=False):
         assert delta(eps, Setting(n, K, eps0)).upper <= DELTA
         assert delta(eps, Setting(n - 1, K, eps0)).upper > DELTA
+        (least,) = lower.loc[(lower["n"] == n) & (lower["eps0"] == eps0), "eps"]
+        assert least == epsilon(DELTA, Setting(n, K, eps0)).lower < eps
 
 
 def test_a_target_that_no_number_of_people_meets_is_left_out() -> None:
     table = sizes_table(K, [60.0], DELTA, [2], [0.1])
-    assert list(table["bound"]) == ["upper", "lower"]
+    assert list(table["bound"]) == ["upper"]
 
 
 def test_the_figure_names_the_numbers_the_ends_and_the_region(table: pd.DataFrame) -> None:
@@ -77,9 +79,10 @@ def test_budgets_whose_eps_are_zero_can_be_drawn(tmp_path: Path) -> None:
 
 def test_a_number_of_people_is_rounded_up() -> None:
     numbers = {999_999: "999,999", 2_931_308: "3 million", 428_710_001: "428.8 million"}
-    sizes = pd.DataFrame({"n": 10, "eps": [0.99, 0.98], "bound": ["upper", "lower"]})
+    sizes = pd.DataFrame({"n": [10], "eps": 0.99, "bound": "upper"})
     needed = pd.DataFrame({"n": list(numbers), "eps": [0.9, 0.5, 0.1], "bound": "upper"})
-    table = pd.concat([sizes, needed]).assign(eps0=1.0, k=K, delta=DELTA)
+    lower = needed.assign(eps=needed["eps"] * 0.99, bound="lower")
+    table = pd.concat([sizes, needed, lower]).assign(eps0=1.0, k=K, delta=DELTA)
     (axes,) = privacy.users_needed(table, 1_700, "City", "one user").axes
     assert set(numbers.values()) <= {text.get_text() for text in axes.texts}
 

@@ -278,8 +278,8 @@ def _draw_sizes_of_budget(
     colour = look["color"]
     # Eps does not increase with n, so a guarantee for n people holds for more.
     axes.step(upper["n"], upper["eps"], where="post", color=colour, linewidth=1.0)
-    # Rows for a requested eps have no lower bound, unlike those for a requested n.
-    requested = upper[~upper["n"].isin(rows.loc[rows["bound"] == "lower", "n"])]
+    # Rows for a requested eps have a lower bound, unlike those for a requested n.
+    requested = upper[upper["n"].isin(rows.loc[rows["bound"] == "lower", "n"])]
     axes.plot(requested["n"], requested["eps"], linestyle="none", **look)
     for n, eps in requested[["n", "eps"]].itertuples(index=False, name=None) if labelled else ():
         # Millions are rounded up, so that the number never falls short.

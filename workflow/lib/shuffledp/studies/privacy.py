@@ -232,7 +232,7 @@ def sizes_table(
     delta
         In ``(0, 1)``.
     sizes
-        Numbers of users at which both certified bounds are computed.
+        Numbers of users at which the certified upper bound is computed.
     target_eps
         Values of eps; for each that is below eps0, the smallest n that certifies it is computed.
     records_per_user
@@ -240,20 +240,24 @@ def sizes_table(
 
     Returns
     -------
-    Columns of `pipeline.tables.PRIVACY`: bounds ``upper`` and ``lower`` at the sizes, and ``upper``
-    at the target eps. An eps that no n up to 10,000,000,000 certifies has no row.
+    Columns of `pipeline.tables.PRIVACY`: bound ``upper`` at the sizes and at the target eps, and
+    ``lower`` at the n of the target eps. An eps that no n up to 10,000,000,000 certifies has no
+    rows.
     """
     target = float(np.log(delta))
+
+    def row(n: int, eps0: float, name: str) -> tuple[int, float, float, str]:
+        setting = Setting(n, k, eps0)
+        return n, eps0, _epsilon(get_bound(name), setting, target, records_per_user), name
+
     rows: list[tuple[int, float, float, str]] = []
     for eps0 in budgets:
-        for name in ("upper", "lower"):
-            for n in sizes:
-                eps = _epsilon(get_bound(name), Setting(n, k, eps0), target, records_per_user)
-                rows.append((n, eps0, eps, name))
+        rows += [row(n, eps0, "upper") for n in sizes]
         for eps in target_eps:
             if eps < eps0:
                 n_needed = _users_needed(k, eps0, *one_record_target(eps, target, records_per_user))
-                rows += [] if n_needed is None else [(n_needed, eps0, eps, "upper")]
+                if n_needed is not None:
+                    rows += [(n_needed, eps0, eps, "upper"), row(n_needed, eps0, "lower")]
     table = pd.DataFrame(rows, columns=["n", "eps0", "eps", "bound"])
     return table.assign(k=k, delta=delta, log10_delta=np.log10(delta))
 

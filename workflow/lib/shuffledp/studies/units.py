@@ -37,8 +37,8 @@ def units_table(
 
     Returns
     -------
-    Columns of `pipeline.tables.UNITS`, two rows for each of 1, 2, 3, 4, 5, 6, 8, 10, ... check-ins
-    of a person, ten numbers in each decade from 10. With ``unit`` checkin all n check-ins are
+    Columns of `pipeline.tables.UNITS`, two rows for each of 1, 2, 3, 4, 6, 10, 16, 25, ...
+    check-ins of a person, five numbers in each decade. With ``unit`` checkin all n check-ins are
     collected, and eps protects all check-ins of the person (group privacy). With ``unit`` user each
     user reports one check-in, and the column ``n`` is the number of users; if that is unknown, all
     users are assumed to have as many check-ins as the person. The table ends at the first eps above
@@ -64,8 +64,8 @@ def units_table(
 
 
 def _numbers(largest: int) -> Iterator[int]:
-    """Yield 1, 2, 3, 4, 5, 6, 8, 10, ... up to the largest number, which is always included."""
-    ladder = dict.fromkeys(round(10.0 ** (step / 10)) for step in range(10 * len(str(largest))))
+    """Yield 1, 2, 3, 4, 6, 10, 16, 25, ... up to the largest number, which is always included."""
+    ladder = dict.fromkeys(round(10.0 ** (step / 5)) for step in range(5 * len(str(largest))))
     yield from (m for m in ladder if m < largest)
     yield largest
 
