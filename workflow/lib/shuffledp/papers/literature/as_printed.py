@@ -57,6 +57,11 @@ def _convolve(x: Floats, y: Floats) -> Floats:
     return np.asarray(scipy.fft.irfft(product, padded)[:size])
 
 
+def _with_one_more(law: Floats, p: float, q: float) -> Floats:
+    """Return ``p law(s - 1) + q law(s)`` for all s."""
+    return p * np.append(0.0, law) + q * np.append(law, 0.0)
+
+
 def log_delta_as_printed(eps: ArrayLike, setting: Setting, counts: ArrayLike) -> Floats:
     """Return the log of delta by the printed theorem.
 
@@ -85,27 +90,22 @@ def _log_as_printed(eps: float, setting: Setting, m: int) -> float:
     theta = np.log(kappa)
     total = high.q + kappa * high.p
     same = _binomial(m, Chance(kappa * high.p / total, high.q / total))
-    different = _binomial(n - m, Chance(share, 1.0 - share))
-    fraction = different.values / (n - m)
-    law = _convolve(same.mass, different.mass)
-    square = _convolve(same.mass, different.mass * fraction**2)
-    start = same.start + different.start
-    with np.errstate(divide="ignore", invalid="ignore"):
-        loss = np.log(kappa2 + (np.exp(eps0) - kappa2) * square / law)
     others = _binomial(n - 1 - m, Chance(share, 1.0 - share))
     count = _convolve(same.mass, others.mass)
-    shift = same.start + others.start
-    # P(s) = p f(s - 1) + (1 - p) f(s), with the tilt's exp(-theta s) kept apart.
-    target = np.zeros(count.size + 1)
-    target[1:] += high.p * kappa * count
-    target[:-1] += high.q * count
-    s = np.arange(max(start, shift), min(start + law.size, shift + target.size))
-    loss, target = loss[s - start], target[s - shift]
+    # r reports of x0 by the n - m users of other cells, target included, have the probability
+    # share f(r - 1) + (1 - share) f(r), and r times that is (n - m) share f(r - 1), where f is the
+    # law of the n - m - 1 others.
+    law = _with_one_more(count, share, 1.0 - share)
+    square = _convolve(same.mass, others.mass * (others.values + 1.0)) * share / (n - m)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        loss = np.log(kappa2 + (np.exp(eps0) - kappa2) * np.append(0.0, square) / law)
+    # The law of the count with the target in x0, with the tilt's exp(-theta s) kept apart.
+    target = _with_one_more(count, high.p * kappa, high.q)
+    s = same.start + others.start + np.arange(float(law.size))
     counted = np.isfinite(loss) & (loss > eps)
     # The loss grows with s and, by the choice of tilt, exceeds eps near the mode. Far below, where
     # the transforms of long laws consist of rounding errors, it may seem to exceed eps again.
-    mode = min(max(int(np.argmax(law)) + start - int(s[0]), 0), s.size - 1)
-    below = np.flatnonzero(~counted[: mode + 1])
+    below = np.flatnonzero(~counted[: int(np.argmax(law)) + 1])
     counted[: below[-1] if below.size else 0] = False
     if not counted.any():
         return -np.inf
