@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from oracle import exact
 from oracle.high_precision import gaussian_log_delta
 from scipy.special import ndtr, ndtri
+from shuffledp.accounting.composition import compose, compose_rounds
 from shuffledp.accounting.one_round.certified import upper_log_delta
 from shuffledp.accounting.rounds.tradeoff import (
     _gauss_legendre,
+    gdp_curve,
     gdp_to_log_delta,
     gdp_upper_log_delta,
     tradeoff,
@@ -154,3 +156,12 @@ def test_the_quadrature_of_normal_noise_is_that_of_legendre():
             assert abs(arb(float(nodes[at])) - node) < UNIT
             wrong += abs(arb(float(weights[at])) - weight)
     assert wrong < 2e-14
+
+
+@given(st.lists(st.tuples(st.floats(1e-3, 1e3), st.integers(1, 10**6)), min_size=1, max_size=4))
+def test_the_mu_of_composed_gaussians_is_as_accurate_as_their_curve_requires(rounds):
+    sensitivity = float(np.sqrt(2.0))
+    curves = [(compose(gdp_curve(sensitivity / sigma), count), 1) for sigma, count in rounds]
+    mu = compose_rounds(curves).composable.mu
+    exact_square = sum(count * 2 / Fraction(sigma) ** 2 for sigma, count in rounds)
+    assert abs(Fraction(mu) ** 2 / exact_square - 1) <= 2 * 8 * UNIT

@@ -84,10 +84,12 @@ def _is_trivial(curve: UpperCurve) -> bool:
 
 
 def _gaussian_rounds_merged(rounds: CountedCurves) -> CountedCurves:
-    """Return the rounds with all mu-GDP rounds replaced by one, since squares of mu add up."""
-    squares = [
-        count * curve.composable.mu**2 for curve, count in rounds if curve.composable.mu is not None
-    ]
+    """Return the rounds with all mu-GDP rounds replaced by one, since squares of mu add up.
+
+    This adds 2.5 units of rounding to the error of mu, and `Composable.repeated` adds 2.
+    """
+    values = [(curve.composable.mu, count) for curve, count in rounds]
+    squares = [count * (mu * mu) for mu, count in values if mu is not None]
     if not squares:
         return rounds
     others = [(curve, count) for curve, count in rounds if curve.composable.mu is None]

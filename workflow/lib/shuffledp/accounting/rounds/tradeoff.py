@@ -25,7 +25,7 @@ NEGLIGIBLE_EXPONENT = 40.0
 FUNCTION_ERROR = 1e-12
 # Error of log delta from the rounding of the arguments: this many units of rounding times
 # (eps / mu + mu / 2 + sqrt(2))^2.
-ARGUMENT_UNITS, ROOT_2 = 10.0, 1.4142135623730951
+ARGUMENT_UNITS, ROOT_2 = 14.0, 1.4142135623730951
 # Beyond this many standard deviations the square, and so log delta, may overflow.
 MAX_STANDARD_DEVIATIONS = 1e150
 # Grid of a normal loss: default steps per standard deviation for the upper end, and half-width in
@@ -97,7 +97,7 @@ def gdp_to_log_delta(eps: ArrayLike, mu: ArrayLike) -> Floats:
 def gdp_upper_log_delta(eps: float, mu: float) -> float:
     """Return `gdp_to_log_delta`, rounded up by its error bound.
 
-    mu must be accurate to four units of rounding.
+    mu must be accurate to eight units of rounding.
 
     Notes
     -----
@@ -105,9 +105,9 @@ def gdp_upper_log_delta(eps: float, mu: float) -> float:
     ``delta = phi(x) (R(x) - R(y))``. R is convex and decreasing, so
     ``|d log delta / dx| = mu R(y) / (R(x) - R(y)) <= R(y) / (1 - y R(y))``, which Sampford's
     inequality bounds by ``y + sqrt(2)``; likewise ``d log delta / d log mu <= (y + sqrt(2))^2``.
-    Rounding moves x by ``u (eps/mu + |x|)`` and log mu by 4 u. With the rounding of x^2/2, or of
+    Rounding moves x by ``u (eps/mu + |x|)`` and log mu by 8 u. With the rounding of x^2/2, or of
     the larger tail where the smaller one is subtracted from it, this is at most
-    ``10 u (y + sqrt(2))^2``; rounding of the sum adds ``4 u |log delta|``.
+    ``14 u (y + sqrt(2))^2``; rounding of the sum adds ``4 u |log delta|``.
 
     The difference of R is an integral of a positive function by Gauss's rule of 100 points.
     Bernstein's ellipse of rho = 2 bounds the rule's error by 1e-40; the part beyond its interval is
@@ -135,7 +135,7 @@ def _log_delta_with_error(eps: float, mu: float) -> tuple[float, float]:
 def gdp_curve(mu: float) -> UpperCurve:
     """Return the privacy curve of mu-GDP; R rounds are (sqrt(R) mu)-GDP.
 
-    mu is at least 0 and must be accurate to four units of rounding.
+    mu is at least 0 and must be accurate to eight units of rounding.
     """
 
     def lower(eps: float) -> float:
@@ -160,7 +160,7 @@ def gdp_loss(mu: float) -> Loss:
     """Return the privacy loss of mu-GDP: normal with mean mu^2 / 2 and standard deviation mu.
 
     For the lower end, each range between grid points becomes one outcome. For the upper end, it
-    becomes two, one at each of its ends. mu must be accurate to four units of rounding.
+    becomes two, one at each of its ends. mu must be accurate to eight units of rounding.
     """
 
     def ranges(step: float, deviations: float) -> tuple[Floats, Outcomes]:
@@ -174,7 +174,7 @@ def gdp_loss(mu: float) -> Loss:
         q, q_error = _normal_ranges(standardised + mu)
         positive = (p > 0.0) & (q > 0.0)
         losses = np.log(p[positive] / q[positive])
-        error = p_error + q_error + 4.0 * UNIT * (deviations + mu) ** 2
+        error = p_error + q_error + 10.0 * UNIT * (deviations + mu) ** 2
         outside = 2.0 * float(np.exp(log_ndtr(-deviations))) * (1.0 + 1e-9)
         outside += float(p[~positive].sum()) * (1.0 + error)
         return index[:-1][positive], Outcomes(losses, p[positive], outside, 0.0, error, error)
@@ -207,7 +207,7 @@ def _normal_ranges(edges: Floats) -> tuple[Floats, float]:
 def gdp_epsilon(mu: float, log_delta: float) -> float:
     """Return the smallest eps at which mu-GDP implies (eps, delta)-DP, rounded up.
 
-    mu is at least 0 and must be accurate to four units of rounding.
+    mu is at least 0 and must be accurate to eight units of rounding.
     """
     if mu == 0.0:
         return 0.0
