@@ -1,5 +1,6 @@
 """Certificates that are meant to mislead their reader or to keep the checker busy."""
 
+import contextlib
 import json
 import os
 from fractions import Fraction
@@ -206,6 +207,28 @@ def test_odd_values_are_refused_in_a_line(kind, value):
         with pytest.raises((RefusedError, TooLongError)) as caught:
             verify(made | {key: value})
         assert len(str(caught.value)) < 300
+
+
+def changed(value, odd):
+    """Yield copies of a JSON value in each of which one leaf is replaced by an odd value."""
+    if isinstance(value, dict | list):
+        keys = sorted(value) if isinstance(value, dict) else [0, -1][: len(value)]
+        for key in keys:
+            for other in changed(value[key], odd):
+                copy = value.copy()
+                copy[key] = other
+                yield copy
+    else:
+        yield odd
+
+
+@pytest.mark.parametrize("odd", [-1, 10**400, 10**16, 1e308, -1e308, 5e-324, "1", None, []])
+@pytest.mark.parametrize("kind", KINDS | VIEWS)
+def test_an_odd_value_anywhere_is_refused_or_harmless(kind, odd):
+    made = json.loads(json.dumps((KINDS | VIEWS)[kind]()))
+    for hostile in changed(made, odd):
+        with contextlib.suppress(RefusedError, TooLongError):
+            assert verify(hostile).high >= made["upper"]["log_delta"]
 
 
 # ---------------------------------------------------------------- dummies

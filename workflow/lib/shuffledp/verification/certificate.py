@@ -47,6 +47,7 @@ MAX_TERMS = 20_000_000  # inner terms of about 100 bits: half a minute
 MAX_BLOCKS = 20_000
 MAX_MASSES = 1_000
 MAX_EPS = 350.0
+MIN_STEP = 1e-200  # of a grid of losses, so that indices of its points do not overflow
 NEIGHBOURS = "replacement of one report"
 # Keys of every certificate; each kind has others in addition.
 COMMON_KEYS = {"certificate", "shuffledp", "neighbours", "n", "k", "eps", "lower", "upper"}
@@ -233,7 +234,7 @@ def read_grid(upper: dict[str, Any]) -> Grid:
     """Return the grid of privacy losses of an upper end, checked."""
     check_keys(upper, {"log_delta", "step", "masses", "infinite"}, "upper")
     step, infinite = number(upper.get("step"), "step"), number(upper.get("infinite"), "infinite")
-    demand(step > 0.0 and 0.0 <= infinite < 1.0, "step must be positive, infinite from 0 to 1")
+    demand(step >= MIN_STEP and 0.0 <= infinite < 1.0, f"step must be >= {MIN_STEP}, infinite 0..1")
     masses, previous = [], 0
     listed = member(upper, "masses", list)
     if len(listed) > MAX_MASSES:
@@ -241,7 +242,7 @@ def read_grid(upper: dict[str, Any]) -> Grid:
     for entry in listed:
         demand(type(entry) is list and len(entry) == 2, "a mass must be [index, probability]")
         index, mass = integer(entry[0], previous + 1, "an index"), number(entry[1], "a probability")
-        demand(mass > 0.0, "a probability must be positive")
+        demand(index < 2**53 and mass > 0.0, "an index must be below 2^53, a probability positive")
         masses.append((index, mass))
         previous = index
     demand(len(masses) > 0, "there is no mass")

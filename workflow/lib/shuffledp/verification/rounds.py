@@ -49,7 +49,7 @@ class Grid:
         # The smallest positive difference between eps0 and a loss.
         gap = eps0 - self.step * math.floor(eps0 / self.step) if self.step < eps0 else eps0
         smallest = min(x for x in (eps0, eps, self.step, 1.0, gap) if x > 0)
-        log2_delta = max(high, MIN_LOG_DELTA) / math.log(2.0)
+        log2_delta = max(min(high, 0.0), MIN_LOG_DELTA) / math.log(2.0)
         return 128 + math.ceil(6 * eps0 - math.log2(smallest) - log2_delta)
 
     def profile(self, index: int) -> arb:

@@ -66,7 +66,8 @@ def log_reduction(eps: float, setting: Setting, shares: Floats, *, forward: bool
     log_total_pmf -= log_pmf_error(total - 2.0, n - 2, *chances, INPUT_UNITS)
     row, column = np.nonzero(own <= total[:, None])
     total, own, log_total_pmf = total[row], own[column], log_total_pmf[row]
-    # Up to a common factor, a = constant + slope * other and b = a - shift.
+    # Up to positive factors, which `_log_merged` restores, a and b of the module's docstring are
+    # constant + slope * other and constant + slope * other - shift.
     if forward:
         slope, shift = -e * expm1_eps0, e * np.expm1(eps0 - eps)
         constant = expm1_eps0 * own - expm1_eps * total
@@ -107,7 +108,10 @@ def _log_uniform(own: Floats, other: Floats, total: Floats) -> Floats:
 def _log_merged(
     a: Floats, b: Floats, own: Floats, total: Floats, eps: float, eps0: float
 ) -> Floats:
-    """Return ``log min(|a|, |b|)`` with the common factor restored, rounded down."""
+    """Return the log of the smaller of |a| and |b|, each times its own factor, rounded down.
+
+    The factors are ``1 / total`` and ``(exp(eps0) - 1) own / (total (total - 1))``.
+    """
     expm1_eps0 = np.expm1(eps0)
     # About 90 units of rounding of each term, and 4 eps0 more for the exponentials in the weights.
     error = (1e-14 + 4.0 * UNIT * eps0) * (np.exp(eps) * expm1_eps0 + np.expm1(eps)) * total
