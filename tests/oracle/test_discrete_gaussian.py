@@ -11,7 +11,7 @@ import pytest
 from effort import nightly
 from flint import fmpz_poly
 from shuffledp.accounting.composition import compose
-from shuffledp.accounting.discrete_gaussian import GaussianNoise
+from shuffledp.accounting.discrete_gaussian import DiscreteGaussianNoise
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.two_servers import GaussianServersParameters, TwoServers
@@ -162,7 +162,7 @@ def log_delta_by_convolution(sigma, nu, eps, rounds):
 )
 def test_rounds_have_the_delta_of_a_direct_convolution(sigma, nu, eps, rounds):
     truth = log_delta_by_convolution(sigma, nu, eps, rounds)
-    law = GaussianNoise(sigma, np.inf if nu is None else nu).law
+    law = DiscreteGaussianNoise(sigma, np.inf if nu is None else nu).law
     high = compose(law.curve(), rounds).upper(eps)
     assert truth - 1e-14 <= high <= truth + 1e-8
 
@@ -200,16 +200,16 @@ def test_rounds_of_the_public_view_lie_between_convolutions_of_rounded_losses(si
 @pytest.mark.parametrize(("sigma", "nu"), [(0.1, 0), (0.1, 3), (20.0, 70), (300.0, 40), (3e3, 0)])
 def test_what_a_law_leaves_out_is_counted(sigma, nu):
     """Compare masses with a direct sum over a wider range."""
-    noise = GaussianNoise(sigma, nu)
+    noise = DiscreteGaussianNoise(sigma, nu)
     z = np.arange(-nu, ceil(50.0 * sigma) + 1.0)
     weights = np.exp(-(z**2) / (2.0 * sigma**2))
     weights /= weights.sum()
     law = noise.law
     np.testing.assert_allclose(law.mass, weights[law.first + nu :][: law.mass.size], rtol=1e-10)
-    assert 1.0 - 1e-9 < noise.law_of_both.mass.sum() < 1.0 + 1e-9
+    assert 1.0 - 1e-9 < noise.law_of_sum.mass.sum() < 1.0 + 1e-9
 
 
 @pytest.mark.parametrize("sigma", [0.0, 0.09, 1.1e4, np.inf, np.nan])
 def test_a_sigma_that_is_not_supported_is_refused(sigma):
     with pytest.raises(InputError, match=r"from 0\.1 to 10000 counts \(got sigma="):
-        GaussianNoise(sigma)
+        DiscreteGaussianNoise(sigma)

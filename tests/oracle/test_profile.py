@@ -19,7 +19,7 @@ from shuffledp.accounting.curve import Composable, UpperCurve
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.rounds import two_cells
 from shuffledp.accounting.rounds.outcome_bundles import DEFAULT_DEPTH
-from shuffledp.accounting.rounds.profile import dominating
+from shuffledp.accounting.rounds.profile import dominating_law
 from shuffledp.accounting.rounds.sums import upper_log_hockey_stick
 from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms.matrix import MatrixRandomiser
@@ -210,7 +210,7 @@ def test_rounds_of_dummies_by_the_shuffler_are_dominated(rounds):
 
 def test_a_delta_that_stays_positive_ends_the_search_for_deeper_laws():
     curve = ShufflerDummies().curve(ShufflerDummiesParameters(1.0, 25), Setting(1000, 16))
-    law = dominating(curve, DEFAULT_DEPTH)
+    law = dominating_law(curve, DEFAULT_DEPTH)
     depths = []
 
     def one(depth):
@@ -270,7 +270,7 @@ def profile_of(law, alpha):
 def test_the_pairs_profile_is_nowhere_below_the_truth(name):
     """Values of alpha below 1 give the other direction; masses add up to 1."""
     curve, laws = CURVES[name]()
-    law = dominating(curve, DEFAULT_DEPTH)
+    law = dominating_law(curve, DEFAULT_DEPTH)
     slack = 1 + Fraction(law.mass_error)
     masses = sum((Fraction(float(mass)) for mass in law.mass), Fraction(law.infinite))
     assert masses * slack >= 1
@@ -324,7 +324,7 @@ def test_the_worst_rounds_of_two_cells_in_view_of_earlier_ones_are_dominated(
         monkeypatch.setattr(two_cells, "BLOCK_WIDTH", 0.5)
         assert len(two_cells._blocks(n)[0]) < n or n == 2
     setting = Setting(n, 2, float(np.nextafter(log(E), inf)), rounds)
-    curve = two_cells.worst_rounds(setting, lambda eps: 0.0 if eps < setting.budget else -inf)
+    curve = two_cells.worst_curve(setting, lambda eps: 0.0 if eps < setting.budget else -inf)
     laws = of_rows(krr_rows(2), n)
     for e in SHARES:
         truth = _adaptive(laws, rounds, e)
@@ -391,7 +391,7 @@ def test_a_grid_fits_however_rarely_there_is_a_loss():
     rate = Fraction(1, 10**7)
     pair = ((1 - rate, 1 - rate), (rate * 3 / 4, rate / 4), (rate / 4, rate * 3 / 4))
     once = UpperCurve(log_budget({pair}), upper=supremum({pair}))
-    assert dominating(once, DEFAULT_DEPTH).mass.size < 5e6
+    assert dominating_law(once, DEFAULT_DEPTH).mass.size < 5e6
     curve = compose_rounds([(once, 2)])
     check(curve, {pair}, 2, 1.01)
     truth = delta_of(of_both(pair, pair), Fraction(3, 2))

@@ -18,9 +18,9 @@ from shuffledp.accounting.laws.binomial import (
     log_pmf_run,
     log_pmf_run_error,
     log_pmf_with_error,
-    log_sf_ends,
-    log_sf_rough_bound,
-    log_sf_upper,
+    log_tail_ends,
+    log_tail_rough_bound,
+    log_tail_upper,
 )
 from shuffledp.accounting.laws.binomial_sum import log_pmf_ratio
 from shuffledp.accounting.laws.excess import log_excess
@@ -76,7 +76,7 @@ def test_tails_agree_with_ball_arithmetic(n, p, t):
     mass, excess = _tail_sums(x, n, p, x - 0.4)
     # The float 1 - p is rounded, which the tail of many trials magnifies.
     width = 1e-12 + 8e-15 * np.sqrt(n)
-    _inside(log_sf_ends(x, n, p), reference + mass.log(), width)
+    _inside(log_tail_ends(x, n, p), reference + mass.log(), width)
     _inside(log_excess(x - 0.4, n, p), reference + excess.log(), width)
     assert abs(reference - float(log_pmf(x, n, p))) < float(log_pmf_error(x, n, p, 1.0 - p))
 
@@ -89,7 +89,7 @@ def test_geometric_series_bounds_are_slightly_above_the_truth(n, p, t):
     mass, excess = _tail_sums(x + 1, n, p, x)
     rounding = 1e-3  # what callers add
     for bound, truth in (
-        (log_sf_rough_bound(x + 1, n, p, 1 - p), reference + mass.log()),
+        (log_tail_rough_bound(x + 1, n, p, 1 - p), reference + mass.log()),
         (log_cdf_rough_bound(n - x - 1, n, 1 - p, p), reference + mass.log()),
         (log_excess_bound(x, n, p, 1 - p), reference + excess.log()),
     ):
@@ -98,14 +98,14 @@ def test_geometric_series_bounds_are_slightly_above_the_truth(n, p, t):
 
 def test_bounds_of_certain_and_impossible_events():
     for bound in (
-        log_sf_rough_bound,
+        log_tail_rough_bound,
         lambda x, n, p, q: log_cdf_rough_bound(n - np.array(x), n, q, p),
     ):
         assert bound([0, 3, 20, 21], 20, 0.5, 0.5)[[0, 1, 3]].tolist() == [0.0, 0.0, -np.inf]
         assert bound([0, 1, 3, 4], 3, 0.0, 1.0).tolist() == [0.0, -np.inf, -np.inf, -np.inf]
         assert bound([0, 1, 3, 4], 3, 1.0, 0.0).tolist() == [0.0, 0.0, 0.0, -np.inf]
         assert bound([0, 1], 0, 0.5, 0.5).tolist() == [0.0, -np.inf]
-    assert float(log_sf_rough_bound(20, 20, 0.5, 0.5)) == pytest.approx(20 * log(0.5))
+    assert float(log_tail_rough_bound(20, 20, 0.5, 0.5)) == pytest.approx(20 * log(0.5))
     assert log_excess_bound([3, 20], 20, 0.0, 1.0).tolist() == [-np.inf, -np.inf]
     assert float(log_excess_bound(20, 20, 0.5, 0.5)) == -np.inf
 
@@ -150,7 +150,7 @@ def test_a_ratio_with_a_subnormal_probability_is_enclosed():
 def test_tails_of_subnormal_probabilities_are_enclosed(x, n, p):
     """A tail that starts 1e308 times above the mean was NaN once."""
     truth = log(comb(n, x)) + x * log(p)  # later terms add less than 1e-280 of it
-    ends = log_sf_ends(x, n, p)
+    ends = log_tail_ends(x, n, p)
     assert ends.low - 1e-9 <= truth <= ends.high + 1e-9
     mirrored = log_cdf_ends(n - x, n, 1.0, p)
     assert mirrored.low - 1e-9 <= truth <= mirrored.high + 1e-9
@@ -171,7 +171,7 @@ def test_excess_equals_the_plain_sum(n, p, z):
 
 @given(n=st.integers(1, 200), p=st.floats(1e-6, 1 - 1e-6), x=st.integers(-2, 202))
 def test_tails_are_complementary(n, p, x):
-    total = np.exp(log_cdf_upper(x - 1, n, p)) + np.exp(log_sf_upper(x, n, p))
+    total = np.exp(log_cdf_upper(x - 1, n, p)) + np.exp(log_tail_upper(x, n, p))
     assert total == pytest.approx(1.0, abs=1e-12)
 
 
@@ -191,7 +191,7 @@ def test_limits_of_the_arguments():
     assert log_pmf([-1, 4], 3, 0.5).tolist() == [-np.inf, -np.inf]
     assert log_pmf(0, 0, 0.5) == 0.0
     assert np.exp(log_pmf([0, 3], 3, [0.0, 1.0])).tolist() == [1.0, 1.0]
-    assert log_sf_upper([0, 4], 3, 0.5).tolist() == [0.0, -np.inf]
+    assert log_tail_upper([0, 4], 3, 0.5).tolist() == [0.0, -np.inf]
     assert float(np.exp(log_excess(-1.0, 5, 0.0).high)) == pytest.approx(1.0)
     assert float(np.exp(log_excess(2.5, 5, 1.0).high)) == pytest.approx(2.5)
     assert float(log_excess(2.5, 5, 0.0).high) == -np.inf
@@ -201,4 +201,4 @@ def test_limits_of_the_arguments():
 
 @pytest.mark.filterwarnings("error")
 def test_a_tail_that_overflows_is_bounded_by_one():
-    assert log_sf_rough_bound(3.0, 1e9, 1.0, 1e-310) == 0.0
+    assert log_tail_rough_bound(3.0, 1e9, 1.0, 1e-310) == 0.0

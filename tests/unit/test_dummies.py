@@ -18,7 +18,7 @@ from scipy import signal, stats
 from shuffledp import queries
 from shuffledp.accounting import pairs, signed
 from shuffledp.accounting.calibrate import smallest_integer, smallest_noise
-from shuffledp.accounting.discrete_gaussian import GaussianNoise
+from shuffledp.accounting.discrete_gaussian import DiscreteGaussianNoise
 from shuffledp.accounting.geometric import BothNoises, geometric_noise
 from shuffledp.accounting.setting import Setting
 from shuffledp.accounting.signed import SignedNoise
@@ -321,7 +321,7 @@ def gaussian_law(sigma, nu):
 @pytest.mark.parametrize("sigma", [0.3, 1.0, 7.5])
 def test_gaussian_noise_is_drawn_from_its_law(sigma, nu):
     z, law = gaussian_law(sigma, nu)
-    drawn = draw_gaussian(40_000, GaussianNoise(sigma, nu), np.random.default_rng(4))
+    drawn = draw_gaussian(40_000, DiscreteGaussianNoise(sigma, nu), np.random.default_rng(4))
     assert_drawn_from(drawn, z, law)
     assert drawn.min() >= -nu
 

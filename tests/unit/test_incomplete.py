@@ -166,7 +166,7 @@ def test_the_upper_bound_uses_the_fewest_chances_of_a_dummy():
     among = replace(setting, dummies=1.5)
     log_delta = BOUNDS["upper"].curve(among).log_delta(0.2).upper
     assert log_delta == krr_among_dummies_log_delta(0.2, setting, 1.5, 2)
-    with pytest.raises(InputError, match="clones does not cover dummies"):
+    with pytest.raises(InputError, match="clones does not apply: it does not cover dummies"):
         BOUNDS["clones"].curve(among)
     with pytest.raises(InputError, match="per user, must be at least 0"):
         replace(setting, dummies=-1.0)

@@ -254,7 +254,7 @@ def test_two_rounds_leak_more_than_one_and_less_than_twice_as_much():
 def test_wrong_names_and_arguments_are_refused():
     with pytest.raises(InputError, match="clones"):
         get_bound("klones")
-    with pytest.raises(NotApplicableError, match="needs eps0"):
+    with pytest.raises(NotApplicableError, match="no eps0"):
         BOUNDS["upper"].curve(Setting(100, 3))
     with pytest.raises(InputError, match="eps"):
         BOUNDS["upper"].curve(SETTINGS[0]).log_delta(-1.0)

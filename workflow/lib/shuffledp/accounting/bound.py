@@ -27,8 +27,8 @@ Kind = Literal["upper", "lower", "exact", "approximate", "as printed"]
 Formula = Callable[[float, Setting], float]
 
 
-def _every_setting(setting: Setting, log_delta: float | None) -> str | None:
-    """Return None: the bound applies to every setting (`Scope.domain`)."""
+def _no_objection(setting: Setting, log_delta: float | None) -> str | None:
+    """Return None: the bound applies to every setting (default of `Scope.objection`)."""
     del setting, log_delta
     return None
 
@@ -67,17 +67,17 @@ class Scope:
 
     Attributes
     ----------
-    domain
+    objection
         Function ``(setting, log_delta)`` that returns the reason why the bound does not apply, or
         None if it applies. ``log_delta`` is None if there is no target delta.
-    composes
+    covers_rounds
         Whether the bound covers more than one round.
     covers_dummies
         Whether the bound covers ``setting.dummies > 0``.
     """
 
-    domain: Callable[[Setting, float | None], str | None] = _every_setting
-    composes: bool = False
+    objection: Callable[[Setting, float | None], str | None] = _no_objection
+    covers_rounds: bool = False
     covers_dummies: bool = False
 
 
@@ -88,14 +88,14 @@ class Structure:
     Attributes
     ----------
     pair
-        Dominating pair of one round, for composition and sampling; None for a setting without one.
+        Function of a setting that returns the dominating pair of one round, or None if there is
+        none. Several rounds with sampled users or dropouts require it.
     ceiling
-        Cheap estimate of log delta from which a search for eps starts. For one round it is an upper
-        bound, except for rounding errors, so it may also show that an eps is large enough. For
-        several rounds it ignores what truncation omits.
+        Cheap upper bound on log delta, without an allowance for rounding, from which a search for
+        eps starts. For several rounds it omits the truncated mass, so it is only an estimate.
     estimate
-        Cheap approximation of log delta: the starting point of searches over settings, and of
-        searches for eps if there is no ceiling.
+        Cheap approximation of log delta, from which searches for n and k start, those for eps0 over
+        several rounds, and all others if there is no ceiling.
     """
 
     pair: Callable[[Setting], Pair | None] | None = None
@@ -105,15 +105,15 @@ class Structure:
 
 @dataclass(frozen=True)
 class Bound:
-    """A bound on the privacy of shuffled k-RR, for the replacement of one report.
+    """A bound on the privacy of shuffled k-RR, for the replacement of one record.
 
     Attributes
     ----------
     name
         Stable name for tables and the command line.
     kind
-        ``upper``: never below the true delta; ``lower``: never above it; ``exact``: both;
-        ``approximate``: neither is proven; ``as printed``: a formula that is wrong in its paper.
+        ``upper``: never below the true delta; ``lower``: never above it; ``exact``: equal, rounded
+        up; ``approximate``: neither is proven; ``as printed``: a paper's formula with its mistakes.
     source
         Authors and theorem of a paper, or docs/accounting.md.
     about
@@ -146,12 +146,12 @@ class Bound:
         Conditions on the target log delta are checked only if it is not None.
         """
         if setting.eps0 == np.inf:
-            return "it is a bound on k-RR, which needs eps0"
-        if setting.rounds > 1 and not self.scope.composes:
-            return f"{self.name} covers one round only, got rounds={setting.rounds}"
+            return "it bounds k-RR only, and this setting has no eps0"
+        if setting.rounds > 1 and not self.scope.covers_rounds:
+            return f"it covers one round only, got rounds={setting.rounds}"
         if setting.dummies and not self.scope.covers_dummies:
-            return f"{self.name} does not cover dummies; the bound upper does"
-        return self.scope.domain(setting, log_delta)
+            return "it does not cover dummies; the bound upper does"
+        return self.scope.objection(setting, log_delta)
 
     def _require(self, setting: Setting, log_delta: float | None = None) -> None:
         reason = self.why_not(setting, log_delta)
@@ -176,9 +176,9 @@ class Bound:
             raise InputError(
                 f"{self.name} is no guarantee: with {what}, use a bound of kind upper or exact"
             )
-        return with_participation(self._full_curve, setting)
+        return with_participation(self._curve_if_all_report, setting)
 
-    def _full_curve(self, setting: Setting) -> Curve:
+    def _curve_if_all_report(self, setting: Setting) -> Curve:
         """Return the curve of a setting whose users are honest and all report."""
         self._require(setting)
         if self.kind == "lower":
@@ -187,9 +187,9 @@ class Bound:
                 lower=lambda eps: self._log_delta(eps, setting),
                 hints=self._hints(setting),
             )
-        return self._full_upper_curve(setting)
+        return self._upper_if_all_report(setting)
 
-    def _full_upper_curve(self, setting: Setting) -> UpperCurve:
+    def _upper_if_all_report(self, setting: Setting) -> UpperCurve:
         self._require(setting)
         pair = self.structure.pair
         return UpperCurve(
@@ -197,7 +197,7 @@ class Bound:
             upper=lambda eps: self._log_delta(eps, setting),
             hints=self._hints(setting),
             composable=Composable(
-                repeated=lambda rounds: self._full_upper_curve(replace(setting, rounds=rounds)),
+                repeated=lambda rounds: self._upper_if_all_report(replace(setting, rounds=rounds)),
                 pair=None if pair is None else pair(setting),
             ),
         )

@@ -41,9 +41,9 @@ STEPS_PER_DEVIATION = 64.0
 # The grid of the lower end is finer by this factor, because the error of rounding down can be of
 # first order in the step.
 LOWER_GRID_REFINEMENT = 8.0
-# If log delta is smaller, truncation windows may leave out too much, so the sum of the rounds'
-# deltas may be a better bound.
-MIN_LOG_DELTA_OF_WINDOWS = -300.0
+# Below this log delta, basic composition is tried as well: truncation windows may leave out so much
+# that the sum of the rounds' deltas is a better bound.
+BASIC_COMPOSITION_BELOW = -300.0
 
 
 def compose(curve: UpperCurve, rounds: int) -> UpperCurve:
@@ -61,10 +61,11 @@ def compose(curve: UpperCurve, rounds: int) -> UpperCurve:
 def compose_rounds(rounds: CountedCurves) -> UpperCurve:
     """Return the joint curve of rounds that may differ.
 
-    The upper end is delta of the composed privacy losses or, where it may be smaller, that of basic
-    composition; it is exact if all rounds are mu-GDP. For the lower end, the losses of explicit
-    data sets are composed, for the rounds that have them. The result is the maximum of this and of
-    the lower ends of single rounds, because whoever sees all rounds also sees each of them.
+    The upper end is delta of the composed privacy losses; where basic composition may give less,
+    the smaller of the two is used. It is exact if all rounds are mu-GDP. For the lower end, the
+    losses of explicit data sets are composed, for the rounds that have them. The result is the
+    maximum of this and of the lower ends of the other rounds, because whoever sees all rounds also
+    sees each of them.
     """
     rounds = [
         (replace(curve, upper=cache(curve.upper)), count)
@@ -79,7 +80,7 @@ def compose_rounds(rounds: CountedCurves) -> UpperCurve:
 
 
 def _is_trivial(curve: UpperCurve) -> bool:
-    """Return whether delta is 1 for all eps below the budget."""
+    """Return whether delta is 1 at eps = 0 and just below the budget (or at `LARGEST_EPS0`)."""
     return curve.upper(0.0) >= 0.0 and curve.upper(min(0.999 * curve.budget, LARGEST_EPS0)) >= 0.0
 
 
@@ -111,7 +112,7 @@ class _Composition:
         distance = fsum(
             count * loss.tv_distance for loss, count in zip(self._losses, self._counts, strict=True)
         )
-        self._joint_upper = add_total_variation(
+        self._upper_with_tv_distance = add_total_variation(
             self._upper_of_losses, float(np.log(distance)) if distance else -np.inf
         )
 
@@ -162,8 +163,8 @@ class _Composition:
     def _upper(self, eps: float) -> float:
         if eps >= self._budget:
             return -np.inf
-        high = self._joint_upper(eps)
-        if high < MIN_LOG_DELTA_OF_WINDOWS or len(self._losses) == 1:
+        high = self._upper_with_tv_distance(eps)
+        if high < BASIC_COMPOSITION_BELOW or len(self._losses) == 1:
             high = min(high, self._sum_of_deltas(eps))
         return min(high, 0.0)
 
@@ -227,7 +228,7 @@ def central_limit(
 
     It is a cheap starting point for expensive searches, and neither an upper nor a lower bound.
     The dominating pair of one round must have a symmetric form. Each user takes part in a round
-    with probability ``rate``, which replaces the participation of ``setting``.
+    with probability ``rate``; the sampling and response rates of ``setting`` are ignored.
     """
     if eps >= setting.budget:
         return -np.inf

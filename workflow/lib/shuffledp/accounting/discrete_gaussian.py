@@ -1,12 +1,12 @@
-"""Exact privacy of discrete Gaussian noise on every cell of a histogram, over any number of rounds.
+"""Certified privacy of discrete Gaussian noise on all cells of a histogram, over several rounds.
 
 The noise of a cell is an integer z. Its probability f(z) is proportional to
 ``exp(-z^2 / (2 sigma^2))``, possibly conditioned on ``z >= -nu``: then ``nu + z`` is a number of
 dummies. The target's record adds 1 to one of two cells. Under P, with the record in the first cell,
 the loss ``log(P / Q)`` is the sum of two independent terms, one for each cell:
 
-    log f(z) / f(z + 1) = (2 z + 1) / (2 sigma^2)     in the first cell,
-    log f(z) / f(z - 1) = (1 - 2 z) / (2 sigma^2)     in the second cell,
+    log(f(z) / f(z + 1)) = (2 z + 1) / (2 sigma^2)     in the first cell,
+    log(f(z) / f(z - 1)) = (1 - 2 z) / (2 sigma^2)     in the second cell,
 
 where z is the cell's noise; the second is infinite for ``z = -nu``. They are the same for every
 data set, and exchanging the cells gives the loss of Q against P. All finite terms are odd
@@ -32,7 +32,7 @@ from shuffledp.numerics.arrays import UNIT, Floats
 MIN_SIGMA, MAX_SIGMA = 0.1, 1e4
 # Values with a log probability below this, relative to the most likely value, are left out. Their
 # total probability is added to delta.
-LOG_SMALLEST_MASS = -700.0
+LOG_NEGLIGIBLE_MASS = -700.0
 # For a larger sigma, losses are rounded up to a coarser grid than the lattice of all losses.
 MAX_LATTICE_SIGMA = 256.0
 
@@ -57,7 +57,7 @@ class CellLaw:
     mass
         Probabilities of ``first, first + 1, ...``.
     losses
-        ``log f(z) / f(z + 1)`` for all values but the last.
+        ``log(f(z) / f(z + 1))`` for all values but the last.
     below, above
         Upper bounds on the probabilities of smaller and of larger values.
     bounded
@@ -98,7 +98,7 @@ class CellLaw:
         )
 
     def curve(self) -> UpperCurve:
-        """Return the privacy curve of one round, rounded up, which composes by its exact loss."""
+        """Return the privacy curve of one round, rounded up, which composes by its loss."""
 
         @cache
         def loss() -> Loss:
@@ -123,7 +123,7 @@ class CellLaw:
 
 
 @dataclass(frozen=True)
-class GaussianNoise:
+class DiscreteGaussianNoise:
     """Discrete Gaussian noise of one cell.
 
     Attributes
@@ -144,7 +144,7 @@ class GaussianNoise:
     @cached_property
     def law(self) -> CellLaw:
         """Law of the noise without values of negligible probability."""
-        reach = int(self.sigma * np.sqrt(-2.0 * LOG_SMALLEST_MASS))
+        reach = int(self.sigma * np.sqrt(-2.0 * LOG_NEGLIGIBLE_MASS))
         bounded = self.nu <= reach
         first, last = (-int(self.nu) if bounded else -reach), reach
         z = np.arange(first, last + 1, dtype=np.float64)
@@ -172,18 +172,19 @@ class GaussianNoise:
         )
 
     @cached_property
-    def law_of_both(self) -> CellLaw:
+    def law_of_sum(self) -> CellLaw:
         """Law of the sum of this noise and independent noise with the same sigma and no condition.
 
-        By ``j^2 + (z - j)^2 = z^2 / 2 + 2 (j - z / 2)^2``, the probability of z is proportional to
-        ``exp(-z^2 / (4 sigma^2)) S(z)``, where S(z) is the sum of ``exp(-i^2 / sigma^2)`` over
-        ``i = j - z / 2``, ``j >= -nu``. It is log-concave, like every sum of log-concave noises.
+        Let this noise be j and the other z - j. By ``j^2 + (z - j)^2 = z^2 / 2 + 2 (j - z / 2)^2``,
+        the probability of z is proportional to ``exp(-z^2 / (4 sigma^2)) S(z)``, where S(z) is the
+        sum of ``exp(-i^2 / sigma^2)`` over ``i = j - z / 2``, ``j >= -nu``. It is log-concave, like
+        every sum of log-concave noises.
         """
-        reach = int(self.sigma * np.sqrt(-4.0 * LOG_SMALLEST_MASS))
+        reach = int(self.sigma * np.sqrt(-4.0 * LOG_NEGLIGIBLE_MASS))
         z = np.arange(-reach, reach + 1, dtype=np.float64)
         squares = self.sigma**2
         # For each parity: the numbers 2 i, and for each of them the sum over this and all larger i.
-        span = int(2.0 * self.sigma * np.sqrt(-LOG_SMALLEST_MASS)) + 2
+        span = int(2.0 * self.sigma * np.sqrt(-LOG_NEGLIGIBLE_MASS)) + 2
         sums = np.empty_like(z)
         for parity in (0, 1):
             twice = np.arange(-span + (span + parity) % 2, span + 1, 2, dtype=np.float64)
@@ -193,16 +194,16 @@ class GaussianNoise:
             sums[at] = tails[np.minimum((start - twice[0]) / 2.0, twice.size).astype(np.int64)]
         with np.errstate(divide="ignore"):
             logs = np.log(sums) - z**2 / (4.0 * squares)
-        kept = np.flatnonzero(logs > LOG_SMALLEST_MASS)
+        kept = np.flatnonzero(logs > LOG_NEGLIGIBLE_MASS)
         first, last = int(kept[0]), int(kept[-1])
         z, sums, logs = z[first : last + 1], sums[first : last + 1], logs[first : last + 1]
         total = float(np.exp(logs).sum())
         mass = np.exp(logs) / total
-        error = UNIT * (128.0 + 16.0 * -LOG_SMALLEST_MASS + 4.0 * (z.size + span))
+        error = UNIT * (128.0 + 16.0 * -LOG_NEGLIGIBLE_MASS + 4.0 * (z.size + span))
         losses = (2.0 * z[:-1] + 1.0) / (4.0 * squares) - np.diff(np.log(sums))
 
         def beyond(edge: float, log_ratio: float) -> float:
-            """Bound the masses beyond one of ``edge`` if logs fall by >= log_ratio at each step."""
+            """Bound the mass beyond a value of mass ``edge``; logs fall by >= log_ratio a step."""
             return float(edge * np.exp(-log_ratio) / -np.expm1(-log_ratio)) * 1.01 + UNDERFLOW
 
         return CellLaw(

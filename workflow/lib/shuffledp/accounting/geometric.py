@@ -20,7 +20,7 @@ from functools import cached_property
 import numpy as np
 
 from shuffledp.accounting.conventions import eps_values
-from shuffledp.accounting.laws.binomial import log_pmf_with_error, log_sf_ends
+from shuffledp.accounting.laws.binomial import log_pmf_with_error, log_tail_ends
 from shuffledp.accounting.laws.multinomial import ZERO, LogInterval
 from shuffledp.accounting.rounds.privacy_loss import UNDERFLOW, Loss, Outcomes, loss_of_cells
 from shuffledp.accounting.setting import SMALLEST_EPS0
@@ -111,9 +111,9 @@ def composed_geometric_noise(eps: float, budget: float, rounds: int) -> float:
     log_mass, error = log_pmf_with_error(successes, trials, p, q, 8.0)
     logs = log_mass + error + np.log(-np.expm1(-above))
     # Losses outside the truncation window are counted with their full probability.
-    outside = [float(log_sf_ends(highest + 1.0, trials, p, q, 8.0).high)]
+    outside = [float(log_tail_ends(highest + 1.0, trials, p, q, 8.0).high)]
     if lowest > rounds + first:
-        outside.append(float(log_sf_ends(rounds * 2 - lowest + 1.0, trials, q, p, 8.0).high))
+        outside.append(float(log_tail_ends(rounds * 2 - lowest + 1.0, trials, q, p, 8.0).high))
     total = float(log_sum_exp(np.append(logs, outside)))
     slack = UNIT * (32.0 + float(np.log2(logs.size + 2.0)) + 8.0 * abs(total))
     return min(total + slack, 0.0)

@@ -23,7 +23,7 @@ from shuffledp.accounting.curve import (
     UpperCurve,
     require_upper,
 )
-from shuffledp.accounting.laws.binomial import log_cdf_ends, log_sf_ends
+from shuffledp.accounting.laws.binomial import log_cdf_ends, log_tail_ends
 from shuffledp.accounting.pairs import Pair
 from shuffledp.accounting.rounds.privacy_loss import (
     UNDERFLOW,
@@ -122,7 +122,7 @@ def with_participation(curve_of: Callable[[Setting], C], setting: Setting) -> C:
 def _log_range(start: int, stop: int, others: int, rate: float) -> float:
     """Return ``log Pr[start <= Bin(others, rate) < stop]``, rounded up."""
     if start >= others * rate:
-        near, far = log_sf_ends(start, others, rate).high, log_sf_ends(stop, others, rate).low
+        near, far = log_tail_ends(start, others, rate).high, log_tail_ends(stop, others, rate).low
     else:
         near = log_cdf_ends(stop - 1, others, rate).high
         far = log_cdf_ends(start - 1, others, rate).low

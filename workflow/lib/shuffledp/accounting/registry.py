@@ -121,7 +121,7 @@ def _composed_from_curve(setting: Setting) -> LogDelta:
 
     @cache
     def recursive() -> UpperCurve:
-        return rounds_of_two_cells.worst_rounds(setting, composed.hints.estimate or composed.upper)
+        return rounds_of_two_cells.worst_curve(setting, composed.hints.estimate or composed.upper)
 
     def minimum(eps: float) -> float:
         high = composed.upper(eps)
@@ -162,7 +162,7 @@ _BOUNDS = (
         "certified for every data set; exact, for k > 3, against an adversary who learns which "
         "others reported a uniform cell",
         Formulas(log_delta=_upper),
-        scope=Scope(composes=True, covers_dummies=True),
+        scope=Scope(covers_rounds=True, covers_dummies=True),
         structure=Structure(
             pair=lambda s: None if s.dummies else pairs.weak_adversary(s),
             ceiling=_ceiling,
@@ -175,7 +175,7 @@ _BOUNDS = (
         "docs/accounting.md",
         "certified: delta of the histogram for an explicit data set",
         Formulas(log_delta=_lower),
-        scope=Scope(composes=True),
+        scope=Scope(covers_rounds=True),
         structure=Structure(ceiling=_ceiling),
     ),
     Bound(
@@ -184,7 +184,7 @@ _BOUNDS = (
         "docs/accounting.md",
         "k = 2: the largest delta over all data sets",
         Formulas(log_delta=lambda eps, s: float(two_cells.two_rr_log_delta(eps, s))),
-        scope=Scope(domain=lambda s, _: two_cells.two_rr_objection(s)),
+        scope=Scope(objection=lambda s, _: two_cells.two_rr_objection(s)),
     ),
     Bound(
         "single-bin",

@@ -21,7 +21,7 @@ from shuffledp.accounting.accountant import SettingOrLedger, certified_curve
 from shuffledp.accounting.calibrate import COARSE_XTOL
 from shuffledp.accounting.conventions import NEIGHBOURS, eps_values
 from shuffledp.accounting.curve import Curve, UpperCurve, exp_up, require_upper
-from shuffledp.accounting.rounds.profile import dominating, point_spacing, points_of_curve
+from shuffledp.accounting.rounds.profile import dominating_law, point_spacing, points_of_curve
 from shuffledp.errors import InputError, import_optional
 from shuffledp.numerics.arrays import scalar
 from shuffledp.pipeline.files import replacing
@@ -118,7 +118,7 @@ def to_dp_accounting(
     spacing = point_spacing(curve, DEPTH, POINTS_PER_DEVIATION)
     while interval > min(spacing, curve.budget / GRID_POINTS_PER_BUDGET):
         interval /= 2.0
-    law = dominating(curve, DEPTH, POINTS_PER_DEVIATION, step=interval)
+    law = dominating_law(curve, DEPTH, POINTS_PER_DEVIATION, step=interval)
     increase = 1.0 + law.mass_error
     pld: ReplaceOnePLD = privacy_loss.from_masses(
         interval, law.start, law.mass * increase, min(law.infinite * increase, 1.0)

@@ -24,7 +24,7 @@ from shuffledp.accounting.discrete_gaussian import (
     MAX_SIGMA,
     MIN_SIGMA,
     CellLaw,
-    GaussianNoise,
+    DiscreteGaussianNoise,
     check_sigma,
 )
 from shuffledp.accounting.geometric import BothNoises
@@ -137,7 +137,7 @@ class _GaussianServers:
         law = {
             "analyst": lambda: self._dummies.law,
             "shuffler": lambda: self._noise.law,
-            "public": lambda: self._dummies.law_of_both,
+            "public": lambda: self._dummies.law_of_sum,
         }[view]()
         return compose(law.curve(), setting.rounds)
 
@@ -147,10 +147,10 @@ class _GaussianServers:
         return np.asarray(self._nu + dummies + noise, np.float64)
 
     def absolute_error(self) -> float:
-        return self._dummies.law_of_both.moments[2]
+        return self._dummies.law_of_sum.moments[2]
 
     def log_probability(self, z: Floats) -> Floats:
-        law = self._dummies.law_of_both
+        law = self._dummies.law_of_sum
         index = np.asarray(z - self._nu - law.first, np.int64)
         listed = (index >= 0) & (index < law.mass.size)
         with np.errstate(divide="ignore"):
@@ -159,9 +159,9 @@ class _GaussianServers:
 
 # A law with the largest sigma takes some 50 MB.
 @lru_cache(maxsize=4)
-def _gaussian(sigma: float, nu: float) -> GaussianNoise:
+def _gaussian(sigma: float, nu: float) -> DiscreteGaussianNoise:
     """Return discrete Gaussian noise, whose laws are then computed once."""
-    return GaussianNoise(sigma, nu)
+    return DiscreteGaussianNoise(sigma, nu)
 
 
 def _moments(law: CellLaw, centre: float = 0.0) -> NoiseMoments:
@@ -176,7 +176,7 @@ def _servers(parameters: ServersParameters) -> _GeometricServers | _GaussianServ
     return _GeometricServers(parameters)
 
 
-def draw_gaussian(k: int, noise: GaussianNoise, rng: np.random.Generator) -> Integers:
+def draw_gaussian(k: int, noise: DiscreteGaussianNoise, rng: np.random.Generator) -> Integers:
     """Draw discrete Gaussian noise for k cells, shape ``(k,)``.
 
     Two-sided geometric noise is drawn and accepted with a probability that makes it Gaussian.
@@ -304,7 +304,7 @@ def _calibrated_gaussian(
     def composed(sigma: float, nu: float = np.inf) -> float:
         if sigma < MIN_SIGMA:
             return 0.0
-        return compose(GaussianNoise(sigma, nu).law.curve(), setting.rounds).upper(eps)
+        return compose(DiscreteGaussianNoise(sigma, nu).law.curve(), setting.rounds).upper(eps)
 
     target = log_delta + float(np.log1p(-TRUNCATION_SHARE))
     sigma = guided_noise(composed, target, largest, estimate, COARSE_XTOL)

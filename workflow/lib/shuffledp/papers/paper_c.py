@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from shuffledp.accounting import pairs
-from shuffledp.accounting.laws.binomial import log_cdf_upper, log_pmf, log_sf_upper
+from shuffledp.accounting.laws.binomial import log_cdf_upper, log_pmf, log_tail_upper
 from shuffledp.accounting.one_round import certified
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.rounds import shuffled_krr
@@ -85,7 +85,7 @@ def _printed_strong(setting: Setting) -> tuple[Floats, Floats, float]:
     count = _window((n - 1) * q, (n - 1) * q * (1.0 - q), n)
     first, second = log_pmf(count - 1.0, n - 1, q), log_pmf(count, n - 1, q)
     left_out = np.exp(log_cdf_upper(count[0] - 1.0, n - 1, q)) + np.exp(
-        log_sf_upper(count[-1], n - 1, q)
+        log_tail_upper(count[-1], n - 1, q)
     )
     return first, second, float(left_out)
 
@@ -106,10 +106,10 @@ def _printed_weak(setting: Setting) -> tuple[Floats, Floats, float]:
     first = np.logaddexp(np.log(p) + with_target, np.log1p(-p) + without_target)
     second = np.logaddexp(np.log(q) + with_target, np.log1p(-q) + without_target)
     outside_blanket = np.exp(log_cdf_upper(blanket[0] - 1.0, n - 1, gamma)) + np.exp(
-        log_sf_upper(blanket[-1] + 1.0, n - 1, gamma)
+        log_tail_upper(blanket[-1] + 1.0, n - 1, gamma)
     )
     outside_count = np.exp(log_cdf_upper(count[0] - 1.0, blanket, 1.0 / k)) + np.exp(
-        log_sf_upper(count[-1], blanket, 1.0 / k)
+        log_tail_upper(count[-1], blanket, 1.0 / k)
     )
     return first.ravel(), second.ravel(), float(outside_blanket + outside_count.max())
 

@@ -1,1 +1,1 @@
-"""Privacy blanket bounds: delta of any shuffled randomiser from a sum of i.i.d. variables."""
+"""Bounds on delta of a shuffled randomiser: privacy blanket (an i.i.d. sum) and hidden slot."""

@@ -11,7 +11,7 @@ from shuffledp.accounting.laws.binomial import (
     log_excess_bound,
     log_pmf,
     log_pmf_with_error,
-    log_sf_rough_bound,
+    log_tail_rough_bound,
 )
 from shuffledp.accounting.laws.excess import log_excess
 from shuffledp.numerics.arrays import UNIT, Floats, log_sum_exp
@@ -176,7 +176,7 @@ def conditional_excess(
         outside = log_cdf_rough_bound(low2 - 1.0, s, *share2)
         left_out = np.where(cut_below, np.logaddexp(left_out, outside), left_out)
     if cut_above.any():
-        outside = log_sf_rough_bound(high2 + 1.0, s, *share2)
+        outside = log_tail_rough_bound(high2 + 1.0, s, *share2)
         left_out = np.where(cut_above, np.logaddexp(left_out, outside), left_out)
     by_n2 = _excess_by_n2(weighted, s, trials, shift, (first, stop), limits.stride, side)
     low, high = (

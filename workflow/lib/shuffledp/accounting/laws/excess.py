@@ -1,4 +1,4 @@
-"""Certified ends of ``log E[(X - z)_+]``, the log mean excess of a binomial count X over z."""
+"""Certified ends of ``log E[(X - z)_+]``, the log mean positive part of X - z for a binomial X."""
 
 from dataclasses import dataclass, fields
 from typing import Any
@@ -50,9 +50,9 @@ def log_excess(
         An integer above ``z``; by default the smallest one, for which the result is
         ``log E[(X - z)_+]``.
     gap, gap_error
-        ``start - z``, if known more accurately than the difference of the floats, and its absolute
-        error. If the gap is at most 1 but its exact value is above 1, the true start is the integer
-        before; the interval covers this case.
+        ``start - z``, if known more accurately than the difference of the floats (z is then unused
+        if ``start`` is given too), and its absolute error. If the gap is at most 1 but its exact
+        value is above 1, the smallest integer above z is start - 1; the interval covers this case.
     input_units
         Relative error of p and of q, in units of rounding.
 
@@ -83,9 +83,9 @@ def log_excess(
     far |= live & (mean_minus_start > 0.0) & (log_mass < LOG_SMALLEST_MASS)
     log_mass[far] = mass_error[far] = 0.0
     # Cases in which X >= start for all outcomes except a lower tail, which is added to the error.
-    all_count = far | (~live & ((first <= 0) | ((q <= 0) & (first <= n))))
-    value = np.where(all_count, mean_minus_start + step, 0.0)
-    error = np.where(all_count, mean_minus_start_error + at.gap_total_error, 0.0)
+    nearly_all_above = far | (~live & ((first <= 0) | ((q <= 0) & (first <= n))))
+    value = np.where(nearly_all_above, mean_minus_start + step, 0.0)
+    error = np.where(nearly_all_above, mean_minus_start_error + at.gap_total_error, 0.0)
     if far.any():
         error[far] += _below(at[far])
     steep = live & ~far & ((n - first) * p < STEEP_RATIO * (first + 1.0) * q)
@@ -123,11 +123,11 @@ class _Start:
         return self.gap_error + 2.0 * UNIT * self.gap
 
     @property
-    def crossed(self) -> Floats:
+    def missed_first_term(self) -> Floats:
         """Bound on the term of ``X = x - 1``, relative to ``Pr[X = x]``.
 
-        It contributes if the exact gap is above 1 but the stored one is not. A stored gap above 1
-        belongs to a start that the caller has chosen.
+        The sum misses it if the exact gap is above 1 but the stored one is not. A stored gap above
+        1 means that the caller has chosen a later start; then nothing is missed.
         """
         beyond = np.where(self.gap <= 1.0, np.maximum(self.gap + self.gap_error - 1.0, 0.0), 0.0)
         return np.asarray(beyond * self.x * self.q / ((self.n - self.x + 1.0) * self.p))
@@ -143,7 +143,7 @@ def _below(at: _Start) -> Floats:
 def _steep_ratio(at: _Start, input_units: float) -> tuple[Floats, Floats]:
     """Return ``E[(X - x + gap) 1{X >= x}] / Pr[X = x]`` and its error for steep probabilities.
 
-    All terms are positive. The j-th term, at most 0.45^j times the first, has an error of
+    All terms ``(gap + j) w_j`` are positive. The ratio w_j, at most 0.45^j, has an error of
     ``5 + 2 input_units`` units of rounding for each factor, and the mean j is below 3. With R the
     largest ratio, J factors leave out at most ``(J + 1) R^J / (1 - R)^2`` of the sum. J is chosen
     so that this is below a unit.
@@ -162,7 +162,7 @@ def _steep_ratio(at: _Start, input_units: float) -> tuple[Floats, Floats]:
         total += 1.0
     value = at.gap * total + moment
     error = UNIT * (24.0 + 6.0 * input_units) * value + at.gap_total_error * total
-    return value, error + at.crossed
+    return value, error + at.missed_first_term
 
 
 def _gentle_ratio(at: _Start, input_units: float) -> tuple[Floats, Floats]:
@@ -174,6 +174,6 @@ def _gentle_ratio(at: _Start, input_units: float) -> tuple[Floats, Floats]:
         UNIT * (input_units + 4.0) * at.x * at.q
         + np.abs(above) * mills * (mills_error + 4.0 * UNIT)
         + (at.mean_minus_start_error + at.gap_total_error) * mills
-        + at.crossed
+        + at.missed_first_term
     )
     return value, error

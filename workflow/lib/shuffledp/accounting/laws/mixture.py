@@ -19,8 +19,8 @@ from shuffledp.accounting.laws.binomial import (
     log_cdf_upper,
     log_pmf,
     log_pmf_error,
-    log_sf_ends,
-    log_sf_upper,
+    log_tail_ends,
+    log_tail_upper,
 )
 from shuffledp.accounting.laws.excess import log_excess
 from shuffledp.accounting.laws.multinomial import LogInterval
@@ -177,7 +177,7 @@ def _binomial_rows(m: Floats, rho: float, rest: float) -> tuple[Floats, Floats, 
             )
         )
     outside = np.exp(log_cdf_upper(s[:, 0] - 1.0, m, rho, rest)) + np.exp(
-        log_sf_upper(s[:, -1] + 1.0, m, rho, rest)
+        log_tail_upper(s[:, -1] + 1.0, m, rho, rest)
     )
     return s, log_ratio + log_pmf(middle, m, rho, rest)[:, None], outside
 
@@ -209,7 +209,7 @@ def _log_rows(
     # The first column is for thresholds that rounding may have moved across an integer.
     thresholds = (s_values - max_y)[:, None] + np.arange(-1.0, column.max() + 1.0)
     scale = s_values[:, None] * tilt.log_pair
-    tails = log_sf_ends(thresholds, s_values[:, None], 0.5, 0.5, 0.0)
+    tails = log_tail_ends(thresholds, s_values[:, None], 0.5, 0.5, 0.0)
     excess = log_excess(thresholds, s_values[:, None], 0.5, 0.5, input_units=0.0)
     at, gap = (row, column + 1), y - n2
     gap_error = UNIT * (mixture.units + 16.0) * (a * clipped + c * in_third) / alpha

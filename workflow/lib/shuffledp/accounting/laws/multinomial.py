@@ -2,12 +2,13 @@
 
     (1/n) E[A_+],   A = a n1 - b n2 - c n3 - d n4,   (n1, ..., n4) ~ Mult(n; p1, ..., p4).
 
-This is the hockey-stick divergence of a `Pair`; the code calls it the *mean excess*. The sum runs
-over n2 and s = n1 + n2, with n3 in closed form. Where n3 cannot change the sign of A, the sum over
-n2 has a closed form as well, so that about sqrt(n (p1 + p2)) terms are needed. Truncation
-windows are chosen under the law tilted by exp(lambda A). Since x_+ <= exp(lambda x) / (e lambda),
-what they leave out is at most E[exp(lambda A)] / (e lambda n) times its tilted probability; it is
-bounded and added to the upper end. Derivation: docs/accounting.md.
+This is the hockey-stick divergence of a `Pair`; the code calls it the *mean excess* (unconditional,
+unlike that of statistics). The sum runs over n2 and s = n1 + n2, with n3 in closed form. Where n3
+cannot change the sign of A, the sum over n2 has a closed form as well. About sqrt(n (p1 + p2))
+values of s remain, each with about sqrt(n) (c - d) / (a + b) values of n2. Truncation windows are
+chosen under the law tilted by exp(lambda A). Since x_+ <= exp(lambda x) / (e lambda), what they
+leave out is at most E[exp(lambda A)] / (e lambda n) times its tilted probability; it is bounded and
+added to the upper end. Derivation: docs/accounting.md.
 """
 
 from dataclasses import dataclass, replace
@@ -22,7 +23,7 @@ from shuffledp.accounting.laws.binomial import (
     log_pmf_error,
     log_pmf_run,
     log_pmf_run_error,
-    log_sf_rough_bound,
+    log_tail_rough_bound,
 )
 from shuffledp.accounting.laws.conditional import (
     MULTINOMIAL_INPUT_UNITS,
@@ -101,7 +102,7 @@ def log_chernoff_bound(weighted: WeightedSum) -> float:
 
 
 def tilted_shares(weighted: WeightedSum) -> Floats:
-    """Return the four tilted probabilities: about the shares in outcomes that make up E[A_+]."""
+    """Return the four tilted probabilities: about the categories' shares where A_+ matters most."""
     return _tilt(weighted)[1]
 
 
@@ -128,19 +129,20 @@ def _rows(weighted: WeightedSum, first: float, last: float) -> _Rows:
     return _Rows(s, log_mass, error)
 
 
-def _bracket(
+def _bucket_contribution(
     weighted: WeightedSum, rows: _Rows, width: int, limits: Truncation, side: Side | None
 ) -> tuple[float, float, float, float]:
     """Return the contribution of values of s that are grouped into buckets of ``width``.
 
-    The results are the lower and upper end, and the parts left out and neglected, see
-    `conditional_excess`; all are natural logs. An end that is not required may be infinite.
+    The results are the lower and upper end, the tilted probability outside the windows, and the
+    relative error of replacing A_+ by A (`conditional_excess`); all are natural logs. An end that
+    is not required may be infinite.
 
-    For every s of a bucket, at least its smallest s reports are in categories 1 and 2, and at least
-    n minus its largest s in 3 and 4; these are kept. Each of the others is replaced: for the upper
-    end by a report in 1 and 2 whose mean is raised to 0 if negative, for the lower end by the
-    smaller of the two groups' means (Jensen). E[A_+] increases with the mean and in the convex
-    order.
+    Let s range from s_min to s_max in a bucket. In each of its outcomes at least s_min reports are
+    in categories 1 and 2, and at least n - s_max in 3 and 4. Each remaining report is replaced: for
+    the upper end by one in 1 and 2, whose mean contribution to A is raised to 0 if negative; for
+    the lower end by the smaller of the two groups' mean contributions (Jensen). E[A_+] increases
+    with the mean and in the convex order.
     """
     s = rows.s
     starts = np.arange(0, s.size, width)
@@ -176,9 +178,9 @@ def log_mean_excess(weighted: WeightedSum, side: Side | None = None) -> LogInter
     """Return a certified interval around ``log(E[(a n1 - b n2 - c n3 - d n4)_+] / n)``.
 
     If only one ``side`` is required, the other end may be infinite, which saves up to half of the
-    time. For ``n`` up to a million the width of the interval is due to rounding, about 1e-11. For
-    larger n, values of s are grouped, which changes eps by about 1e-6 (relative). The number of
-    evaluations of special functions is of the order of ``sqrt(n (p1 + p2))``.
+    time. For ``n`` up to a million the width of the interval is due to rounding, about 1e-11,
+    unless values of n2 are grouped to limit the number of terms. For larger n, values of s are
+    grouped, which changes eps by about 1e-6 (relative).
     """
     if weighted.a <= 0.0:
         return ZERO
@@ -205,13 +207,13 @@ def log_mean_excess(weighted: WeightedSum, side: Side | None = None) -> LogInter
         limits = replace(limits, stride=int(np.ceil(terms / max_terms)))
     outside = np.logaddexp(
         log_cdf_rough_bound(first - 1.0, weighted.n, share, rest),
-        log_sf_rough_bound(last + 1.0, weighted.n, share, rest),
+        log_tail_rough_bound(last + 1.0, weighted.n, share, rest),
     )
     rows = _rows(weighted, first, last)
     # Rows of the two-dimensional sum are processed in blocks to save memory.
     count = width * max(1, TERMS_AT_ONCE * limits.stride // _columns(weighted, limits))
     parts = [
-        _bracket(weighted, rows[i : i + count], width, limits, side)
+        _bucket_contribution(weighted, rows[i : i + count], width, limits, side)
         for i in range(0, rows.s.size, count)
     ]
     lows, highs, left_out, neglected = zip(*parts, strict=True)
@@ -233,7 +235,7 @@ def _sum_rounding(weighted: WeightedSum, log_value: float) -> float:
 
     Three nested pairwise sums of fewer than 2^30 terms have an error below 64 units each. Partial
     sums of logarithms are at most as large as the result plus the logs of the largest factors.
-    Those of small terms may be larger, but the weight of these terms is smaller by even more.
+    Those of small terms may be larger, but such terms contribute even less.
     """
     factors = abs(np.log(weighted.alpha)) + abs(np.log(weighted.c - weighted.d or 1.0))
     factors += np.log(weighted.n)

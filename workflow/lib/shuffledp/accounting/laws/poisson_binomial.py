@@ -5,7 +5,7 @@ from itertools import zip_longest
 
 import numpy as np
 
-from shuffledp.accounting.laws.binomial import log_cdf_upper, log_pmf, log_sf_upper
+from shuffledp.accounting.laws.binomial import log_cdf_upper, log_pmf, log_tail_upper
 from shuffledp.numerics.arrays import Floats, Integers
 
 # Half-width of truncation windows, which leave out less than TRIMMED_MASS: standard deviations,
@@ -44,7 +44,8 @@ def _trimmed(start: int, mass: Floats, missing: float) -> Window:
 def _binomial(n: int, p: float, q: float) -> Window:
     half = WINDOW_DEVIATIONS * np.sqrt(n * p * q) + WINDOW_MARGIN
     low, high = max(np.floor(n * p - half), 0.0), min(np.ceil(n * p + half), float(n))
-    outside = np.exp(log_cdf_upper(low - 1.0, n, p, q)) + np.exp(log_sf_upper(high + 1.0, n, p, q))
+    outside = np.exp(log_cdf_upper(low - 1.0, n, p, q))
+    outside += np.exp(log_tail_upper(high + 1.0, n, p, q))
     mass = np.exp(log_pmf(np.arange(low, high + 1.0), n, p, q))
     return _trimmed(int(low), mass, float(outside))
 

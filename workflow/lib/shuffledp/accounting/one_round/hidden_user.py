@@ -3,14 +3,14 @@
 For k = 3, either all other users hold the third cell, and delta is known, or at least one of them
 holds one of the target's cells x0 and x1. In the second case, hide one such user: the adversary
 learns which of the n - 2 others randomised (reported a uniform cell), but not whether the hidden
-user did. The analyst sees less, so the divergence is still an upper bound for the data set.
+user did. The real analyst sees less, so the divergence is still an upper bound for the data set.
 
 If M of these n - 2 users randomise, the adversary sees the histogram h of T = M + 2 reports, with
 those of the target and of the hidden user. The weak adversary also knows whether the hidden user
-randomised or truthfully reported, say, x0; in the latter case only T - 1 reports with histogram
-h - e_0 remain. Let a and b be P - e^eps Q in these two cases. Merging them reduces the divergence
-by min(|a|, |b|) at each outcome where a and b have opposite signs, because there
-(a)_+ + (b)_+ - (a + b)_+ = min(|a|, |b|). Omitting outcomes makes the upper bound larger.
+randomised or truthfully reported, say, x0; in the latter case the T - 1 other reports remain, with
+histogram h minus one report of x0. Let a and b be P - e^eps Q in these two cases. Merging them
+reduces the divergence by min(|a|, |b|) at each outcome where a and b have opposite signs, because
+there (a)_+ + (b)_+ - (a + b)_+ = min(|a|, |b|). Omitting outcomes here makes the bound larger.
 """
 
 import numpy as np

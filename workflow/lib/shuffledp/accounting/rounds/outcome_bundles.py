@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shuffledp.accounting.conventions import Side
-from shuffledp.accounting.laws.binomial import log_cdf_ends, log_pmf, log_pmf_error, log_sf_ends
+from shuffledp.accounting.laws.binomial import log_cdf_ends, log_pmf, log_pmf_error, log_tail_ends
 from shuffledp.accounting.pairs import Pair, SymmetricForm, symmetric_form
 from shuffledp.numerics.arrays import UNIT, Floats
 
@@ -134,7 +134,7 @@ def _interval_probabilities(
     much larger tail are returned as 0 and counted as ``lost``.
     """
     left = log_cdf_ends(edges[:, : middle + 1], n, p, q, INPUT_UNITS)
-    right = log_sf_ends(edges[:, middle:] + 1.0, n, p, q, INPUT_UNITS)
+    right = log_tail_ends(edges[:, middle:] + 1.0, n, p, q, INPUT_UNITS)
 
     def between(inner: tuple[Floats, Floats], outer: tuple[Floats, Floats]) -> Floats:
         """Return the tail from the end nearer to the mean minus the tail from the other end."""
@@ -205,7 +205,7 @@ def _third_counts(form: SymmetricForm, s: Floats, depth: float) -> _ThirdCounts:
     trials_minus_1 = np.maximum(trials - 1.0, 0.0)
     moments = _interval_probabilities(edges - 1.0, trials_minus_1, third, fourth, middle)
     below = log_cdf_ends(edges[:, :1], trials, third, fourth, INPUT_UNITS).high
-    above = log_sf_ends(edges[:, -1:] + 1.0, trials, third, fourth, INPUT_UNITS).high
+    above = log_tail_ends(edges[:, -1:] + 1.0, trials, third, fourth, INPUT_UNITS).high
     outside = float((np.exp(below) + np.exp(above)).max())
     return _ThirdCounts(
         edges,
@@ -231,7 +231,7 @@ def _rows(form: SymmetricForm, side: Side, depth: float) -> _Rows:
     mass = np.exp(log_pmf(s, form.n, share, rest))[:, None]
     error = float(log_pmf_error(s, form.n, share, rest, INPUT_UNITS).max())
     outside = np.exp(log_cdf_ends(first - 1.0, form.n, share, rest, INPUT_UNITS).high) + np.exp(
-        log_sf_ends(last + 1.0, form.n, share, rest, INPUT_UNITS).high
+        log_tail_ends(last + 1.0, form.n, share, rest, INPUT_UNITS).high
     )
     return _Rows(
         coins=coins,

@@ -11,13 +11,13 @@ pair whose losses are the eps of the points; its value at the last point is the 
 infinite loss. This pair is used for composition.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from decimal import Context, Decimal, localcontext
 
 import numpy as np
 from scipy.special import ndtri
 
-from shuffledp.accounting.curve import UpperCurve
+from shuffledp.accounting.curve import LogDelta, UpperCurve
 from shuffledp.accounting.rounds.outcome_bundles import DEFAULT_DEPTH
 from shuffledp.accounting.rounds.privacy_loss import MAX_GRID_STEPS, Loss, LossDistribution
 from shuffledp.accounting.setting import LARGEST_EPS0
@@ -35,29 +35,30 @@ EXTRA_DIGITS = 40
 # Points of a curve: eps in steps of the grid, and log delta.
 Points = Sequence[tuple[int, float]]
 # Point of a profile: log alpha in steps of the grid, alpha, and h(alpha).
-Point = tuple[int, Decimal, Decimal]
+ProfilePoint = tuple[int, Decimal, Decimal]
 
 
 def loss_of_curve(curve: UpperCurve) -> Loss:
-    """Return the loss of a pair that dominates all neighbours with this curve."""
+    """Return the loss of a pair that dominates all neighbours whose deltas lie below the curve."""
 
     def up(step: float | None, depth: float) -> list[LossDistribution]:
-        return [dominating(curve, depth, step=step)]
+        return [dominating_law(curve, depth, step=step)]
 
-    max_eps, end = _ends(curve, DEFAULT_DEPTH)
+    max_eps, log_floor = _stopping_limits(curve, DEFAULT_DEPTH)
+    spacing = _first_spacing(curve.upper, max_eps, log_floor, POINTS_PER_DEVIATION)
     # Rounding to the grid may increase the standard deviation up to this.
-    deviation = 1.5 * POINTS_PER_DEVIATION * _step(curve.upper, max_eps, end, POINTS_PER_DEVIATION)
-    largest = _last_eps(curve.upper, deviation, max_eps, end)
+    deviation = 1.5 * POINTS_PER_DEVIATION * spacing
+    largest = _last_eps(curve.upper, deviation, max_eps, log_floor)
     return Loss(deviation, largest, up, log_left_out_share=LOG_BEYOND_SHARE)
 
 
-def dominating(
+def dominating_law(
     curve: UpperCurve,
     depth: float,
     resolution: float = POINTS_PER_DEVIATION,
     step: float | None = None,
 ) -> LossDistribution:
-    """Return the loss distribution of a pair that dominates all neighbours with this curve.
+    """Return the loss distribution of a pair that dominates all neighbours with this curve or less.
 
     Parameters
     ----------
@@ -68,8 +69,8 @@ def dominating(
     resolution
         Number of points per standard deviation of the loss, up to a factor of 2.
     step
-        Distance between grid points; by default that of the first points. It must be a power of 2
-        unless the curve is an upper bound even at an eps that is larger by a rounding error.
+        Distance between grid points; by default that of the first points. If it is not a power of
+        2, its multiples are rounded, and the curve's upper end must allow for this error of eps.
     """
     step, points = points_of_curve(curve, depth, resolution, step)
     return law_of_points(points, points, step)
@@ -81,41 +82,41 @@ def points_of_curve(
     resolution: float = POINTS_PER_DEVIATION,
     step: float | None = None,
 ) -> tuple[float, Points]:
-    """Return the step of the grid, and the points that `dominating` connects; see there."""
-    max_eps, end = _ends(curve, depth)
-    spacing = _step(curve.upper, max_eps, end, resolution)
+    """Return the step of the grid, and the points that `dominating_law` connects; see there."""
+    max_eps, log_floor = _stopping_limits(curve, depth)
+    spacing = _first_spacing(curve.upper, max_eps, log_floor, resolution)
     step = spacing if step is None else step
-    return step, _points(curve, step, max_eps, end, max(int(spacing / step), 1))
+    return step, _points(curve, step, max_eps, log_floor, max(int(spacing / step), 1))
 
 
 def point_spacing(curve: UpperCurve, depth: float, resolution: float) -> float:
-    """Return the distance between the first points that `dominating` connects by default."""
-    max_eps, end = _ends(curve, depth)
-    return _step(curve.upper, max_eps, end, resolution)
+    """Return the distance between the first points that `dominating_law` connects by default."""
+    max_eps, log_floor = _stopping_limits(curve, depth)
+    return _first_spacing(curve.upper, max_eps, log_floor, resolution)
 
 
 def law_of_points(above: Points, mirrored: Points, step: float) -> LossDistribution:
     """Return the loss distribution of a pair whose profile is the lower convex hull of points.
 
-    Points are in ascending order from eps = 0 on, with log deltas rounded up. Those in ``mirrored``
-    are of the reverse direction, in which P and Q are exchanged. The step is a power of 2.
+    Points are in ascending order from eps = 0 on, with log deltas rounded up. Those in ``above``
+    are for P against Q, those in ``mirrored`` for Q against P.
     """
     smallest = min((log for _, log in [*above, *mirrored] if log > -np.inf), default=0.0)
     with localcontext(Context(prec=EXTRA_DIGITS + int(max(-smallest, DEFAULT_DEPTH)))):
         return _law(_hull(_both_sides(above, mirrored, step)), step)
 
 
-def _ends(curve: UpperCurve, depth: float) -> tuple[float, float]:
+def _stopping_limits(curve: UpperCurve, depth: float) -> tuple[float, float]:
     """Return the largest eps to evaluate, and the log delta at or below which the points end."""
-    max_eps, end = min(curve.budget, curve.horizon, LARGEST_EPS0), -depth
+    max_eps, log_floor = min(curve.budget, curve.horizon, LARGEST_EPS0), -depth
     if max_eps < curve.budget:
         # Delta at max_eps is the probability of an infinite loss; further points do not lower it.
-        end = max(end, curve.upper(max_eps) + LOG_FLATNESS)
-    return max_eps, end
+        log_floor = max(log_floor, curve.upper(max_eps) + LOG_FLATNESS)
+    return max_eps, log_floor
 
 
-def _step(upper: Callable[[float], float], max_eps: float, end: float, resolution: float) -> float:
-    """Return the distance between points, a power of 2, so that its multiples are floats.
+def _first_spacing(upper: LogDelta, max_eps: float, log_floor: float, resolution: float) -> float:
+    """Return the distance between the first points; multiples of this power of 2 are exact floats.
 
     It is a fraction of the standard deviation, but large enough for the grid to fit in memory.
     """
@@ -123,23 +124,23 @@ def _step(upper: Callable[[float], float], max_eps: float, end: float, resolutio
     # Standard deviation of a normal loss with this delta at eps = 0.
     deviation = 2.0 * float(ndtri(0.5 * (1.0 + advantage)))
     width = min(max(deviation, 1e-12), max_eps)
-    min_step = _last_eps(upper, width, max_eps, end) / MAX_GRID_STEPS
+    min_step = _last_eps(upper, width, max_eps, log_floor) / MAX_GRID_STEPS
     return float(2.0 ** np.floor(np.log2(max(width / resolution, min_step))))
 
 
-def _last_eps(upper: Callable[[float], float], width: float, max_eps: float, end: float) -> float:
-    """Return width, doubled until log delta is at most ``end`` there, but at most max_eps."""
-    while width < max_eps and upper(width) > end:
+def _last_eps(upper: LogDelta, width: float, max_eps: float, log_floor: float) -> float:
+    """Return width, doubled until log delta is at most ``log_floor``, but at most max_eps."""
+    while width < max_eps and upper(width) > log_floor:
         width *= 2.0
     return min(width, max_eps)
 
 
 def _points(
-    curve: UpperCurve, step: float, max_eps: float, end: float, stride: int
+    curve: UpperCurve, step: float, max_eps: float, log_floor: float, stride: int
 ) -> list[tuple[int, float]]:
     """Return points of the curve whose distance starts at ``stride`` steps and grows.
 
-    They end where log delta is at most ``end``, or at the first grid point that is at least
+    They end where log delta is at most ``log_floor``, or at the first grid point at or above
     max_eps, where the curve may have a kink.
     """
     from tqdm import tqdm
@@ -149,7 +150,7 @@ def _points(
     last_index += step * last_index < max_eps
     # For k = 2 and many users, each point takes a tenth of a second.
     with tqdm(desc="points of the curve", delay=2.0, leave=False, disable=None) as bar:
-        while not points or (points[-1][1] > end and step * points[-1][0] < max_eps):
+        while not points or (points[-1][1] > log_floor and step * points[-1][0] < max_eps):
             eps = step * index
             points.append((index, curve.upper(eps) if eps < curve.budget else -np.inf))
             if len(points) % POINTS_PER_SPACING == 0:
@@ -159,10 +160,10 @@ def _points(
     return points
 
 
-def _both_sides(above: Points, mirrored: Points, step: float) -> list[Point]:
+def _both_sides(above: Points, mirrored: Points, step: float) -> list[ProfilePoint]:
     """Return points of h in ascending order of alpha, with the mirror images at alpha < 1."""
 
-    def convert(side: Points) -> list[Point]:
+    def convert(side: Points) -> list[ProfilePoint]:
         return [
             (
                 index,
@@ -176,7 +177,7 @@ def _both_sides(above: Points, mirrored: Points, step: float) -> list[Point]:
     return [*reversed(below), *convert(above)]
 
 
-def _hull(points: list[Point]) -> list[Point]:
+def _hull(points: list[ProfilePoint]) -> list[ProfilePoint]:
     """Return the lower convex hull of the points and (0, 1), without (0, 1)."""
     hull = [(0, Decimal(0), Decimal(1))]
     for point in points:
@@ -189,11 +190,11 @@ def _hull(points: list[Point]) -> list[Point]:
     return hull[1:]
 
 
-def _slope(first: Point, second: Point) -> Decimal:
+def _slope(first: ProfilePoint, second: ProfilePoint) -> Decimal:
     return (second[2] - first[2]) / (second[1] - first[1])
 
 
-def _law(hull: list[Point], step: float) -> LossDistribution:
+def _law(hull: list[ProfilePoint], step: float) -> LossDistribution:
     """Return the loss distribution whose profile is the hull, up to rounding (`_shortfall`).
 
     The mass under P at a corner is alpha times the change of slope.
@@ -208,7 +209,7 @@ def _law(hull: list[Point], step: float) -> LossDistribution:
     return LossDistribution(step, start, mass, infinite, _shortfall(hull, mass, infinite, start))
 
 
-def _shortfall(hull: list[Point], mass: Floats, infinite: float, start: int) -> float:
+def _shortfall(hull: list[ProfilePoint], mass: Floats, infinite: float, start: int) -> float:
     """Return the largest relative amount by which the rounded profile lies below the hull.
 
     Both are linear between the corners and beyond the last one, so it is enough to compare corners.

@@ -2,9 +2,9 @@
 
 The trade-off function ``f(alpha)`` is the smallest type II error of any test between two
 neighbouring data sets with type I error at most alpha. A mechanism is mu-GDP if f is at least the
-trade-off function of N(0, 1) and N(mu, 1) (paper D, section 2.3, where Fact 1 prints -eps for
--alpha). The privacy profile, delta at every eps, is equivalent to f; finitely many of its points
-imply a weaker, still valid bound.
+trade-off function of N(0, 1) and N(mu, 1) (paper D, section 2.3; in its Fact 1, -eps is a misprint
+for -alpha). The privacy profile, delta at every eps, is equivalent to f; finitely many of its
+points imply a weaker, still valid bound.
 """
 
 from functools import cache
@@ -106,8 +106,8 @@ def gdp_upper_log_delta(eps: float, mu: float) -> float:
     ``|d log delta / dx| = mu R(y) / (R(x) - R(y)) <= R(y) / (1 - y R(y))``, which Sampford's
     inequality bounds by ``y + sqrt(2)``; likewise ``d log delta / d log mu <= (y + sqrt(2))^2``.
     Rounding moves x by ``u (eps/mu + |x|)`` and log mu by 8 u. With the rounding of x^2/2, or of
-    the larger tail where the smaller one is subtracted from it, this is at most
-    ``14 u (y + sqrt(2))^2``; rounding of the sum adds ``4 u |log delta|``.
+    the larger of two tails that are subtracted, this is at most ``14 u (y + sqrt(2))^2``; rounding
+    of the sum adds ``4 u |log delta|``.
 
     The difference of R is an integral of a positive function by Gauss's rule of 100 points.
     Bernstein's ellipse of rho = 2 bounds the rule's error by 1e-40; the part beyond its interval is
@@ -159,12 +159,12 @@ def gdp_curve(mu: float) -> UpperCurve:
 def gdp_loss(mu: float) -> Loss:
     """Return the privacy loss of mu-GDP: normal with mean mu^2 / 2 and standard deviation mu.
 
-    For the lower end, each range between grid points becomes one outcome. For the upper end, it
-    becomes two, one at each of its ends. mu must be accurate to eight units of rounding.
+    For the lower end, each range between grid points becomes one outcome. For the upper end, it is
+    split into two, at its two grid points. mu must be accurate to eight units of rounding.
     """
 
     def ranges(step: float, deviations: float) -> tuple[Floats, Outcomes]:
-        """Return the lower ends of the ranges, in steps, and the ranges as outcomes."""
+        """Return the left grid points of the ranges, in steps, and the ranges as outcomes."""
         centre, half_width = 0.5 * mu * mu / step, deviations * mu / step
         index = np.arange(np.floor(centre - half_width), np.ceil(centre + half_width) + 1.0)
         # Distances from the mean under P, in standard deviations. The mean under Q is lower by mu
@@ -228,7 +228,7 @@ def _points(eps: ArrayLike, log_delta: ArrayLike) -> tuple[Floats, Floats]:
     points = np.broadcast_arrays(np.asarray(eps, np.float64), np.asarray(log_delta, np.float64))
     e, d = (np.ravel(values) for values in points)
     if e.size == 0:
-        raise InputError("eps must hold at least one point, got none")
+        raise InputError("give at least one point (eps, log_delta), got none")
     if not np.all((e >= 0.0) & np.isfinite(e)):
         raise InputError(f"eps must be at least 0 and finite, got eps={e.min()}..{e.max()}")
     if not np.all(d <= 0.0):
@@ -261,7 +261,7 @@ def tradeoff(alpha: ArrayLike, eps: ArrayLike, log_delta: ArrayLike) -> Floats:
         If an alpha is outside ``[0, 1]``, there is no point, or one has eps < 0 or delta > 1.
 
     Source: paper D, Fact 1, corrected; Dong, Roth and Su, "Gaussian differential privacy" (2022),
-    Proposition 2.12.
+    section 2.3.
     """
     levels = _levels(alpha)[..., None]
     e, d = _points(eps, log_delta)

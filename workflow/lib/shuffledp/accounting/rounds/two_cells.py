@@ -37,7 +37,7 @@ MIN_LOG_DELTA = -36.0
 POINTS_PER_DEVIATION = 12.0
 
 
-def worst_rounds(setting: Setting, estimate: LogDelta) -> UpperCurve:
+def worst_curve(setting: Setting, estimate: LogDelta) -> UpperCurve:
     """Return an upper bound on the curve of all rounds, for k = 2.
 
     It is useful for at most `MAX_ROUNDS` rounds and log deltas above `MIN_LOG_DELTA`.

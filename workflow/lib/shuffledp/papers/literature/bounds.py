@@ -76,7 +76,7 @@ def _renyi(
             epsilon=lambda ld, s: min(float(renyi.rdp_to_dp(*orders_and_rdp(s), ld)), s.budget),
             rdp=composed,
         ),
-        scope=Scope(domain=lambda s, _: renyi.shuffled_rdp_domain(s), composes=True),
+        scope=Scope(objection=lambda s, _: renyi.shuffled_rdp_domain(s), covers_rounds=True),
     )
 
 
@@ -92,7 +92,7 @@ def _blanket(inequality: closed_forms.Inequality, *, any_randomiser: bool) -> Bo
                 closed_forms.blanket_log_delta(eps, s, inequality, any_randomiser=any_randomiser)
             )
         ),
-        scope=Scope(domain=closed_forms.any_domain),
+        scope=Scope(objection=closed_forms.any_domain),
     )
 
 
@@ -112,8 +112,8 @@ def _composed(name: str, composition: Callable[..., Floats], source: str, about:
         about,
         Formulas(epsilon=epsilon),
         scope=Scope(
-            domain=lambda s, _: "it needs several rounds (--rounds)" if s.rounds < 2 else None,
-            composes=True,
+            objection=lambda s, _: "it needs several rounds (--rounds)" if s.rounds < 2 else None,
+            covers_rounds=True,
         ),
     )
 
@@ -131,7 +131,7 @@ _ENTRIES: Final = (
         "Biswas et al. 2023, Theorem IV.1, as printed",
         "the misprinted theorem, far too small; only to reproduce the paper's tables",
         Formulas(log_delta=_as_printed, over_counts=as_printed.log_delta_as_printed),
-        scope=Scope(domain=_needs_count),
+        scope=Scope(objection=_needs_count),
     ),
     Bound(
         "fourier",
@@ -139,7 +139,7 @@ _ENTRIES: Final = (
         "Koskela et al. 2021, Algorithm 1 and Lemma 6, on the corrected pair",
         "the pair of `upper` composed by FFT on a grid, with bounded errors; floor about 1e-10",
         Formulas(log_delta=lambda eps, s: min(_fourier(s).log_delta(eps).high, 0.0)),
-        scope=Scope(composes=True),
+        scope=Scope(covers_rounds=True),
     ),
     Bound(
         "strong-adversary",
@@ -154,7 +154,7 @@ _ENTRIES: Final = (
         "Feldman, McMillan and Talwar 2023 (stronger clones); proof here: docs/accounting.md",
         "holds for every eps0-LDP randomiser: the weak adversary of 2-RR",
         Formulas(log_delta=_any_randomiser),
-        scope=Scope(composes=True),
+        scope=Scope(covers_rounds=True),
         structure=Structure(pair=lambda s: pairs.weak_adversary(replace(s, k=2))),
     ),
     Bound(
@@ -173,7 +173,7 @@ _ENTRIES: Final = (
             log_delta=_scalar(closed_forms.clones_closed_form_log_delta),
             epsilon=_scalar(closed_forms.clones_closed_form_epsilon),
         ),
-        scope=Scope(domain=closed_forms.clones_closed_form_domain),
+        scope=Scope(objection=closed_forms.clones_closed_form_domain),
     ),
     Bound(
         "variation-ratio",
@@ -181,7 +181,7 @@ _ENTRIES: Final = (
         "Wang et al. 2023 (variation ratios), at k-RR's parameters; docs/accounting.md",
         "variation-ratio pair with k-RR parameters: no upper bound for k >= 3",
         Formulas(log_delta=_scalar(clones.variation_ratio_log_delta)),
-        scope=Scope(domain=_needs_third_cell),
+        scope=Scope(objection=_needs_third_cell),
     ),
     Bound(
         "erlingsson",
@@ -192,7 +192,7 @@ _ENTRIES: Final = (
             log_delta=_scalar(closed_forms.erlingsson_log_delta),
             epsilon=_scalar(closed_forms.erlingsson_epsilon),
         ),
-        scope=Scope(domain=closed_forms.erlingsson_domain),
+        scope=Scope(objection=closed_forms.erlingsson_domain),
     ),
     Bound(
         "balle-krr",
@@ -203,7 +203,7 @@ _ENTRIES: Final = (
             log_delta=_scalar(closed_forms.balle_krr_log_delta),
             epsilon=_scalar(closed_forms.balle_krr_epsilon),
         ),
-        scope=Scope(domain=closed_forms.balle_krr_domain),
+        scope=Scope(objection=closed_forms.balle_krr_domain),
     ),
     _blanket("hoeffding", any_randomiser=False),
     _blanket("bennett", any_randomiser=False),
@@ -233,7 +233,7 @@ _ENTRIES: Final = (
         "Chen et al. 2023, Theorem 3, for equal budgets",
         "mu-GDP without an error term of order 1/sqrt(n): no bound, too small near k = 2",
         Formulas(log_delta=_mu_gdp),
-        scope=Scope(composes=True),
+        scope=Scope(covers_rounds=True),
     ),
     _renyi(
         "renyi",

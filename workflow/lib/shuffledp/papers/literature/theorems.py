@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from shuffledp.accounting.laws.binomial import log_pmf, log_sf_upper
+from shuffledp.accounting.laws.binomial import log_pmf, log_tail_upper
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import Floats
 
@@ -128,9 +128,9 @@ def _kov_log_divergence(eps: float, step_eps: float, rounds: float) -> float:
         gain = np.log(-np.expm1(np.minimum(eps - (2.0 * j - rounds) * step_eps, 0.0)))
         inside = logsumexp(log_pmf(j, rounds, p) + gain)
     # Outcomes outside the window count in full, so that the result is an upper bound.
-    outside = [float(log_sf_upper(high + 1.0, rounds, p))] if high < rounds else []
+    outside = [float(log_tail_upper(high + 1.0, rounds, p))] if high < rounds else []
     if low > first:
-        outside.append(float(log_sf_upper(rounds - low + 1.0, rounds, 1.0 - p)))
+        outside.append(float(log_tail_upper(rounds - low + 1.0, rounds, 1.0 - p)))
     return float(min(logsumexp([inside, *outside]), 0.0))
 
 
