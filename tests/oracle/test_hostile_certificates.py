@@ -328,8 +328,8 @@ def test_commands_certify_rounds_and_dummies(capsys, tmp_path, monkeypatch):
     assert status == 0
     assert [(row["rounds"], row["chances"]) for row in rows] == [(3, None), (1, 2)]
     for wrong, message in [
-        (["--eps0", "1", "--dummies", "1"], "give one of"),
-        ([], "give one of"),
+        (["--eps0", "1", "--dummies", "1"], "give exactly one of"),
+        ([], "give exactly one of"),
         (["--eps0", "1", "--chances", "2"], "--chances is for --dummies"),
         (["--dummies", "2", "--rounds", "2"], "one round"),
         (["--dummies", "nan"], "positive and finite"),

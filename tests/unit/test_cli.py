@@ -419,7 +419,7 @@ def test_a_matrix_with_a_zero_has_no_eps_for_a_small_delta(capsys, tmp_path):
 def test_a_matrix_needs_a_file_and_one_question(capsys, tmp_path):
     err = refused(capsys, "matrix", str(tmp_path / "none.csv"), "--n", "9", "--eps", "1")
     assert "cannot be read: No such file" in err
-    assert "give one of --eps and --delta" in refused(capsys, "matrix", "channel.csv", "--n", "9")
+    assert "exactly one of --eps and --delta" in refused(capsys, "matrix", "c.csv", "--n", "9")
     path = tmp_path / "channel.csv"
     path.write_text("0.5,0.5\n0.4,0.6\n0.45,0.55\n")
     (row,) = rows(capsys, "matrix", str(path), "--n", "9", "--eps", "0.1")
@@ -692,8 +692,8 @@ def test_neighbours_and_unit_stand_beside_the_number(capsys, arguments):
             ["compare", *SETTING[:4], "--eps", "1", "--delta", "0.1", "--max-seconds", "0"],
             "max_seconds must be above 0 and at most 1,000,000, got 0",
         ),
-        ([*RELEASED, "krr"], "give --eps0, for k-RR, or --mechanism and its --parameters"),
-        ([*RELEASED, "krr", "--eps0", "1", "--parameters", "eps0=1"], "give --eps0, for k-RR, or"),
+        ([*RELEASED, "krr"], "give either --eps0, for k-RR, or --mechanism with --parameters"),
+        ([*RELEASED, "krr", "--eps0", "1", "--parameters", "eps0=1"], "give either --eps0, for"),
         (
             [*RELEASED, "krr", "--parameters", "eps=1"],
             "of krr must be eps0, each once, as in eps0=1",
@@ -703,7 +703,7 @@ def test_neighbours_and_unit_stand_beside_the_number(capsys, arguments):
             "lack ratio, pairs, shape, slots",
         ),
         ([*RELEASED, "gaussian", "--parameters", "sigma=nan"], "sigma must be positive"),
-        ([*RELEASED, "krr", "--parameters", "eps0=1", "--bound", "clones"], "--bound is for k-RR"),
+        ([*RELEASED, "krr", "--parameters", "eps0=1", "--bound", "clones"], "--bound applies to"),
     ],
 )
 def test_bad_input_is_one_line_and_status_two(capsys, arguments, message):

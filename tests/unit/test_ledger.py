@@ -119,7 +119,7 @@ def test_directories_devices_and_bad_bytes_are_refused(tmp_path, capsys):
     with pytest.raises(InputError, match="is not a csv file"):
         read_rounds(tmp_path / "bytes.csv")
     assert cli.main(["rounds", str(written(tmp_path, MIXED))]) == 2
-    assert "give one of --eps and --delta" in capsys.readouterr().err
+    assert "give exactly one of --eps and --delta" in capsys.readouterr().err
 
 
 def test_the_number_of_rows_is_limited(tmp_path, monkeypatch):

@@ -11,7 +11,7 @@ DEFECT: Final = "this is a defect; please report it"
 class InputError(ValueError):
     """A file, a configuration value or an argument is invalid.
 
-    The message states the received value and what is accepted.
+    The message states what is accepted and, where it helps, what was received.
     """
 
 

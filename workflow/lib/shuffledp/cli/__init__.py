@@ -15,7 +15,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status.
 
     The status is 0 on success; 2 for invalid arguments or files; 1 if the output cannot be written,
-    memory is short, or a certificate is not proven. Any other exception is a defect and is raised.
+    memory is short, or a certificate is not proven. Help and words that cannot be parsed raise
+    `SystemExit`. Any other exception is a defect and is raised.
     """
     try:
         status = _run(parse(sys.argv[1:] if arguments is None else arguments))

@@ -1,4 +1,4 @@
-"""Compute the rows that each command prints, by calling a function of `shuffledp.queries`."""
+"""Compute the rows that each command prints, mostly by a function of `shuffledp.queries`."""
 
 import re
 from argparse import Namespace
@@ -48,12 +48,12 @@ def _collection(arguments: Namespace) -> Setting:
     """Return the setting of k-RR (--eps0), or of a mechanism with its parameters."""
     name, parameters = arguments.mechanism, arguments.parameters
     if (name is None) != (parameters is None) or (name is None) == (arguments.eps0 is None):
-        raise InputError("give --eps0, for k-RR, or --mechanism and its --parameters")
+        raise InputError("give either --eps0, for k-RR, or --mechanism with --parameters")
     if name is None:
         return _setting(arguments)
     for option, default in (("bound", [CERTIFIED]), ("dummies", 0.0), ("count", None)):
         if getattr(arguments, option) != default:
-            raise InputError(f"--{option} is for k-RR by --eps0, not for --mechanism")
+            raise InputError(f"--{option} applies to k-RR (--eps0) only, not to --mechanism")
     mechanism = queries.mechanism(name, parameters)
     return _setting(arguments, eps0=float("inf"), mechanism=mechanism)
 
@@ -80,7 +80,7 @@ def _epsilon_rows(arguments: Namespace) -> Iterable[Row]:
 
 def _require_one(arguments: Namespace) -> None:
     if (arguments.eps is None) == (arguments.delta is None):
-        raise InputError("give one of --eps and --delta")
+        raise InputError("give exactly one of --eps and --delta")
 
 
 def _rounds_rows(arguments: Namespace) -> Iterable[Row]:
@@ -273,7 +273,7 @@ def publish(arguments: Namespace) -> None:
 def _setting_to_certify(arguments: Namespace) -> Setting:
     dummies, name = arguments.dummies, arguments.mechanism
     if [arguments.eps0, dummies, name].count(None) != 2:
-        raise InputError("give one of --eps0, --dummies and --mechanism")
+        raise InputError("give exactly one of --eps0, --dummies and --mechanism")
     if (name is None) != (arguments.parameters is None):
         raise InputError("give --parameters with --mechanism, and only with it")
     if dummies is None and arguments.chances is not None:

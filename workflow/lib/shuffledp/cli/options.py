@@ -1,4 +1,4 @@
-"""Options that several commands share, and their types. Imports no third-party library."""
+"""Options that several commands share or `publish` has. Imports no third-party library."""
 
 import argparse
 from collections.abc import Callable
@@ -70,13 +70,13 @@ PARTICIPATION: Final[dict[str, dict[str, Any]]] = {
         "type": whole,
         "default": 0,
         "help": "number of the n users who reveal their messages to the analyst or send arbitrary "
-        "ones; only the others hide a user (default 0)",
+        "ones; the guarantee counts on the others only (default 0)",
     },
     "--response-rate": {
         "type": real,
         "default": 1.0,
         "help": "probability with which each user responds, independently of the others and of "
-        "the data; delta is that of a user who does (default 1). If responding depends on the "
+        "the data; delta is for a user who responds (default 1). If responding depends on the "
         "data, give the smallest possible number of respondents as n",
     },
 }
@@ -85,8 +85,8 @@ DUMMIES: Final[dict[str, dict[str, Any]]] = {
     "--dummies": {
         "type": real,
         "default": 0.0,
-        "help": "mean number of uniform reports that each user sends besides the true one (default "
-        "0)",
+        "help": "mean number of uniform reports that each user sends besides the k-RR report "
+        "(default 0)",
     },
 }
 COUNT: Final[dict[str, dict[str, Any]]] = {
@@ -154,8 +154,8 @@ PUBLISH: Final[dict[str, dict[str, Any]]] = {
         "help": "column of latitudes: its name, or its position from 0",
     },
     "--longitude": {"type": column, "metavar": "COLUMN", "help": "column of longitudes"},
-    "--user": {"type": column, "metavar": "COLUMN", "help": "column of users (--unit user)"},
-    "--time": {"type": column, "metavar": "COLUMN", "help": "column of times (--from)"},
+    "--user": {"type": column, "metavar": "COLUMN", "help": "column of users (for --unit user)"},
+    "--time": {"type": column, "metavar": "COLUMN", "help": "column of times (for --from)"},
     "--time-format": {
         "metavar": "FORMAT",
         "help": "format of the times: unix (seconds since 1970), or for example "
@@ -168,10 +168,10 @@ PUBLISH: Final[dict[str, dict[str, Any]]] = {
     },
     "--cells": {
         "required": True,
-        "help": "h3:8, metres:250, shape:20x30, step:0.01x0.02 (degrees), or a file of polygons",
+        "help": "h3:8, metres:250, shape:20x30 or step:0.01x0.02 (degrees), or a file of polygons",
     },
-    "--cell-name": {"metavar": "PROPERTY", "help": "property of the polygons with their names"},
-    "--cell-id": {"metavar": "PROPERTY", "help": "property of the polygons with their ids"},
+    "--cell-name": {"metavar": "PROPERTY", "help": "polygon property that holds the cell's name"},
+    "--cell-id": {"metavar": "PROPERTY", "help": "polygon property that holds the cell's id"},
     "--box": {
         "type": real,
         "nargs": 4,
@@ -189,9 +189,9 @@ PUBLISH: Final[dict[str, dict[str, Any]]] = {
     "--time-zone": {
         "default": "UTC",
         "metavar": "NAME",
-        "help": "time zone of the days, such as Europe/Paris (default UTC). A time without an "
-        "offset is taken as UTC; if yours are local, leave this out, and days begin at local "
-        "midnight",
+        "help": "time zone of the days, such as Europe/Paris (default UTC). Times without an "
+        "offset are read as UTC. If yours are local, do not set this option: days then begin at "
+        "local midnight",
     },
     "--unit": {
         "choices": ["record", "user"],
@@ -220,7 +220,7 @@ PUBLISH: Final[dict[str, dict[str, Any]]] = {
     "--ledger": {
         "required": True,
         "metavar": "FILE",
-        "help": "list of all publications about these people; the first one creates it",
+        "help": "list of all publications about these people, created by the first",
     },
     "--total": {
         "type": decimal,

@@ -118,7 +118,10 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
                 "help": "csv or parquet file with a column 'count', the users of each cell, such "
                 "as a grid file of the pipeline (default: equally many users in each cell)",
             },
-            "--slots": {"type": whole, "help": "messages in an envelope, for signed dummies"},
+            "--slots": {
+                "type": whole,
+                "help": "messages per user, blanks included (signed dummies)",
+            },
             "--share": {
                 "type": real,
                 "help": "smallest share of users who take part, for signed dummies (default 0.9)",
@@ -137,7 +140,7 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
     ),
     "matrix": (
         "enclose delta at given eps, or eps at given delta, for n users of a randomiser given as a "
-        "matrix; with the local budget of one report (local_eps0) and the "
+        "matrix; also print the local budget of one report (local_eps0) and the "
         "error of the least-squares estimate of a uniform histogram (cell_sd_users: largest "
         "standard deviation of the estimated number of users with one given record; empty if rows "
         "are linearly dependent)",
@@ -201,8 +204,8 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
                 "choices": ["krr", "binary", "laplace", "gaussian"],
                 "default": "krr",
                 "help": "how users report: k-RR (default), yes or no by randomised response, or a "
-                "number in a known range with Laplace or Gaussian noise (column sigma: standard "
-                "deviation of Gaussian noise on a range of length 1)",
+                "number in a known range with Laplace or Gaussian noise (output column sigma: "
+                "standard deviation of Gaussian noise on a range of length 1)",
             },
             "--k": {"type": whole, "help": "number of cells (k-RR)"},
             **ROUNDS,
@@ -307,7 +310,7 @@ def _make_parser() -> tuple[_Parser, dict[str, _Parser]]:
     parser = _Parser(
         prog="shuffledp",
         description="Privacy of shuffled k-randomised response: (eps, delta)-DP of the histogram "
-        "for the replacement of one report, enclosed between certified bounds.",
+        "for the replacement of one record, enclosed between certified bounds.",
         epilog="Only bounds marked as a guarantee in 'shuffledp list' may be promised to users. "
         "'shuffledp COMMAND --help' shows the options of a command.",
     )
@@ -360,7 +363,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     """Parse the words of the command line; the command's name is in ``command``.
 
     Like argparse, exit after printing help, version or completion, and for words that cannot be
-    parsed; without words, print the help. Raise `InputError` for completion without shtab.
+    parsed; without words, print the help. Raise `InputError` for completion if shtab is missing.
     """
     parser, parsers = _make_parser()
     if not words:
