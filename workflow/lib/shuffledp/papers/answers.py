@@ -116,7 +116,7 @@ def _row(source: Path, line: int, cells: list[str]) -> Published:
     except InvalidOperation:
         finite = False
     if not finite:
-        raise InputError(f"{source}, line {line}: published and the parameters must be numbers")
+        raise InputError(f"{source}, line {line}: 'published' and the parameters must be numbers")
     return row
 
 
@@ -143,7 +143,7 @@ VERDICTS: Final = (REPRODUCED, PRINTED_ONLY, COMPATIBLE, NOT_REPRODUCED, NOT_TRI
 
 @dataclass(frozen=True)
 class Answer:
-    """Recomputed values for one printed number; None where a value does not apply.
+    """Recomputed values for one printed number; numbers that do not apply are None.
 
     Attributes
     ----------
@@ -156,12 +156,13 @@ class Answer:
     correct
         Correct value for the stated parameters.
     recovered
-        Parameters that the paper does not state, each marked ``(recovered)`` if it yields the
-        printed digits, otherwise ``(assumed)``; or ``unknown``.
+        Parameters that the paper does not state or contradicts, each marked ``(recovered)`` if it
+        yields the printed digits, otherwise ``(assumed)``; or ``unknown``.
     percentile
         Percentile of the printed value among the repetitions of a random quantity; ties count half.
     plausible
-        Whether a random quantity meets its criterion (`shuffledp.papers.paper_a`).
+        Whether the printed value of a random quantity lies in the central 99 % of the repetitions
+        and, in tables, its column passes a test of uniformity (`shuffledp.papers.paper_a`).
     note
         Explanation: what was tried, and why a value is missing.
     """

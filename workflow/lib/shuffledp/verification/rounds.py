@@ -41,10 +41,10 @@ class Grid:
         return self.masses[-1][0]
 
     def precision(self, eps0: float, eps: float, high: float) -> int:
-        """Return a precision in bits that suffices to show log delta <= `high` for the composition.
+        """Return a precision in bits that should suffice to prove the upper log delta `high`.
 
-        More bits are needed if two losses almost agree, so that their difference loses digits, and
-        if delta is small.
+        If it does not, the certificate is refused. More bits are needed if eps0 is just above a
+        grid point, so that their difference loses digits, and if delta is small.
         """
         # The smallest positive difference between eps0 and a loss.
         gap = eps0 - self.step * math.floor(eps0 / self.step) if self.step < eps0 else eps0
@@ -69,7 +69,9 @@ class Grid:
             probabilities[self.last - index] = mass * (-arb(self.step) * index).exp()
             centre -= mass + probabilities[self.last - index]
         if not centre >= 0:
-            raise RefusedError("upper: the probabilities of the grid add up to more than 1")
+            raise RefusedError(
+                "upper: the grid's probabilities are not shown to add up to at most 1"
+            )
         probabilities[self.last] = centre
         return probabilities
 
@@ -77,11 +79,11 @@ class Grid:
 def composed(
     grid: Grid, n: int, k: int, eps0: float, eps: float, rounds: int
 ) -> tuple[list[tuple[arb, Job]], Job]:
-    """Return the jobs that prove an upper end over several rounds.
+    """Return a list of checks of one round, and a job for all rounds, that prove an upper end.
 
     For 0 and each positive loss of the grid below eps0, the list has one round's delta according to
     the grid, and the job that computes the privacy blanket's delta, which must not be larger. The
-    separate job computes the delta of all rounds at eps.
+    last job computes the delta of all rounds at eps.
     """
     if math.frexp(grid.step)[0] != 0.5:
         raise RefusedError("malformed certificate: step must be a power of 2")
