@@ -34,14 +34,10 @@ _KM_PER_DEGREE: Final = math.radians(_MEAN_RADIUS_KM)
 class Cells:
     """Cells that do not overlap, numbered from 0 to k-1.
 
-    Attributes
-    ----------
-    table : GeoDataFrame
-        One row for each cell, in order. Columns cell (int64), id and name (text), row and column
-        (int32, from the south-west; rectangles only), geometry (WGS 84 degrees).
-    locate : callable
-        Function of latitude and longitude, arrays of shape ``(n,)`` in degrees. It returns the
-        number of the cell that contains each point, -1 for none.
+    ``table`` has one row for each cell, in order. Its columns are cell (int64), id and name (text),
+    row and column (int32, from the south-west; rectangles only) and geometry (WGS 84 degrees).
+    ``locate`` is a function of latitude and longitude, arrays of shape ``(n,)`` in degrees, that
+    returns the number of the cell that contains each point, -1 for none.
     """
 
     table: "gpd.GeoDataFrame"
@@ -52,31 +48,22 @@ class Cells:
 
 
 def make_cells(region: Region, spec: Mapping[str, Any]) -> Cells:
-    """Return the cells of a grid.
+    """Return the cells of a grid, whose `spec` has exactly one of these keys.
 
-    Parameters
-    ----------
-    region : Region
-    spec : Mapping
-        Exactly one of
+    `shape`, `step` or `metres` stands for rectangles of a lattice that meet the region, row by row
+    from the south-west (`lattice.make_lattice`). Only points in the region count. As in
+    `numpy.histogram`, a point on an edge belongs to the cell north or east of it.
 
-        `shape`, `step`, `metres`: rectangles of a lattice that meet the region, row by row from the
-        south-west (`lattice.make_lattice`). Only points in the region count. As in
-        `numpy.histogram`, a point on an edge belongs to the cell north or east of it.
+    `h3: resolution` from 0 to 15 stands for hexagons whose centre is in the region, in the order of
+    their index. All points of a hexagon count, including those outside the region; on borders, the
+    library h3 decides.
 
-        `h3: resolution` from 0 to 15: hexagons whose centre is in the region, in the order of their
-        index. All points of a hexagon count, including those outside the region; on borders, the
-        library h3 decides.
+    `cells: {path, name, id}` stands for the polygons of a file that overlap the region, not only
+    touch it, in the order of the file (`polygons.read_polygons`). All points of a polygon count. A
+    point on a common border belongs to the polygon that comes first.
 
-        `cells: {path, name, id}`: the polygons of a file that overlap the region, not only touch
-        it, in the order of the file (`polygons.read_polygons`). All points of a polygon count. A
-        point on a common border belongs to the polygon that comes first.
-
-    Raises
-    ------
-    InputError
-        If there is not exactly one key, its value is invalid, or the cells are fewer than 2 or more
-        than 1,000,000.
+    Raises `InputError` if there is not exactly one key, its value is invalid, or the cells are
+    fewer than 2 or more than 1,000,000.
     """
     kind = _kind(region, spec)
     if kind == "h3":

@@ -81,14 +81,16 @@ def crop_checkins(
 ) -> Tally:
     """Write the check-ins of a region, in the order of the source, as one parquet file.
 
+    The layout describes the columns of the source. Given windows of time, only check-ins in one of
+    them are written. `metadata` are added to the file's key-value metadata. Raises `CheckinError`
+    if the source is missing, damaged or not a table of this layout, has too many malformed rows, or
+    has no row in the region and windows; `InputError` if `max_malformed_share` is out of range.
+
     Parameters
     ----------
     source : Path
         Text, plain or compressed with gzip, bzip2, xz or zstd; parquet; a folder of such files (see
         `source_parts`), which are read in the order of their paths; or points (`point_files`).
-    layout : Layout
-        Columns of the source.
-    region : Region
     destination : Path
         Columns user (int64, by `row_conversion.to_identifier`), time (microseconds, UTC), latitude,
         longitude (float64, degrees) and location (int64), null if the layout does not map them; and
@@ -99,18 +101,6 @@ def crop_checkins(
         malformed if it has the wrong number of fields, if a coordinate or the budget is missing,
         not a number or out of range, or if its time or location cannot be read. Missing users,
         times and locations become null, and empty lines are not rows.
-    metadata : Mapping[str, str]
-        Added to the file's key-value metadata.
-    windows : Windows or None
-        Only check-ins of these windows of time are written; None for all.
-
-    Raises
-    ------
-    CheckinError
-        If the file is missing, damaged or not a table of this layout, has too many malformed rows,
-        or has no row in the region and windows.
-    InputError
-        If max_malformed_share is not from 0 to 1.
     """
     if not 0 <= max_malformed_share <= 1:
         raise InputError(f"max_malformed_share must be from 0 to 1 (got {max_malformed_share})")
@@ -129,12 +119,9 @@ def crop_checkins(
 def read_batches(source: Path, layout: Layout, *, progress: bool = True) -> Iterator[Batch]:
     """Yield the rows of a file in order, in batches of tens or hundreds of thousands.
 
-    Unless `progress` is false, a terminal shows a progress bar (except for files of points).
-
-    Raises
-    ------
-    CheckinError
-        If the file is missing, empty, damaged, not of the layout's format, or lacks a column.
+    Unless `progress` is false, a terminal shows a progress bar (except for files of points). Raises
+    `CheckinError` if the file is missing, empty, damaged, not of the layout's format, or lacks a
+    column.
     """
     if layout.format == "geo":
         yield from point_batches(source, layout)

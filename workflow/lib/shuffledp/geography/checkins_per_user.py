@@ -22,22 +22,11 @@ logger = logging.getLogger(__name__)
 def one_per_user(checkins: Path, destination: Path, *, seed: int, region: str) -> int:
     """Keep one check-in of each user, chosen uniformly, and return the number of users.
 
-    Rows without a user are dropped, and their number is logged.
-
-    Parameters
-    ----------
-    checkins
-        Parquet file written by `shuffledp.geography.checkins.crop_checkins`.
-    destination
-        Same columns and metadata, in the order of the source. The file appears only if everything
-        succeeds. A user with several budgets gets the smallest one, which respects all of them.
-    seed, region
-        Seed and name of the region, which determine the choice.
-
-    Raises
-    ------
-    InputError
-        If no row has a user.
+    `checkins` is a Parquet file written by `shuffledp.geography.checkins.crop_checkins`. The
+    destination has the same columns and metadata, in the order of the source, and appears only if
+    everything succeeds. Rows without a user are dropped, and their number is logged. A user with
+    several budgets gets the smallest one, which respects all of them. Seed and name of the region
+    determine the choice. Raises `InputError` if no row has a user.
     """
     rows, named = _read_named(checkins)
     # In random order, the first row of each user is uniform among the user's rows.
@@ -91,21 +80,11 @@ def bounded_records(
     If the priorities are in random order, the records of a user that count are a uniform sample,
     which depends on no other user.
 
-    Parameters
-    ----------
-    user, place, priority
-        User, cell and priority of each record, shape ``(records,)``.
-    records_per_user
-        The bound m.
-    distinct
-        Whether a user counts at most once in each cell, with the smallest priority there.
-    group
-        Index of each record's histogram, if there are several; m then bounds the records of a user
-        in each. Cells of different histograms have different numbers.
-
-    Returns
-    -------
-    Indices of the records, ordered by user, group and priority.
+    `user`, `place` (the cell) and `priority` have shape ``(records,)``; `records_per_user` is m. If
+    `distinct`, a user counts at most once in each cell, with the smallest priority there. If there
+    are several histograms, `group` is the index of each record's histogram, m bounds the records of
+    a user in each, and cells of different histograms have different numbers. The result has the
+    indices of the records, ordered by user, group and priority.
     """
     group = np.zeros_like(user) if group is None else group
     index = np.arange(user.size)

@@ -64,25 +64,15 @@ def fetch(
     `destination` is downloaded again only if its checksum differs. Credentials are read from the
     user's .netrc file. Messages and logs mask the query of an address.
 
-    Parameters
-    ----------
-    checksum : str or None
-        `md5:` or `sha256:` and the hexadecimal digest. If None, the SHA-256 of the file is logged.
-    retries : int
-        Number of further attempts after a broken connection, a time-out, a short answer or a
-        transient server error (408, 425, 429, 500, 502, 503 and 504).
-    timeout : float
-        Seconds without a byte after which a connection is closed.
-    backoff : float
-        Seconds before the first retry, doubled for each later one, at most a minute.
+    The checksum is `md5:` or `sha256:` and the hexadecimal digest; if it is None, the SHA-256 of
+    the file is logged. `retries` is the number of further attempts after a broken connection, a
+    time-out, a short answer or a transient server error (408, 425, 429, 500, 502, 503 and 504). A
+    connection is closed after `timeout` seconds without a byte. The first retry comes after
+    `backoff` seconds, doubled for each later one, at most a minute.
 
-    Raises
-    ------
-    DownloadError
-        If the address is not http(s), the server refuses (4xx), a web page comes instead of the
-        file, the checksum differs, or all attempts fail.
-    InputError
-        If the checksum is not of the described form.
+    Raises `DownloadError` if the address is not http(s), the server refuses (4xx), a web page comes
+    instead of the file, the checksum differs, or all attempts fail, and `InputError` if the
+    checksum is not of the described form.
     """
     if checksum is not None:
         checksum = _normalised(checksum)

@@ -36,12 +36,8 @@ def lay_checkins(counts: Path, destination: Path, *, seed: int) -> int:
     is tab-separated text, compressed with gzip. Positions are uniform and strictly inside the
     rectangles, in random order. Every check-in has a user of its own, all have the same time, and
     the location is the rectangle's index in the file, from 0. The same seed gives the same bytes.
-    The number of check-ins is returned.
-
-    Raises
-    ------
-    InputError
-        If the file of counts is invalid. The message names the file and the line.
+    The number of check-ins is returned. Raises `InputError` if the file of counts is invalid. The
+    message names the file and the line.
     """
     rectangles, number = _read_rectangles(counts)
     random = np.random.default_rng(seed)

@@ -35,12 +35,8 @@ class Shape:
 def read_shapes(path: Path, key: str) -> list[Shape]:
     """Read all shapes of a GeoJSON file in order; each geometry of a collection is a shape.
 
-    `key` is the key of the configuration with which error messages begin.
-
-    Raises
-    ------
-    InputError
-        If the file is missing, not GeoJSON, or not in WGS84.
+    `key` is the key of the configuration with which error messages begin. Raises `InputError` if
+    the file is missing, not GeoJSON, or not in WGS84.
     """
     where = f"{key}: {path}"
     features, crs = read_features(path, where)
@@ -63,12 +59,8 @@ def read_features(path: Path, where: str) -> tuple[list[Shape], str]:
     The file is GeoJSON: a geometry, a feature or a collection of features. A geometry is None if
     its feature has none, and may be a collection; its coordinates are as in the file. The name of
     the system is as in the file, on one line, or ``OGC:CRS84`` if the file has none. Error messages
-    begin with `where`, which names the file.
-
-    Raises
-    ------
-    InputError
-        If the file is missing or not GeoJSON.
+    begin with `where`, which names the file. Raises `InputError` if the file is missing or not
+    GeoJSON.
     """
     try:
         document = json.loads(path.read_text(encoding="utf-8-sig"), parse_constant=_refuse)
@@ -93,12 +85,8 @@ def read_basemap(path: Path) -> list[Shape]:
     Polygons are districts on land unless their property ``kind`` is ``water`` or ``park``. Lines
     are rivers, and points with a name are places. Other shapes are left out. Each result has the
     properties ``kind`` (district, park, water, river or place), ``name`` and ``attribution``, which
-    must be printed with the map; the last two are empty if missing.
-
-    Raises
-    ------
-    InputError
-        If the file is missing, not GeoJSON, or has no polygon or line, or an invalid one.
+    must be printed with the map; the last two are empty if missing. Raises `InputError` if the file
+    is missing, not GeoJSON, or has no polygon or line, or an invalid one.
     """
     shown = [
         Shape(

@@ -33,12 +33,8 @@ logger = logging.getLogger(__name__)
 class GridTally:
     """Numbers of check-ins that were counted and that were not.
 
-    Attributes
-    ----------
-    kept, dropped
-        Numbers of check-ins that count, and of those outside the cells.
-    beyond
-        Number of check-ins in the cells that do not count because of the bound per user.
+    ``kept`` is the number of check-ins that count, ``dropped`` that of those outside the cells, and
+    ``beyond`` that of those in the cells that do not count because of the bound per user.
     """
 
     kept: int
@@ -67,13 +63,9 @@ def count_checkins(
 
     At most `records_per_user` check-ins of each user count, and if `distinct` at most one in each
     cell (and window). They are the first ones in the file that lie in a cell, so the file must be
-    in random order, as `shuffle_checkins` writes it. By default all check-ins count.
-
-    Raises
-    ------
-    InputError
-        As for `shuffledp.geography.cells.make_cells`, if no check-in is in a cell, or if cells
-        times windows are more than 1,000,000.
+    in random order, as `shuffle_checkins` writes it. By default all check-ins count. Raises
+    `InputError` as `shuffledp.geography.cells.make_cells` does, if no check-in is in a cell, or if
+    cells times windows are more than 1,000,000.
     """
     cells = make_cells(region, spec)
     table = cells.table if windows is None else _in_every_window(cells, windows)
@@ -113,12 +105,8 @@ def count_budgets(
     """Count the check-ins with each budget in each cell of a grid.
 
     The file has a column budget in addition to those for `count_checkins`. The result has columns
-    budget, cell and count, sorted by budget and cell; pairs without a check-in have no row.
-
-    Raises
-    ------
-    InputError
-        As for `shuffledp.geography.cells.make_cells`.
+    budget, cell and count, sorted by budget and cell; pairs without a check-in have no row. Raises
+    `InputError` as `shuffledp.geography.cells.make_cells` does.
     """
     cells = make_cells(region, spec)
     parts = [
@@ -158,13 +146,9 @@ def grid_checkins(
 ) -> GridTally:
     """Count the check-ins in each cell of a grid and write the cells as GeoParquet.
 
-    The columns are those of `count_checkins`. The destination appears only if everything succeeds;
-    its key-value metadata are `metadata` and the keys of GeoParquet.
-
-    Raises
-    ------
-    InputError
-        As for `count_checkins`.
+    The columns are those of `count_checkins`, which also raises `InputError`. The destination
+    appears only if everything succeeds; its key-value metadata are `metadata` and the keys of
+    GeoParquet.
     """
     cells, tally = count_checkins(
         region, spec, checkins, windows, records_per_user=records_per_user, distinct=distinct

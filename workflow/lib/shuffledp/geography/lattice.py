@@ -70,12 +70,8 @@ def make_lattice(region: Region, spec: Mapping[str, Any]) -> Lattice:
     degrees, from the south-west corner, partial strips dropped; or `metres: size`, squares in the
     UTM zone of the box's centre, which cover the smallest UTM rectangle around the box from its
     south-west corner. Some of these squares lie outside the box, whose sides are slanted in UTM.
-
-    Raises
-    ------
-    InputError
-        If a value is not positive, the cells are fewer than 2 or more than 1,000,000, or the box is
-        too wide for one UTM zone.
+    Raises `InputError` if a value is not positive, the cells are fewer than 2 or more than
+    1,000,000, or the box is too wide for one UTM zone.
     """
     ((kind, value),) = spec.items()
     return LATTICE_MAKERS[kind](region.box, value)

@@ -152,14 +152,10 @@ def read_polygon_layer(path: Path, select: Selection) -> Layer:
 
     The file is GeoJSON, GeoParquet with WKB, GeoPackage with one layer of polygons, a shapefile
     (the file .shp; .shx, .dbf, .prj and .cpg are beside it) or a zip with exactly one shapefile.
-    `select` is called once.
-
-    Raises
-    ------
-    InputError
-        If the file is missing, damaged, of another format, larger than `MAX_BYTES`, has more than
-        `MAX_FEATURES` features or one that is not a polygon, or is in a reference system that it
-        does not declare by an EPSG code or OGC:CRS84. The message begins with the path.
+    `select` is called once. Raises `InputError` if the file is missing, damaged, of another format,
+    larger than `MAX_BYTES`, has more than `MAX_FEATURES` features or one that is not a polygon, or
+    is in a reference system that it does not declare by an EPSG code or OGC:CRS84. The message
+    begins with the path.
     """
     layer, crs = _read(path, _POLYGONS, select)
     return Layer(_to_wgs84(path, layer.geometries, crs), layer.properties)
@@ -604,10 +600,8 @@ def _wrong_type(path: Path, kind: _Kind, number: int, name: str) -> InputError:
 def _type_of_wkb(blob: Any) -> str:
     """Return the type of a geometry in WKB; check that a multipolygon has only polygons.
 
-    Raises
-    ------
-    struct.error, IndexError, TypeError, ValueError
-        If the bytes end too early, are not WKB or not bytes, or nest geometries in a multipolygon.
+    Raises `struct.error`, `IndexError`, `TypeError` or `ValueError` if the bytes end too early, are
+    not WKB or not bytes, or nest geometries in a multipolygon.
     """
     order, kind, _, position = _wkb_header(blob, 0)
     if kind == _WKB_MULTIPOLYGON:

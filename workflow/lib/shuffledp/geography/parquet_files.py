@@ -40,15 +40,11 @@ def source_parts(source: Path, layout: Layout) -> list[Path]:
     Files ``*.parquet`` of a folder are read, or, with format csv, ``*.csv``, ``*.tsv`` and
     ``*.txt``, plain or packed. They may be in folders named ``key=value`` (hive partitions). The
     columns that the layout maps must have the same name and type in each parquet file, so that an
-    unrelated file is noticed.
-
-    Raises
-    ------
-    CheckinError
-        If the folder has no file of the layout's format, contains a folder that is not named
-        ``key=value`` (such as one of a table format that keeps outdated files), or format is geo;
-        or if a file is not parquet although the layout says so, lacks a column of the layout, or
-        has it under another name or with another type than the other files.
+    unrelated file is noticed. Raises `CheckinError` if the folder has no file of the layout's
+    format, contains a folder that is not named ``key=value`` (such as one of a table format that
+    keeps outdated files), or format is geo; or if a file is not parquet although the layout says
+    so, lacks a column of the layout, or has it under another name or with another type than the
+    other files.
     """
     if not source.is_dir():
         return [source]
@@ -80,11 +76,8 @@ def parquet_batches(source: Path, layout: Layout, progress: bool = True) -> Iter
     Only columns that decide whether a row is malformed are read for every row. The others are read
     for row groups in which a row is selected, and converted for the selected rows. Row groups are
     not skipped by their statistics, which ignore NaN, because every malformed row is counted.
-
-    Raises
-    ------
-    CheckinError
-        If the file is damaged, lacks a column of the layout, or a column has a wrong type.
+    Raises `CheckinError` if the file is damaged, lacks a column of the layout, or a column has a
+    wrong type.
     """
     with _reading(source), pq.ParquetFile(source, **CHECKED) as file:
         schema = file.schema_arrow

@@ -28,13 +28,9 @@ def point_batches(source: Path, layout: Layout) -> Iterator[Batch]:
     """Yield the features of a file of points in order, in batches of up to 131,072.
 
     A feature without a point, or with coordinates that are not finite or out of range, is a
-    malformed row. The whole file is in memory.
-
-    Raises
-    ------
-    CheckinError
-        If the file cannot be read (see `layer_files.read_points`), a feature is not a point, or a
-        property that the layout maps is missing or has values that are neither texts nor numbers.
+    malformed row. The whole file is in memory. Raises `CheckinError` if the file cannot be read
+    (see `layer_files.read_points`), a feature is not a point, or a property that the layout maps is
+    missing or has values that are neither texts nor numbers.
     """
     mapped: dict[str, str] = {}  # properties of the file by canonical names
 

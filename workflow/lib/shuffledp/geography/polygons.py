@@ -33,32 +33,22 @@ def read_polygons(
 ) -> "gpd.GeoDataFrame":
     """Read polygons with unique ids and names; an unchanged file is read only once.
 
-    Parameters
-    ----------
-    path
-        A file as for `layer_files.read_polygon_layer`. Coordinates in another reference system are
-        converted vertex by vertex if the file declares it by an EPSG code.
-    name
-        Property to use as name; without it, one called ``name``, ``NAME`` or ``Name`` if there is
-        any. A polygon without a value has its id as name.
-    identifier
-        Property to use as id; without it, ids are the numbers of the features from 1.
+    The file is one for `layer_files.read_polygon_layer`. Coordinates in another reference system
+    are converted vertex by vertex if the file declares it by an EPSG code. `name` is the property
+    to use as name; without it, one called ``name``, ``NAME`` or ``Name`` is used if there is any. A
+    polygon without a value has its id as name. `identifier` is the property to use as id; without
+    it, ids are the numbers of the features from 1.
 
-    Returns
-    -------
-    One row for each polygon in the order of the file, with the columns ``id`` (text, unique),
-    ``name`` (text, not empty) and ``geometry`` (valid, not empty, two-dimensional; x = longitude
-    and y = latitude in degrees, WGS 84). Markup in texts is kept as it is; whitespace in them, such
-    as a line break, becomes one space. Polygons may have gaps between them, and overlap by at most
-    `MAX_OVERLAP_SHARE` of the smaller one.
+    The result has one row for each polygon in the order of the file, with the columns ``id`` (text,
+    unique), ``name`` (text, not empty) and ``geometry`` (valid, not empty, two-dimensional; x =
+    longitude and y = latitude in degrees, WGS 84). Markup in texts is kept as it is; whitespace in
+    them, such as a line break, becomes one space. Polygons may have gaps between them, and overlap
+    by at most `MAX_OVERLAP_SHARE` of the smaller one.
 
-    Raises
-    ------
-    InputError
-        If the file cannot be read (see `layer_files.read_polygon_layer`), has no polygon, or lacks
-        the property `name` or `identifier`; if a polygon is empty, invalid, out of range or without
-        an id, or an id or name has control characters or is not a text or number; if two polygons
-        have the same id or overlap. The message is one line and begins with the path.
+    Raises `InputError` if the file cannot be read (see `layer_files.read_polygon_layer`), has no
+    polygon, or lacks the property `name` or `identifier`; if a polygon is empty, invalid, out of
+    range or without an id, or an id or name has control characters or is not a text or number; if
+    two polygons have the same id or overlap. The message is one line and begins with the path.
     """
     return _read(path, _checksum(path), name, identifier).copy()
 

@@ -22,10 +22,7 @@ _MAX_OUTLINE_WIDTH: Final = 180.0  # degrees of longitude
 class Box:
     """A box of latitudes and longitudes in degrees (WGS84), including its border.
 
-    Raises
-    ------
-    InputError
-        If an edge is not a number in range, or opposite edges are swapped.
+    Raises `InputError` if an edge is not a number in range, or opposite edges are swapped.
     """
 
     south: float
@@ -136,13 +133,9 @@ def region_from_config(name: str, spec: Mapping[str, Any]) -> Region:
     It has either `box`, with `south`, `north`, `west` and `east` in degrees, or `outline`, the path
     of a GeoJSON file (polygon, multipolygon, feature or feature collection, WGS84). Without either,
     the region is the bounding box of the polygons of the first of its `grids` that has `cells`.
-
-    Raises
-    ------
-    InputError
-        If both are given, or neither and no grid has `cells`; a key is missing or unknown; the box
-        is invalid; or the file is missing, is not GeoJSON, has no valid polygon, or spans more than
-        180 degrees of longitude. The message names region and key.
+    Raises `InputError` if both are given, or neither and no grid has `cells`; a key is missing or
+    unknown; the box is invalid; or the file is missing, is not GeoJSON, has no valid polygon, or
+    spans more than 180 degrees of longitude. The message names region and key.
     """
     polygons = [key for key, grid in spec.get("grids", {}).items() if "cells" in grid]
     if ("box" in spec) == ("outline" in spec) and ("box" in spec or not polygons):
@@ -166,10 +159,7 @@ def region_from_config(name: str, spec: Mapping[str, Any]) -> Region:
 def grid_spec(region: str, grids: Mapping[str, Any], grid: str) -> Any:
     """Return the configuration of the grid that a target of Snakemake names.
 
-    Raises
-    ------
-    InputError
-        If the region has no grid of this name.
+    Raises `InputError` if the region has no grid of this name.
     """
     if grid not in grids:
         raise InputError(
@@ -202,10 +192,7 @@ def _box_of_polygons(grid: str, spec: Mapping[str, Any]) -> Box:
 def read_outline(path: Path) -> Any:
     """Return the union of the polygons of a GeoJSON file, in longitude and latitude.
 
-    Raises
-    ------
-    InputError
-        If the file is missing, is not GeoJSON, or has no polygon or an invalid one.
+    Raises `InputError` if the file is missing, is not GeoJSON, or has no polygon or an invalid one.
     """
     where = f"outline: {path}"
     shapes = [each.geometry for each in read_shapes(path, "outline")]

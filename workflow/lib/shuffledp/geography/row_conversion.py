@@ -285,22 +285,15 @@ class MalformedRow:
 class Batch:
     """Rows that were read together.
 
-    Parameters
-    ----------
-    checked : pyarrow.Table
-        The well-formed rows, in order, with the canonical columns that the layout maps, except
-        those that `rest` returns. Latitude and longitude are always among them.
-    malformed : int
-        Number of malformed rows, which are not in `table`.
-    described : tuple of MalformedRow
-        The first few malformed rows.
-    swapped : int
-        Number of malformed rows that would be in range with latitude and longitude swapped.
-    projected : int
-        Number of malformed rows with coordinates too large for degrees.
-    rest : Callable or None
-        Function of positions in `checked` that reads and converts the other columns of the rows
-        there; none of their values is malformed. It works until the next batch is read.
+    ``checked``, a `pyarrow.Table`, has the well-formed rows, in order, with the canonical columns
+    that the layout maps, except those that ``rest`` returns. Latitude and longitude are always
+    among them. ``rest`` is None or a function of positions in ``checked`` that reads and converts
+    the other columns of the rows there; none of their values is malformed. It works until the next
+    batch is read.
+
+    ``malformed`` is the number of malformed rows, which are not in ``checked``; ``described`` has
+    the first few of them. ``swapped`` is the number of those that would be in range with latitude
+    and longitude swapped, and ``projected`` of those with coordinates too large for degrees.
     """
 
     checked: Any
@@ -391,23 +384,11 @@ def convert_rows(
 ) -> Batch:
     """Convert the columns of a table and drop the malformed rows.
 
-    Parameters
-    ----------
-    table : pyarrow.Table
-        Canonical columns of any convertible type.
-    lines : sequence of int
-        The line number of each row.
-    faults : Mapping[int, str]
-        Reasons by line number for malformed rows that could not be parsed into the table.
-    layout : Layout
-        Reference system of the coordinates, and format of the times.
-    rest : Callable or None
-        Returns canonical columns that the table lacks, for the rows at some positions in it.
-
-    Raises
-    ------
-    ColumnTypeError
-        If a column has a type, such as a list, that cannot be converted.
+    The `pyarrow.Table` has canonical columns of any convertible type; `lines` has the line number
+    of each row, and `faults` has reasons by line number for malformed rows that could not be parsed
+    into the table. The layout has the reference system of the coordinates, and the format of the
+    times. `rest` returns canonical columns that the table lacks, for the rows at some positions in
+    it. Raises `ColumnTypeError` if a column has a type, such as a list, that cannot be converted.
     """
     good = np.ones(table.num_rows, dtype=bool)
     reasons = dict(sorted(faults.items())[:MAX_DESCRIBED_ROWS])

@@ -11,12 +11,8 @@ import sys
 def main(source: str, destination: str) -> None:
     """Write the features of a .shp as an Arrow file; its metadata `crs` is empty if unknown.
 
-    The column `geometry` has WKB; the other columns are the properties.
-
-    Raises
-    ------
-    SystemExit
-        If GDAL has another driver, or cannot read the file; the message gives the reason.
+    The column `geometry` has WKB; the other columns are the properties. Raises `SystemExit` if GDAL
+    has another driver, or cannot read the file; the message gives the reason.
     """
     # pyogrio imports these if it can, which takes longer than reading most files.
     for module in ("geopandas", "pandas", "pyproj", "shapely"):

@@ -65,11 +65,8 @@ def file_kind(source: Path) -> str:
     """Return the format of a file: `text`, `parquet`, `gzip`, `bz2`, `xz` or `zstd`.
 
     The first bytes decide, not the name: a proxy may have unpacked the file without renaming it.
-
-    Raises
-    ------
-    CheckinError
-        If the file is missing, unreadable, empty, a web page, a spreadsheet or a zip archive.
+    Raises `CheckinError` if the file is missing, unreadable, empty, a web page, a spreadsheet or a
+    zip archive.
     """
     try:
         with source.open("rb") as stream:
@@ -113,10 +110,7 @@ _JSON: Final = re.compile(rb"(\xef\xbb\xbf)?\s*(\[\s*)?\{\s*(\"|$)")
 def check_text(source: Path, start: bytes) -> None:
     """Check by its first bytes that a file is a table in UTF-8.
 
-    Raises
-    ------
-    CheckinError
-        If it is a web page, XML, JSON or UTF-16.
+    Raises `CheckinError` if it is a web page, XML, JSON or UTF-16.
     """
     if source.suffix in (".geojson", ".json") or _JSON.match(start):
         raise CheckinError(
@@ -137,12 +131,8 @@ def text_blocks(source: Path, size: int = BLOCK_BYTES, progress: bool = True) ->
 
     Every block, including the last, ends with a line feed. A byte order mark is dropped. A line
     longer than a block is replaced by one NUL byte, which no reader takes for a row, so that a
-    damaged file needs little memory. Decompression runs ahead of the caller in a thread.
-
-    Raises
-    ------
-    CheckinError
-        If `file_kind` rejects the file, or it is truncated or damaged.
+    damaged file needs little memory. Decompression runs ahead of the caller in a thread. Raises
+    `CheckinError` if `file_kind` rejects the file, or it is truncated or damaged.
     """
     kind = file_kind(source)
     items: queue.Queue[_Item] = queue.Queue(_MAX_BLOCKS_AHEAD)
@@ -255,12 +245,8 @@ def text_batches(source: Path, layout: Layout, progress: bool = True) -> Iterato
     """Yield the rows of a text file in order, in batches of tens of thousands.
 
     Empty lines are skipped. A row must have as many fields as the header or, without a header, as
-    most of the first thousand lines.
-
-    Raises
-    ------
-    CheckinError
-        If the file is missing, empty, damaged, not a table, or lacks a column of the layout.
+    most of the first thousand lines. Raises `CheckinError` if the file is missing, empty, damaged,
+    not a table, or lacks a column of the layout.
     """
     with (
         closing(text_blocks(source, progress=progress)) as blocks,
@@ -281,20 +267,10 @@ def text_batches(source: Path, layout: Layout, progress: bool = True) -> Iterato
 def column_positions(source: Path, layout: Layout, names: list[str]) -> dict[str, int]:
     """Return the position of each column of a layout in a file, in canonical order.
 
-    Parameters
-    ----------
-    source
-        The file, which errors name.
-    layout
-        Locates columns by name or by position from 0.
-    names
-        Names of the file's columns from left to right; for a file without a header, any texts, one
-        for each column.
-
-    Raises
-    ------
-    CheckinError
-        If a name is missing or not unique, or a position is beyond the last column.
+    The layout locates columns by name or by position from 0. `names` are those of the file's
+    columns from left to right or, for a file without a header, any texts, one for each column.
+    Raises `CheckinError`, which names the source, if a name is missing or not unique, or a position
+    is beyond the last column.
     """
     positions: dict[str, int] = {}
     for name in COLUMNS:

@@ -20,13 +20,9 @@ _ONE_DAY: Final = timedelta(days=1)
 class Windows:
     """Consecutive windows of time.
 
-    Attributes
-    ----------
-    names : tuple of str
-        Name of each window: its month, or its first day.
-    edges : array, (windows + 1,)
-        Beginning of each window, and end of the last one, in microseconds since 1970 (UTC). A
-        window contains its beginning but not its end.
+    The name of each window is its month, or its first day. ``edges``, shape ``(windows + 1,)``, has
+    the beginning of each window, and the end of the last one, in microseconds since 1970 (UTC). A
+    window contains its beginning but not its end.
     """
 
     names: tuple[str, ...]
@@ -53,12 +49,8 @@ def windows_from_config(spec: Mapping[str, Any]) -> Windows | None:
     Its keys are `period`, with the dates `from` and `to`, both included, as text such as
     2010-01-31; `every`: `day`, `week` (of seven days from the first one) or `month`, by default one
     window; and `time_zone`: a name of the IANA database such as Europe/Paris, by default UTC.
-
-    Raises
-    ------
-    InputError
-        If a date or time zone does not exist, the period does not consist of whole windows, or
-        there are more than 10,000 windows. The message names the key.
+    Raises `InputError` if a date or time zone does not exist, the period does not consist of whole
+    windows, or there are more than 10,000 windows. The message names the key.
     """
     if "period" not in spec:
         for key in _KEYS[1:]:
