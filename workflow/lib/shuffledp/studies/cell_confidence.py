@@ -25,21 +25,14 @@ def confidence_tables(
 ) -> Iterator[pd.DataFrame]:
     """Compare every estimate with the true count, and mark known cells.
 
-    Parameters
-    ----------
-    releases
-        Columns of `pipeline.tables.RELEASES`. It is an `InputError` if a release does not have one
-        unbiased estimate for each cell.
-    samples
-        True histograms: users per cell by sample size, shape ``(k,)`` each.
-    region, grid
-        Values of the columns with these names.
+    `releases` have the columns of `pipeline.tables.RELEASES`. It is an `InputError` if a release
+    does not have one unbiased estimate for each cell. `samples` are true histograms: users per cell
+    by sample size, shape ``(k,)`` each. `region` and `grid` are the values of the columns with
+    these names.
 
-    Yields
-    ------
-    Tables with the columns of `pipeline.tables.CERTAINTY` and at most `GROUP_ROWS` rows. Together
-    they have one row for each row of ``releases``, in another order. ``count`` is the true number;
-    ``estimate``, ``error`` (estimate - count) and ``standard_error`` are in records. Biased
+    The tables have the columns of `pipeline.tables.CERTAINTY` and at most `GROUP_ROWS` rows.
+    Together they have one row for each row of `releases`, in another order. ``count`` is the true
+    number; ``estimate``, ``error`` (estimate - count) and ``standard_error`` are in records. Biased
     estimates have no standard error; use that of the unbiased estimate of the same release, which
     also decides ``known`` for all estimates of the release. One in 30 to 44 empty cells is wrongly
     called known.

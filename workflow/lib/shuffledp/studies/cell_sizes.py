@@ -25,15 +25,13 @@ def cell_sizes_table(
 ) -> pd.DataFrame:
     """Return the mean distance of each estimate to the true histogram, grid by grid.
 
-    `MECHANISM`, calibrated to `EPS` at ``delta``, makes ``repetitions`` independent releases of the
+    `MECHANISM`, calibrated to `EPS` at `delta`, makes `repetitions` independent releases of the
     true counts of each grid, shape ``(k,)``. Seed and region name the random streams.
 
-    Returns
-    -------
-    Columns ``region``, ``grid``, ``n``, ``k``, ``empty`` (share of empty cells), ``eps``,
-    ``delta``, ``mechanism``, ``estimator``, ``repetitions``, ``tv_distance`` (mean) and
-    ``standard_error`` (of the mean; NaN for one repetition), in ascending order of k. Estimators
-    are those of the mechanism, and `CLIPPED`.
+    The rows are in ascending order of k. Their columns are ``region``, ``grid``, ``n``, ``k``,
+    ``empty`` (share of empty cells), ``eps``, ``delta``, ``mechanism``, ``estimator``,
+    ``repetitions``, ``tv_distance`` (mean) and ``standard_error`` (of the mean; NaN for one
+    repetition). Estimators are those of the mechanism, and `CLIPPED`.
     """
     mechanism, log_delta, rows = MECHANISMS[MECHANISM], float(np.log(delta)), []
     for grid, counts in sorted(histograms.items(), key=lambda item: item[1].size):

@@ -18,21 +18,15 @@ def change_table(
 ) -> pd.DataFrame:
     """Return the change of each cell's count from each window of time to the next.
 
-    Parameters
-    ----------
-    cells
-        Columns ``window``, ``id`` and ``name``: k cells for each window, window by window.
-    counts, estimates, errors
-        True counts, unbiased estimates of one release, and their standard errors, in records,
-        in the order of `cells`.
+    `cells` have the columns ``window``, ``id`` and ``name``: k cells for each window, window by
+    window. True counts, unbiased estimates of one release and their standard errors are in records,
+    in the order of `cells`.
 
-    Returns
-    -------
-    Columns `COLUMNS`; ``low`` and ``high`` are two standard errors from ``change``. Estimates from
-    randomised responses are correlated, which increases the standard error of a change by at most a
-    factor of sqrt(1 + 2 / (m - 1)), for m cells of all windows together (for k-RR: a report's
-    covariance of two cells is -p q, with q = (1 - p) / (m - 1), and its variance at least
-    p (1 - p)). The factor is always included; with independent noise it is not needed.
+    The columns are `COLUMNS`; ``low`` and ``high`` are two standard errors from ``change``.
+    Estimates from randomised responses are correlated, which increases the standard error of a
+    change by at most a factor of sqrt(1 + 2 / (m - 1)), for m cells of all windows together (for
+    k-RR: a report's covariance of two cells is -p q, with q = (1 - p) / (m - 1), and its variance
+    at least p (1 - p)). The factor is always included; with independent noise it is not needed.
     """
     windows = list(dict.fromkeys(cells["window"]))
     shape = (len(windows), -1)

@@ -22,22 +22,13 @@ def comparison_summary(
 ) -> pd.DataFrame:
     """Return mean total variation distances at equal privacy, and ratios to a reference.
 
-    Parameters
-    ----------
-    utility_by_region
-        Table with the columns of `pipeline.tables.UTILITY`, by the region's title. It is an
-        `InputError` if a table has no matched release at the target delta.
-    unit_by_region
-        Unit of the guarantee by region; see `pipeline.units.unit_in_words`.
-    target_delta
-        The delta of all mechanisms; eps follows from n and eps0.
-    reference_by_region
-        Name of the mechanism with which the others are compared, by region.
+    Each region, by its title, has a table with the columns of `pipeline.tables.UTILITY`, a unit of
+    the guarantee (see `pipeline.units.unit_in_words`), and a reference, the name of the mechanism
+    with which the others are compared. It is an `InputError` if a table has no matched release at
+    the target delta. All mechanisms have this delta; eps follows from n and eps0.
 
-    Returns
-    -------
-    Columns `COLUMNS`, with a row for each estimator of each mechanism (a series), eps0 and n.
-    ``estimate`` is the estimator of the reference to which the series is compared, ``raw`` or
+    The columns are `COLUMNS`, with a row for each estimator of each mechanism (a series), eps0 and
+    n. ``estimate`` is the estimator of the reference to which the series is compared, ``raw`` or
     ``projected``; ``eps`` is the common eps at the target delta; ``p10`` and ``p90`` are quantiles
     of the distance over the repetitions; ``ratio`` is the mean distance divided by the reference's,
     with its standard error (NaN for a single repetition): mechanisms have independent noise, so the

@@ -41,24 +41,15 @@ def individual_summary(
 ) -> pd.DataFrame:
     """Return the absolute errors of single cells, as shares of n (paper A, Table VI).
 
-    Parameters
-    ----------
-    releases
-        Columns of `pipeline.tables.RELEASES`, for one n and eps0; only cells of `individual_cells`
-        are used.
-    counts
-        True histogram, shape ``(k,)``.
-    every
-        See `individual_cells`, also for errors.
-    target_delta
-        Delta of the matched mechanisms; a table without it is an `InputError`.
+    `releases` have the columns of `pipeline.tables.RELEASES`, for one n and eps0, and `counts` is
+    the true histogram, shape ``(k,)``. Only the cells that `individual_cells` selects are used; see
+    there for `every` and its errors. Matched mechanisms have the target delta; a table without it
+    is an `InputError`.
 
-    Returns
-    -------
-    Columns ``n, eps0, calibration, mechanism, estimator, cell, eps, log10_delta, repetitions, mean,
-    p10, p90``; mean and quantiles are over the repetitions. Series that are not at equal privacy
-    come first; comparable estimators are next to each other. With calibration ``none`` the error
-    depends on the privacy parameters only through eps0.
+    The columns are ``n, eps0, calibration, mechanism, estimator, cell, eps, log10_delta,
+    repetitions, mean, p10, p90``; mean and quantiles are over the repetitions. Series that are not
+    at equal privacy come first; comparable estimators are next to each other. With calibration
+    ``none`` the error depends on the privacy parameters only through eps0.
     """
     picked = releases[releases["cell"].isin(individual_cells(counts.size, every))]
     truth = (counts / counts.sum())[picked["cell"]]
@@ -86,21 +77,14 @@ def own_delta_summary(
     paper A assigns to a user in x0: the divergence of that one count, in the larger of its two
     directions and with the misprint corrected. It is NOT a guarantee for the histogram.
 
-    Parameters
-    ----------
-    summary
-        Result of `individual_summary`, whose cells and eps at equal privacy are used.
-    counts
-        True histogram, shape ``(k,)``.
-    contributions
-        Bound on the records of the unit of the comparison. Delta(x0) of several records of one user
-        follows from that of one as in `shuffledp.accounting.contributions.group_log_delta`.
+    Cells and eps at equal privacy are those of `summary`, a result of `individual_summary`.
+    `counts` is the true histogram, shape ``(k,)``, and `contributions` the bound on the records of
+    the unit of the comparison. Delta(x0) of several records of one user follows from that of one as
+    in `shuffledp.accounting.contributions.group_log_delta`.
 
-    Returns
-    -------
-    The same columns for the raw estimates of the matched mechanisms, with calibration
-    ``own-delta``. Errors are not simulated (``repetitions`` is 0): they are the mean and quantiles
-    of the absolute value of a normal variable with the estimate's variance.
+    The result has the same columns for the raw estimates of the matched mechanisms, with
+    calibration ``own-delta``. Errors are not simulated (``repetitions`` is 0): they are the mean
+    and quantiles of the absolute value of a normal variable with the estimate's variance.
     """
     n, shares = int(counts.sum()), counts / counts.sum()
     matched = summary[summary["calibration"] == "matched"]

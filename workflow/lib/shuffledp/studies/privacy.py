@@ -78,31 +78,16 @@ def privacy_table(
 ) -> pd.DataFrame:
     """Return delta of shuffled k-RR by each bound, for samples of a histogram.
 
-    Guarantees hold for every data set, as (eps, delta)-DP for replacement of ``records_per_user``
-    records. Bounds that depend on one cell's count are maximised over the occupied cells of the
-    sample; other bounds do not depend on the data. If there are more than 500 different counts,
-    only 500 of them, from the smallest to the largest, are evaluated, and the maximum may be too
-    small by an order of magnitude.
+    Guarantees hold for every data set, as (eps, delta)-DP for replacement of `records_per_user`
+    records at once, those of one user. Bounds that depend on one cell's count are maximised over
+    the occupied cells of the sample; other bounds do not depend on the data. If there are more than
+    500 different counts, only 500 of them, from the smallest to the largest, are evaluated, and the
+    maximum may be too small by an order of magnitude.
 
-    Parameters
-    ----------
-    samples
-        Users per cell by sample size, shape ``(k,)`` each.
-    eps0, eps
-        Local budget, and the values of eps at which delta is evaluated.
-    bounds
-        Names in the registry. A bound has no rows for a setting to which it does not apply.
-    records_per_user
-        Largest number of records that are replaced at once: those of one user.
-
-    Returns
-    -------
-    Columns of `pipeline.tables.PRIVACY`.
-
-    Raises
-    ------
-    InputError
-        If a bound is not in the registry.
+    `samples` are users per cell by sample size, shape ``(k,)`` each; delta is evaluated at each of
+    `eps`. Bounds are named as in the registry, and it is an `InputError` if one is not there. A
+    bound has no rows for a setting to which it does not apply. The columns are those of
+    `pipeline.tables.PRIVACY`.
     """
     rows: list[_Row] = []
     for n, counts in tqdm(samples.items(), desc="n", disable=None):
@@ -123,29 +108,11 @@ def privacy_curves(
 ) -> pd.DataFrame:
     """Return delta over eps, from eps = 0 to where every guarantee is below 1e-12.
 
-    Parameters
-    ----------
-    counts
-        Histogram, shape ``(k,)``.
-    budgets
-        Local budgets eps0.
-    bounds
-        Names in the registry; see `privacy_table`.
-    target_delta
-        The table includes the eps that `upper` certifies at this delta. For a target below 1e-10,
-        curves end at a hundredth of it instead of 1e-12.
-    records_per_user
-        See `privacy_table`.
-
-    Returns
-    -------
-    Columns of `pipeline.tables.PRIVACY`, eps increasing. The last point of a curve is its first
-    with delta below that limit.
-
-    Raises
-    ------
-    InputError
-        If a bound is not in the registry.
+    The histogram `counts` has shape ``(k,)``, and `budgets` are local budgets eps0; for bounds,
+    errors and `records_per_user` see `privacy_table`. The table includes the eps that `upper`
+    certifies at the target delta. For a target below 1e-10, curves end at a hundredth of it instead
+    of 1e-12. The columns are those of `pipeline.tables.PRIVACY`, eps increasing. The last point of
+    a curve is its first with delta below that limit.
     """
     min_log_delta = float(np.log(min(MIN_DELTA, 0.01 * target_delta)))
     others = other_counts(counts)
@@ -223,26 +190,14 @@ def sizes_table(
 ) -> pd.DataFrame:
     """Return the certified eps of shuffled k-RR over the number of users.
 
-    Parameters
-    ----------
-    k
-        Number of cells.
-    budgets
-        Local budgets eps0.
-    delta
-        In ``(0, 1)``.
-    sizes
-        Numbers of users at which the certified upper bound is computed.
-    target_eps
-        Values of eps; for each that is below eps0, the smallest n that certifies it is computed.
-    records_per_user
-        See `privacy_table`. n is the number of records.
+    `budgets` are local budgets eps0, and delta is in ``(0, 1)``. The certified upper bound is
+    computed at the numbers of users in `sizes`. For each of `target_eps` that is below eps0, the
+    smallest n that certifies it is computed. `records_per_user` is as in `privacy_table`; n is the
+    number of records.
 
-    Returns
-    -------
-    Columns of `pipeline.tables.PRIVACY`: bound ``upper`` at the sizes and at the target eps, and
-    ``lower`` at the n of the target eps. An eps that no n up to 10,000,000,000 certifies has no
-    rows.
+    The columns are those of `pipeline.tables.PRIVACY`, with bound ``upper`` at the sizes and at the
+    target eps, and ``lower`` at the n of the target eps. An eps that no n up to 10,000,000,000
+    certifies has no rows.
     """
     target = float(np.log(delta))
 

@@ -48,24 +48,13 @@ def releases(
 ) -> Iterator[Release]:
     """Simulate releases, and yield their estimates for every calibration and estimator.
 
-    Parameters
-    ----------
-    mechanism, calibrations, repetitions
-        The mechanism, its calibrations, and the number of releases for each.
-    counts
-        True histogram, shape ``(k,)``.
-    seed, labels
-        Name of the random stream. Mechanism and calibration are added to it, so that adding
-        mechanisms or calibrations does not change the releases of others.
-    response
-        Probability with which each user responds. Below 1, estimates are shares of the respondents.
-    estimate
-        ``posterior`` adds posterior medians, of the mechanisms that have them, to the other
-        estimates; ``projected`` leaves them out, because they take longest.
-
-    Yields
-    ------
-    One release for each calibration and estimator; all estimators use the same observations.
+    The mechanism makes `repetitions` releases of the true histogram `counts`, shape ``(k,)``, for
+    each of its calibrations; all estimators use the same observations. Seed and labels name the
+    random stream. Mechanism and calibration are added to it, so that adding mechanisms or
+    calibrations does not change the releases of others. Each user responds with probability
+    `response`; below 1, estimates are shares of the respondents. `estimate` is ``posterior``, which
+    adds posterior medians, of the mechanisms that have them, to the other estimates, or
+    ``projected``, which leaves them out, because they take longest.
     """
     n = int(counts.sum())
     for calibration in calibrations:
@@ -107,20 +96,10 @@ def release_sweep(
 ) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
     """Release every sample at every point of a sweep, and measure each release.
 
-    Parameters
-    ----------
-    samples
-        Users per cell by sample size, shape ``(k,)`` each.
-    sweep
-        Calibrations of the mechanisms, and the participation of the users.
-    repetitions
-        Number of independent releases of each mechanism at each point.
-    mechanisms
-        Names in the registry.
-    seed, region, grid
-        Seed and names of the random streams.
-    estimate
-        See `releases`.
+    `samples` are users per cell by sample size, shape ``(k,)`` each. The sweep has the calibrations
+    of the mechanisms, and the participation of the users. Each mechanism, named as in the registry,
+    makes `repetitions` independent releases at each point; it is an `InputError` if one is not
+    there. Seed, region and grid name the random streams; see `releases` for `estimate`.
 
     Yields
     ------
@@ -134,11 +113,6 @@ def release_sweep(
         Columns of `pipeline.tables.UTILITY`, one row for each of these releases. Expected errors
         are those of the unbiased estimate. A mechanism that cannot be calibrated has no releases,
         and one row of utility with a ``reason`` instead of errors.
-
-    Raises
-    ------
-    InputError
-        If a mechanism is not in the registry.
     """
     chosen = get_mechanisms(mechanisms)
     for n, counts in tqdm(samples.items(), desc="n", disable=None):

@@ -23,18 +23,10 @@ def run_summary(
 ) -> str:
     """Return the main tables of a run as text, and where its figures and pages are.
 
-    Parameters
-    ----------
-    made
-        Paths of the files that the run was asked to make. Other files are not mentioned.
-    folder
-        Path of the run's folder.
-    places
-        Title of each region, by ``REGION.GRID`` as in file names.
-    target_delta
-        The delta of the comparison at equal privacy.
-    protected
-        Unit of the guarantee in words, by place; by default one check-in everywhere.
+    `made` are the paths, in the run's `folder`, of the files that the run was asked to make; other
+    files are not mentioned. `places` has the title of each region by ``REGION.GRID``, as in file
+    names, and `protected` the unit of the guarantee in words by place, by default one check-in
+    everywhere. The target delta is that of the comparison at equal privacy.
     """
 
     def path_if_made(name: str) -> Path | None:

@@ -18,18 +18,11 @@ from shuffledp.mechanisms.target_calibration import calibrate_to_target
 def slots_table(n: int, k: int, targets: Mapping[str, Any], slots: Sequence[int]) -> pd.DataFrame:
     """Return the error of signed dummies at the best parameters for each length of envelopes.
 
-    Parameters
-    ----------
-    targets
-        ``eps`` (a list), ``delta``, and optionally ``colluding`` and ``response_rate``.
-    slots
-        Lengths of envelopes in messages, each at least 2.
-
-    Returns
-    -------
-    Columns ``n``, ``k``, ``eps``, ``delta``, ``slots``, ``messages`` (mean number that a user
-    sends, without blank ones) and ``cell_error`` (standard deviation of a cell's estimated count).
-    A length at which no parameters meet the target has no row.
+    `targets` are ``eps`` (a list), ``delta``, and optionally ``colluding`` and ``response_rate``;
+    `slots` are lengths of envelopes in messages, each at least 2. The columns are ``n``, ``k``,
+    ``eps``, ``delta``, ``slots``, ``messages`` (mean number that a user sends, without blank ones)
+    and ``cell_error`` (standard deviation of a cell's estimated count). A length at which no
+    parameters meet the target has no row.
     """
     participation = {key: targets[key] for key in ("colluding", "response_rate") if key in targets}
     setting, shares = Setting(n, k, **participation), np.full(k, 1.0 / k)

@@ -43,16 +43,8 @@ _CURVE_POINTS: Final = 25
 class Point:
     """A calibrated mechanism, or the reason why it cannot be calibrated.
 
-    Attributes
-    ----------
-    mechanism, calibration
-        The mechanism and its calibration, whose parameters are None if there is a ``reason``.
-    eps0
-        Local budget that determines the calibration; NaN for a target.
-    delta
-        The delta of the calibration.
-    reason
-        The reason, or None.
+    The calibration has this ``delta``, and its parameters are None if there is a ``reason``.
+    ``eps0`` is the local budget that determines the calibration; it is NaN for a target.
     """
 
     mechanism: Mechanism[Any]
@@ -71,14 +63,8 @@ class BudgetSweep:
     with the delta of `delta_hat_budgets`), and those that a mechanism defines, such as the
     Gaussian's ``as-published``.
 
-    Attributes
-    ----------
-    eps0
-        Local budget.
-    eps, target_delta
-        Points of the certified curve at which mechanisms are matched.
-    contributions
-        Bound on the records of the unit that is protected.
+    ``eps`` and ``target_delta`` are the points of the certified curve at which mechanisms are
+    matched; ``contributions`` bounds the records of the unit that is protected.
     """
 
     eps0: float
@@ -113,14 +99,8 @@ class BudgetSweep:
 class TargetSweep:
     """Calibrations to target (eps, delta), with one delta for all eps.
 
-    Attributes
-    ----------
-    eps, delta
-        The targets.
-    colluding, response_rate
-        See `Setting`. Colluding users report honestly, and errors are over all users.
-    contributions
-        Bound on the records of the unit that is protected.
+    ``colluding`` and ``response_rate`` are those of `Setting`. Colluding users report honestly, and
+    errors are over all users. ``contributions`` bounds the records of the unit that is protected.
     """
 
     eps: Sequence[float]

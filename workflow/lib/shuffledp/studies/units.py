@@ -22,27 +22,17 @@ def units_table(
 ) -> pd.DataFrame:
     """Return the certified eps of a person for increasing numbers of their check-ins.
 
-    Parameters
-    ----------
-    n
-        Number of check-ins.
-    k
-        Number of cells.
-    per_user
-        Check-ins of every user, shape ``(users,)``; empty if users are unknown.
-    budgets
-        Local budgets eps0.
-    delta
-        Delta of every eps, in ``(0, 1)``.
+    There are n check-ins in k cells; `per_user` has those of every user, shape ``(users,)``, and is
+    empty if users are unknown. `budgets` are local budgets eps0, and every eps has this delta, in
+    ``(0, 1)``.
 
-    Returns
-    -------
-    Columns of `pipeline.tables.UNITS`, two rows for each of 1, 2, 3, 4, 6, 10, 16, 25, ...
-    check-ins of a person, five numbers in each decade. With ``unit`` checkin all n check-ins are
-    collected, and eps protects all check-ins of the person (group privacy). With ``unit`` user each
-    user reports one check-in, and the column ``n`` is the number of users; if that is unknown, all
-    users are assumed to have as many check-ins as the person. The table ends at the first eps above
-    20, at the largest number of check-ins of a user or, if that is unknown, at 1,000.
+    The columns are those of `pipeline.tables.UNITS`, with two rows for each of 1, 2, 3, 4, 6, 10,
+    16, 25, ... check-ins of a person, five numbers in each decade. With ``unit`` checkin all n
+    check-ins are collected, and eps protects all check-ins of the person (group privacy). With
+    ``unit`` user each user reports one check-in, and the column ``n`` is the number of users; if
+    that is unknown, all users are assumed to have as many check-ins as the person. The table ends
+    at the first eps above 20, at the largest number of check-ins of a user or, if that is unknown,
+    at 1,000.
     """
     target = float(np.log(delta))
     largest = int(per_user.max()) if per_user.size else min(n, _MAX_UNKNOWN_CHECKINS)
@@ -79,18 +69,10 @@ def users_table(per_user: Integers) -> pd.DataFrame:
 def units_findings(table: pd.DataFrame, users: pd.DataFrame, title: str) -> str:
     """Return a line for each eps0 that compares the eps of one check-in and of a person.
 
-    Parameters
-    ----------
-    table, users
-        Results of `units_table` and `users_table`.
-    title
-        Name of the region.
-
-    Returns
-    -------
-    The eps of one check-in; the eps of a person with a typical number of check-ins (the median, or
-    the next number in the table; 10 if users are unknown); and, if users are known, the eps of a
-    person if each user reports one. All are rounded up.
+    The line has the eps of one check-in; the eps of a person with a typical number of check-ins
+    (the median, or the next number in the table; 10 if users are unknown); and, if users are known,
+    the eps of a person if each user reports one. All are rounded up. The tables are results of
+    `units_table` and `users_table`, and the title is the name of the region.
     """
     users_known = not users.empty
     per_user = np.repeat(users["checkins"], users["users"])

@@ -62,20 +62,14 @@ def target_findings(summary: pd.DataFrame, *, brief: bool = False) -> str:
     """Return a table of expected errors at the largest n as text, most accurate mechanism first.
 
     Unlike errors measured in a few releases, expected errors order similar mechanisms reliably.
+    `summary` has rows of `utility_summary` at targets (`pipeline.selection.at_targets`), for one
+    region.
 
-    Parameters
-    ----------
-    summary
-        Rows of `utility_summary` at targets (`pipeline.selection.at_targets`), for one region.
-    brief
-        Whether to name only who must be trusted, not with what.
-
-    Returns
-    -------
-    A heading, and a line for each mechanism: for each eps the total variation distance of the
-    unbiased estimate and, in brackets, the root mean square error of a cell's count; at the
-    largest eps, messages per user and their local eps0 (``none`` if they reveal the record); and
-    who must be trusted. A dash means that the mechanism cannot meet the target.
+    A line for each mechanism, below a heading, has for each eps the total variation distance of the
+    unbiased estimate and, in brackets, the root mean square error of a cell's count; at the largest
+    eps, messages per user and their local eps0 (``none`` if they reveal the record); and who must
+    be trusted, but, if `brief`, not with what. A dash means that the mechanism cannot meet the
+    target.
     """
     n, max_eps = summary["n"].max(), summary["eps"].max()
     shown = summary[(summary["n"] == n) & (summary["estimator"] == UNBIASED)]
