@@ -72,17 +72,9 @@ class FigureSpec(FigureText):
 def curve(panel: str, name: str, kind: Kind, x: ArrayLike, y: ArrayLike) -> pd.DataFrame:
     """Return one curve as rows of a tidy table, without the points that are not finite.
 
-    Parameters
-    ----------
-    panel
-        Title of the panel.
-    name
-        Legend entry; equal names look the same in all panels.
-    kind
-        ``upper`` or ``lower`` bound, ``exact``, ``approximate`` (not known to be a bound), or
-        ``as printed``, a formula that is wrong.
-    x, y
-        Coordinates, both of shape (n,).
+    `panel` is the title of the panel, and `name` the legend entry; equal names look the same in all
+    panels. `kind` is ``upper`` or ``lower`` for a bound, ``exact``, ``approximate`` (not known to
+    be a bound), or ``as printed``, a formula that is wrong. Both coordinates have shape (n,).
     """
     x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     keep = np.isfinite(x) & np.isfinite(y)

@@ -192,16 +192,9 @@ def log_delta_as_tabulated(eps: float, setting: Setting, count: int, first: int 
     small n. The result is never a guarantee: the theorem's privacy loss is wrong, and a probability
     is omitted.
 
-    Parameters
-    ----------
-    eps
-        Privacy parameter, at least 0.
-    setting
-        One round; ``(n + 1) (count + 1)`` numbers are kept in memory.
-    count
-        Number of other users in the cell x0, at most ``n - 1``.
-    first
-        First term of the inner sum of eq. (6): 1 for the column n = 1000 of Table II, else 0.
+    The setting has one round, and eps is at least 0. `count` is the number of other users in the
+    cell x0, at most ``n - 1``; ``(n + 1) (count + 1)`` numbers are kept in memory. `first` is the
+    first term of the inner sum of eq. (6): 1 for the column n = 1000 of Table II, else 0.
     """
     n, k, E = setting.n, setting.k, float(np.exp(setting.eps0))
     p, q = probabilities(setting.eps0, k)
@@ -290,14 +283,9 @@ NUMBERING: Final = "by columns from the south-west"
 class Errors:
     """Absolute errors of the cells in simulated releases.
 
-    Attributes
-    ----------
-    by_mechanism
-        Errors as shares of n, shape ``(repetitions, k)``, by mechanism.
-    matched_eps
-        Certified eps of shuffled k-RR at delta = 1e-6.
-    matched_ratio
-        Factor by which the Gaussian's errors grow if it has that eps and delta.
+    They are shares of n, shape ``(repetitions, k)`` for each mechanism. ``matched_eps`` is the
+    certified eps of shuffled k-RR at delta = 1e-6, and ``matched_ratio`` the factor by which the
+    Gaussian's errors grow if it has that eps and delta.
     """
 
     by_mechanism: Mapping[str, Floats]
@@ -506,13 +494,8 @@ def james_stein(noisy: ArrayLike, sigma: float) -> Floats:
 
     For k >= 3 its expected squared error is below that of y, whatever the true values are. This is
     the first of the two denoisers of Balle and Wang (2018), which paper A says its Gaussian uses.
-
-    Parameters
-    ----------
-    noisy
-        Values with independent normal noise, shape ``(..., k)``; no row is all 0.
-    sigma
-        Standard deviation of the noise.
+    The values, shape ``(..., k)``, have independent normal noise with standard deviation sigma; no
+    row is all 0.
     """
     noisy = np.asarray(noisy, np.float64)
     square = (noisy * noisy).sum(axis=-1, keepdims=True)

@@ -264,21 +264,13 @@ def composed_dp(
     """Return the total eps at delta = 1e-8 from one round's (eps, delta) and a composition theorem.
 
     Half of delta is spent on the rounds, in equal shares, and half on the slack of the theorem.
+    `one_round` returns eps at ``(log delta, setting)``, and `compose` is one of the ``*_epsilon``
+    functions of `theorems`. The setting has one round and the users who report in it; the numbers
+    of rounds have shape (m,).
 
-    Parameters
-    ----------
-    one_round
-        Function that returns eps at ``(log delta, setting)``.
-    compose
-        One of the ``*_epsilon`` functions of `theorems`.
-    setting
-        One round, with the users who report in it.
-    rounds
-        Numbers of rounds, shape (m,).
-    rate
-        Probability that a user takes part in a round; 1 means no sampling. (eps, delta) becomes
-        ``(log(1 + rate (exp(eps) - 1)), rate delta)`` (Li, Qardaji and Su 2012). That theorem is
-        about adding or removing a user.
+    A user takes part in a round with probability `rate`; 1 means no sampling. (eps, delta) becomes
+    ``(log(1 + rate (exp(eps) - 1)), rate delta)`` (Li, Qardaji and Su 2012). That theorem is about
+    adding or removing a user.
     """
     log_delta = np.log(COMPOSED_DELTA)
     step_log_delta = log_delta - np.log(2.0 * rounds)

@@ -520,14 +520,9 @@ def printed_closed_form_log_delta(eps: Floats, setting: Setting) -> Floats:
 def advanced(step_log_delta: StepLogDelta, eps: Floats, rounds: int) -> Floats:
     """Return log delta by advanced composition of equal rounds, minimised over a round's eps.
 
-    Parameters
-    ----------
-    step_log_delta
-        Function from eps, of any shape, to the natural log of one round's delta.
-    eps
-        Total eps over the rounds, at least 0, shape ``(m,)``.
-    rounds
-        Number of rounds, at least 1; one round is returned unchanged.
+    `step_log_delta` is a function from eps, of any shape, to the natural log of one round's delta.
+    `eps` is the total over the rounds, at least 0, shape ``(m,)``. There is at least one round, and
+    a single one is returned unchanged.
     """
     if rounds == 1:
         return step_log_delta(eps)

@@ -54,15 +54,10 @@ def answers(
 ) -> list[tuple[Published, Answer]]:
     """Recompute printed numbers, and return each with its recomputed values, in the same order.
 
-    Parameters
-    ----------
-    published
-        Rows of any of the papers' tables. It is a ValueError if a row's table is unknown.
-    histograms
-        Check-ins per cell of paper A's grids by region, shape ``(rows, columns)`` from the
-        south-west.
-    seed, repetitions
-        Seed of the random streams; number of simulations of each random quantity.
+    The printed numbers are rows of any of the papers' tables; it is a ValueError if a row's table
+    is unknown. The histograms are check-ins per cell of paper A's grids by region, shape
+    ``(rows, columns)`` from the south-west. Each random quantity is simulated `repetitions` times,
+    with random streams of this seed.
     """
     recompute: dict[tuple[str, str], Callable[[Published], Answer]] = {
         ("A", "II"): paper_a.table_ii,

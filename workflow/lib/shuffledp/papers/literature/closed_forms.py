@@ -284,21 +284,13 @@ def blanket_log_delta(
     * ``bennett``: ``b / (gamma n log(1+u)) G(exp(-v h(u) / b^2))``, b the largest value of L, v its
       second moment, ``h(u) = (1+u) log(1+u) - u`` and ``u = a b / v``.
 
-    Parameters
-    ----------
-    eps
-        At least 0; at 0 the bound is vacuous.
-    setting, inequality
-        One round, n at least 2; and one of the two inequalities.
-    any_randomiser
-        False for k-RR: ``gamma = k/(E+k-1)``, ``w = gamma (E-1)(1+e)``, ``b = gamma (E-e)``, v
-        exact. True for any eps0-LDP randomiser, with Balle et al.'s constants ``gamma = 1/E``,
-        ``w = (1+e)(E-1/E)``, ``b = E - e/E``, ``v = E (1 + e^2) - 2 e / E^3``; the bound for k-RR
-        with ``k = 2`` is sharper and as general, because the summand of 2-RR dominates that of
-        every eps0-LDP randomiser in convex order.
+    By default the bound is for k-RR: ``gamma = k/(E+k-1)``, ``w = gamma (E-1)(1+e)``,
+    ``b = gamma (E-e)``, v exact. With `any_randomiser` it is for any eps0-LDP randomiser, with
+    Balle et al.'s constants ``gamma = 1/E``, ``w = (1+e)(E-1/E)``, ``b = E - e/E``,
+    ``v = E (1 + e^2) - 2 e / E^3``; the bound for k-RR with ``k = 2`` is sharper and as general,
+    because the summand of 2-RR dominates that of every eps0-LDP randomiser in convex order.
 
-    Notes
-    -----
+    The setting has one round with n at least 2, and eps is at least 0; at 0 the bound is vacuous.
     Source: Balle et al., "The privacy blanket of the shuffle model" (2019), section 5.
     """
     eps = eps_values(eps)

@@ -35,14 +35,9 @@ _BLOCK_POINTS = 1_000_000
 class LossAtoms:
     """Privacy losses of the outcomes of one round, and their probabilities under P.
 
-    Attributes
-    ----------
-    losses, masses
-        Finite losses in any order, and their probabilities.
-    infinite
-        Probability of an infinite loss.
-    left_out
-        Upper bound on the probability of all omitted outcomes.
+    The finite losses are in any order, and ``masses`` are their probabilities. ``infinite`` is the
+    probability of an infinite loss, and ``left_out`` an upper bound on the probability of all
+    omitted outcomes.
     """
 
     losses: Floats
@@ -202,17 +197,10 @@ def fourier_bounds(
 ) -> FourierBounds:
     """Return the laws of the privacy loss over ``rounds`` rounds, rounded down and up on a grid.
 
-    Source: paper C, section 2.2, Algorithm 1 and Lemma 6; the bounds on the errors are this
-    project's.
-
-    Parameters
-    ----------
-    loss
-        A pair whose two laws are mirror images, or the loss atoms of any other pair.
-    rounds
-        At least 1 (n_c in the paper).
-    half_width, n_grid
-        L and m of the paper: the grid is ``-L + 2 L i / m``, with m even.
+    The loss is a pair whose two laws are mirror images, or the loss atoms of any other pair.
+    `rounds` is at least 1 (n_c in the paper). `half_width` and `n_grid` are L and m of the paper:
+    the grid is ``-L + 2 L i / m``, with m even. Source: paper C, section 2.2, Algorithm 1 and Lemma
+    6; the bounds on the errors are this project's.
     """
     if not (rounds >= 1 and rounds == int(rounds)):
         raise InputError(f"rounds must be an integer >= 1, got {rounds!r}")

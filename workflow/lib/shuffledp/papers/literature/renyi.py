@@ -81,15 +81,9 @@ def shuffled_rdp_upper(order: ArrayLike, setting: Setting, shortfall: float = _S
     is ``C(l,2) (E-1)^2/(m E) + sum_{i=3..l} C(l,i) i Gamma(i/2) ((E^2-1)^2/(2 E^2 m))^(i/2)
     + exp(eps0 l - g^2 (n-1)/(2E))``.
 
-    Parameters
-    ----------
-    order
-        Integer orders l.
-    setting
-        One round; the number of cells does not matter.
-    shortfall
-        Share g in (0, 1) below the mean at which Chernoff's bound is evaluated. Paper B uses 1/2;
-        every other value is valid too (its Remark 3).
+    Orders l are integers. The setting has one round, and its number of cells does not matter.
+    `shortfall` is the share g in (0, 1) below the mean at which Chernoff's bound is evaluated.
+    Paper B uses 1/2; every other value is valid too (its Remark 3).
     """
     orders = _integer_orders(order)
     if not 0.0 < shortfall < 1.0:
@@ -284,14 +278,9 @@ def _log_constant(orders: Floats) -> Floats:
 def rdp_to_dp(orders: ArrayLike, rdp: ArrayLike, log_delta: ArrayLike) -> Floats:
     """Return the smallest eps that RDP of these orders gives at each delta (paper B, Lemma 2.1).
 
-    It is ``min_l rdp(l) + (log(1/delta) + (l-1) log(1-1/l) - log l) / (l-1)``, and at least 0.
-
-    Parameters
-    ----------
-    orders, rdp
-        Real orders and the RDP at each, both of shape ``(m,)``.
-    log_delta
-        Natural log of delta, any shape, which is also the shape of the result.
+    It is ``min_l rdp(l) + (log(1/delta) + (l-1) log(1-1/l) - log l) / (l-1)``, and at least 0. The
+    real orders and the RDP at each have shape ``(m,)``. The natural log of delta has any shape,
+    which is also that of the result.
     """
     orders = _real_orders(orders)
     log_delta = np.asarray(log_delta, np.float64)[..., np.newaxis]
@@ -322,14 +311,8 @@ def subsampled_rdp(
     the mechanism and the result. The bounds of this module are about replacing one record; with
     them the value is what paper B plots, but no guarantee for replacement neighbours.
 
-    Parameters
-    ----------
-    order
-        Integer orders l.
-    rate
-        Probability r in [0, 1] that a record takes part.
-    rdp_function
-        Function from an array of integer orders to the RDP of the mechanism on all records.
+    Orders l are integers, and the rate r in [0, 1] is the probability that a record takes part.
+    `rdp_function` maps an array of integer orders to the RDP of the mechanism on all records.
     """
     orders = _integer_orders(order)
     if not 0 <= rate <= 1:

@@ -120,11 +120,9 @@ def normal_distances(n: int, eps0: float) -> tuple[float, float]:
     replaces the law of the first two counts by the normal law of the same mean and covariance. The
     number n of users is at least 2, and eps0 is the budget of each.
 
-    Returns
-    -------
-    Eq. (15) as printed, which is the largest difference between the probability of a point and the
-    normal law's mass of a quarter of the unit square around it; and the total variation distance
-    from the normal law rounded to integers.
+    The first distance is eq. (15) as printed: the largest difference between the probability of a
+    point and the normal law's mass of a quarter of the unit square around it. The second one is the
+    total variation distance from the normal law rounded to integers.
     """
     others, share = n - 1, (1.0 - 1.0 / n) / (1.0 + np.exp(eps0))
     mean, variance = others * share, others * share * (1.0 - share)

@@ -42,14 +42,8 @@ logger = logging.getLogger(__name__)
 class BudgetLaw:
     """One row of paper D's Table 3: a law of budgets, clipped to ``low..high``.
 
-    Attributes
-    ----------
-    kind
-        ``uniform`` or ``normal``.
-    first, second
-        Ends of the uniform law, or mean and standard deviation of the normal law.
-    low, high
-        Range to which budgets are clipped.
+    The kind is ``uniform`` or ``normal``; ``first`` and ``second`` are the ends of the uniform law,
+    or mean and standard deviation of the normal law.
     """
 
     kind: str
@@ -120,16 +114,9 @@ _SHIFT_POINTS: Final = (-12.0, -8.0, -4.0, 0.0, 4.0, 8.0, 12.0)
 class Series:
     """One estimator at one point of a sweep: budgets and weights of the groups.
 
-    Attributes
-    ----------
-    name
-        Name in tables.
-    groups
-        Budgets that all users report with, including groups of weight 0.
-    weights
-        Weight of each group.
-    tagged
-        Whether reports reveal their budget. Users are then hidden only among their own group.
+    ``groups`` has the budgets that all users report with, including groups of weight 0. If
+    ``tagged``, reports reveal their budget; users are then hidden only among their own group.
+    Tables contain the name.
     """
 
     name: str
@@ -321,20 +308,15 @@ SWEEPS: Final[Mapping[str, Sequence[tuple[_SweepRows, str, Sequence[float]]]]] =
 def estimate_table(figure: str, seed: int) -> pd.DataFrame:
     """Simulate the estimates of every series along the sweeps of a figure.
 
-    Parameters
-    ----------
-    figure
-        A key of `SWEEPS`: paper D's figures 6 (means over the share of conservative users), 7
-        (means over their budget) and 8 (frequencies over both), or ``dependence`` (over how much
-        the records of conservative users differ from others, with a fixed mean of all users).
-    seed
-        Seed of the random streams.
+    The figure is a key of `SWEEPS`: paper D's figures 6 (means over the share of conservative
+    users), 7 (means over their budget) and 8 (frequencies over both), or ``dependence`` (over how
+    much the records of conservative users differ from others, with a fixed mean of all users). The
+    seed is that of the random streams.
 
-    Returns
-    -------
-    Columns `COLUMNS`. ``mean``, quantiles and ``deviation`` summarise `REPETITIONS` simulated
-    estimates; ``expected_bias`` and ``expected_deviation`` are exact, given the records. ``mu`` is
-    from paper D's Corollary 1 or 2 for the users who report: an approximation, no guarantee.
+    The columns are `COLUMNS`. ``mean``, quantiles and ``deviation`` summarise `REPETITIONS`
+    simulated estimates; ``expected_bias`` and ``expected_deviation`` are exact, given the records.
+    ``mu`` is from paper D's Corollary 1 or 2 for the users who report: an approximation, no
+    guarantee.
     """
     rows = [
         row

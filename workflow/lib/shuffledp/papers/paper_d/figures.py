@@ -71,17 +71,11 @@ def draw_estimates(estimates: Path, privacy: Path | None = None, *, title: str) 
 def estimate_panels(table: pd.DataFrame, title: str) -> Figure:
     """Draw estimates with their range, and their error, along each sweep of a figure.
 
-    Parameters
-    ----------
-    table
-        Columns `shuffledp.papers.paper_d.estimates.COLUMNS` of one figure, optionally with
-        ``delta``, ``eps_upper`` and ``eps_published``.
-
-    Returns
-    -------
-    For each sweep, a panel with means and 5 to 95 % ranges of the estimates and the truth (grey
-    line), and a panel with the root mean square error, simulated (marks) and by closed forms
-    (lines). If the table has the certified eps, a further panel shows it as marks.
+    The table has the columns `shuffledp.papers.paper_d.estimates.COLUMNS` of one figure, optionally
+    with ``delta``, ``eps_upper`` and ``eps_published``. Each sweep has a panel with means and 5 to
+    95 % ranges of the estimates and the truth (grey line), and a panel with the root mean square
+    error, simulated (marks) and by closed forms (lines). If the table has the certified eps, a
+    further panel shows it as marks.
     """
     sweeps = list(table["varied"].unique())
     names = [name for name in _LOOKS if name in set(table["estimator"])]
@@ -182,15 +176,10 @@ def draw_training(accuracies: Path, noise: Path) -> Figure:
 def training_panels(accuracies: pd.DataFrame, noise: pd.DataFrame) -> Figure:
     """Draw accuracy over epochs for each law of budgets, and the certified eps of a record.
 
-    Parameters
-    ----------
-    accuracies, noise
-        Columns `COLUMNS` and `NOISE_COLUMNS` of `shuffledp.papers.paper_d.training`.
-
-    Returns
-    -------
-    A panel for each ``counted_as`` with the accuracy (training set solid, test set dashed), and a
-    panel with the certified eps of one step and of all epochs over the budget of a step.
+    The tables have the columns `COLUMNS` and `NOISE_COLUMNS` of
+    `shuffledp.papers.paper_d.training`. There is a panel for each ``counted_as`` with the accuracy
+    (training set solid, test set dashed), and a panel with the certified eps of one step and of all
+    epochs over the budget of a step.
     """
     counts = list(accuracies["counted_as"].unique())
     figure = new_figure(3.3)
@@ -295,18 +284,11 @@ def draw_places(table: Path, *, title: str, unit: str) -> Figure:
 def place_panels(table: pd.DataFrame, title: str, unit: str) -> Figure:
     """Draw total variation distance over the certified eps.
 
-    Parameters
-    ----------
-    table
-        Columns `shuffledp.papers.paper_d.places.COLUMNS`.
-    title, unit
-        Title of the figure, usually the place, and unit of the counts: ``check-in`` or ``user``.
-
-    Returns
-    -------
-    One column of panels for each placement of the budgets, and rows for raw estimates and for
-    distributions. Marks are means with quartiles. Lines show k-RR with one budget for all users and
-    a curator's Gaussian noise, at the same certified eps as the marks.
+    The table has the columns `shuffledp.papers.paper_d.places.COLUMNS`. The title is usually the
+    place, and the unit of the counts is ``check-in`` or ``user``. There is one column of panels for
+    each placement of the budgets, and rows for raw estimates and for distributions. Marks are means
+    with quartiles. Lines show k-RR with one budget for all users and a curator's Gaussian noise, at
+    the same certified eps as the marks.
     """
     figure = new_figure(6.4)
     panels = figure.subplots(2, 2, sharex=True, sharey="row")

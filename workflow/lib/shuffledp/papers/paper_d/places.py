@@ -50,15 +50,9 @@ Budgets = float | Sequence[Mapping[str, float]]
 class BudgetAssignment:
     """Numbers of users by budget and cell, for one or several placements of the budgets.
 
-    Attributes
-    ----------
-    groups
-        Budgets of all users.
-    placements
-        Number of users of each group per cell, shape ``(g, k)``, by name of the placement. The sum
-        over the groups is the same for all placements.
-    rounding
-        Description of how budgets were rounded; empty if they were not.
+    ``groups`` has the budgets of all users. ``placements`` has the number of users of each group
+    per cell, shape ``(g, k)``, by name of the placement; the sum over the groups is the same for
+    all placements. ``rounding`` describes how budgets were rounded, and is empty if they were not.
     """
 
     groups: BudgetGroups
@@ -79,21 +73,12 @@ def assign_budgets(
 ) -> BudgetAssignment:
     """Assign budgets to the users of a place.
 
-    Parameters
-    ----------
-    counts
-        Users per cell, shape ``(k,)``, row-major from the south-west.
-    budgets
-        Either one budget for all users or groups (see `budget_groups`), placed at random and from
-        the south; or a table of `pipeline.tables.BUDGETS` with the budgets that users chose, which
-        are rounded by `rounded_down` and placed as chosen and at random.
-    seed, region, grid
-        Seed and names of the random streams.
-
-    Raises
-    ------
-    InputError
-        See `budget_groups` and `place_groups`; or if table and counts differ in users per cell.
+    The counts are users per cell, shape ``(k,)``, row-major from the south-west. `budgets` are
+    either one budget for all users or groups (see `budget_groups`), placed at random and from the
+    south; or a table of `pipeline.tables.BUDGETS` with the budgets that users chose, which are
+    rounded by `rounded_down` and placed as chosen and at random. Seed, region and grid name the
+    random streams. Raises `InputError` as `budget_groups` and `place_groups` do, or if table and
+    counts differ in users per cell.
     """
     place = partial(place_groups, counts, seed=seed, region=region, grid=grid)
     if not isinstance(budgets, pd.DataFrame):
@@ -212,17 +197,10 @@ COLUMNS: Final = (
 class Series:
     """An estimator of the histogram from users with personal budgets.
 
-    Attributes
-    ----------
-    name
-        Name in tables.
-    first
-        First group that reports; 0 if all groups report.
-    reporting
-        Budgets of the users who report.
-    weights
-        Weights of the groups that report, if reports reveal their budget; None if all reports are
-        shuffled together.
+    ``first`` is the first group that reports, 0 if all groups report, and ``reporting`` has the
+    budgets of the users who report. ``weights`` are those of the groups that report, if reports
+    reveal their budget; they are None if all reports are shuffled together. Tables contain the
+    name.
     """
 
     name: str
@@ -298,30 +276,18 @@ def places_table(
 ) -> pd.DataFrame:
     """Release a histogram with every estimator, and measure the errors.
 
-    Parameters
-    ----------
-    counts, budgets, seed, region, grid
-        See `assign_budgets`.
-    delta
-        Delta at which the eps of all users is certified.
-    repetitions
-        Number of independent releases.
+    There are `repetitions` independent releases, and the eps of all users is certified at this
+    delta. The other arguments are those of `assign_budgets`. Raises `InputError` as
+    `assign_budgets` and `histogram_series` do.
 
-    Returns
-    -------
-    Columns `COLUMNS`, with mean and quartiles of the total variation distance over the repetitions,
-    for the ``raw`` estimate and for its projection to the simplex (``projected``).
+    The columns are `COLUMNS`, with mean and quartiles of the total variation distance over the
+    repetitions, for the ``raw`` estimate and for its projection to the simplex (``projected``).
     ``expected_tv_distance`` is that of the raw estimate, given who has which budget, and ``bias``
     is the distance of its mean from the truth. Only `BY_SHARE` has bias 0 for all data, if no
     budget is 0. ``krr`` with one budget for all users, and a curator's ``gaussian`` noise, are
     calibrated to the certified eps of each series but `BY_SHARE`, named in ``matched_to``, and to
     that of all users at the smallest budget (`SMALLEST`), unless this is 0. ``local_eps0`` is
     infinite for the curator, who sees the true records.
-
-    Raises
-    ------
-    InputError
-        See `assign_budgets` and `histogram_series`.
     """
     n, k, log_delta = int(counts.sum()), counts.size, float(np.log(delta))
     assignment = assign_budgets(counts, budgets, seed=seed, region=region, grid=grid)

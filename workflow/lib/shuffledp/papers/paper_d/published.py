@@ -60,20 +60,9 @@ def mu_gdp_epsilon(
 
     If users have deltas of their own, it is not even an approximation: the true delta may be larger
     by their sum (docs/errata.md, D7). The target has the largest budget; the result is inf if it is
-    the only user.
-
-    Parameters
-    ----------
-    log_delta, groups
-        Natural log of the target delta; budgets of all users, in increasing order.
-    deltas
-        Mean delta_i of each group, by default 0.
-    largest
-        Largest delta_i of all users.
-
-    Notes
-    -----
-    Source: paper D, Theorem 3 without its error term, and Fact 2.
+    the only user. The budgets of all users are in increasing order. `deltas` are the mean delta_i
+    of each group, by default 0, and `largest` is the largest delta_i of all users. Source: paper D,
+    Theorem 3 without its error term, and Fact 2.
     """
     others = groups.counts.astype(np.float64)
     others[-1] -= 1.0
@@ -89,23 +78,12 @@ def mu_gdp_epsilon(
 def approximate_epsilon(log_delta: float, groups: BudgetGroups, deltas: float) -> float | None:
     """Return an upper bound on the eps of any shuffled (eps_i, delta_i)-LDP randomisers.
 
-    The randomisers may be chosen adaptively. Delta is that of clones at the largest budget, plus
-    ``(exp(eps) + 1) (1 + exp(-eps_max) / 2)`` times the sum of the users' deltas, which bounds the
-    change in the law of all reports if each randomiser is replaced by a pure LDP one. The result is
-    None if the second term alone exceeds the target delta.
-
-    Parameters
-    ----------
-    log_delta
-        Natural log of the target delta.
-    groups
-        Budgets of all users.
-    deltas
-        Sum of the users' delta_i.
-
-    Notes
-    -----
-    Source: Feldman, McMillan and Talwar, "Hiding among the clones" (2021), Theorem 3.8.
+    The randomisers may be chosen adaptively. `log_delta` is the natural log of the target delta,
+    `groups` has the budgets of all users, and `deltas` is the sum of their delta_i. Delta is that
+    of clones at the largest budget, plus ``(exp(eps) + 1) (1 + exp(-eps_max) / 2)`` times this sum,
+    which bounds the change in the law of all reports if each randomiser is replaced by a pure LDP
+    one. The result is None if the second term alone exceeds the target delta. Source: Feldman,
+    McMillan and Talwar, "Hiding among the clones" (2021), Theorem 3.8.
     """
     largest = float(groups.values.max())
     setting = groups.setting(largest, 2)

@@ -83,14 +83,8 @@ IMAGES, LABELS, TEST_IMAGES, TEST_LABELS = "images", "labels", "test_images", "t
 class Images:
     """Images and labels of the training and the test set.
 
-    Attributes
-    ----------
-    name
-        Name of the data in tables.
-    train, test
-        Pixels in ``[0, 1]``, shape ``(n, pixels)``.
-    train_labels, test_labels
-        Labels 0 to 9, shape ``(n,)``.
+    Images have pixels in ``[0, 1]``, shape ``(n, pixels)``, and labels are 0 to 9, shape ``(n,)``.
+    Tables contain the name of the data.
     """
 
     name: str
@@ -103,13 +97,9 @@ class Images:
 def read_idx(path: Path, key: str, dimensions: int) -> NDArray[np.uint8]:
     """Read unsigned bytes in the IDX format, plain or compressed with gzip.
 
-    Images have 3 dimensions and labels 1. Error messages name the key of the configuration.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, is damaged or truncated, is not an IDX file of unsigned bytes,
-        or has another number of dimensions.
+    Images have 3 dimensions and labels 1. Error messages name the key of the configuration. Raises
+    `InputError` if the file cannot be read, is damaged or truncated, is not an IDX file of unsigned
+    bytes, or has another number of dimensions.
     """
     try:
         raw = path.read_bytes()
@@ -172,23 +162,11 @@ def load_images(
 ) -> Images:
     """Read the images for training and test, the training set in random order.
 
-    Parameters
-    ----------
-    files
-        IDX files by `IMAGES`, `LABELS`, and optionally `TEST_IMAGES` and `TEST_LABELS`; empty for
-        the bundled digits.
-    key
-        Key of the configuration that names the files, for error messages.
-    test_share
-        Share of the images used for the test if there are no files for it: the last images after
-        a random permutation.
-    rng
-        Random number generator.
-
-    Raises
-    ------
-    InputError
-        See `read_idx`; or if labels do not fit images, or the test images have another size.
+    `files` are IDX files by `IMAGES`, `LABELS`, and optionally `TEST_IMAGES` and `TEST_LABELS`; if
+    it is empty, the bundled digits are used. If there are no files for the test, it has a share
+    `test_share` of the images: the last ones after a random permutation. Error messages name `key`,
+    the key of the configuration that names the files. Raises `InputError` as `read_idx` does, or if
+    labels do not fit images, or the test images have another size.
     """
     name = "MNIST" if files else "digits"
     pixels, labels = _read_labelled(files, IMAGES, LABELS, key) if files else bundled_digits()
@@ -349,17 +327,10 @@ def descend(
 ) -> Iterator[Floats]:
     """Run Algorithm 1 and yield the parameters after each epoch, in one array that is reused.
 
-    Parameters
-    ----------
-    network, records, labels
-        Network to train; records and labels, client by client, the same number for each client.
-    sigma
-        Standard deviation of each client's noise, shape ``(m,)``.
-    weight
-        Factor of the gradients: each record counts as this number of equal records.
-    seed, law
-        Seed and name of the random streams. The initial parameters and the order of the clients
-        are the same for every law.
+    Records and labels are client by client, the same number for each client; `sigma` is the
+    standard deviation of each client's noise, shape ``(m,)``. `weight` is a factor of the
+    gradients: each record counts as this number of equal records. Seed and law name the random
+    streams; the initial parameters and the order of the clients are the same for every law.
     """
     m = sigma.size
     per_client = len(labels) // m
@@ -420,13 +391,12 @@ def _noise(law: str, seed: int) -> Floats:
 def noise_table(seed: int) -> pd.DataFrame:
     """Return the noise of every client, and the privacy of one of its records.
 
-    Returns
-    -------
-    Columns `NOISE_COLUMNS`, clients in order of budget. ``eps`` and ``delta`` are the targets of
-    Algorithm 1, step 6. ``mu_step`` and ``eps_step`` are the exact Gaussian DP of one step and its
-    eps at that delta; ``mu_whole`` and ``eps_whole`` are those of all epochs. They are guarantees
-    for replacement of one record. ``mu_published`` is sqrt(T) times the mu of Theorem 3 over the
-    clients, which is how Theorem 4 is read; it and its eps, ``eps_published``, are no guarantee.
+    The columns are `NOISE_COLUMNS`, with clients in order of budget. ``eps`` and ``delta`` are the
+    targets of Algorithm 1, step 6. ``mu_step`` and ``eps_step`` are the exact Gaussian DP of one
+    step and its eps at that delta; ``mu_whole`` and ``eps_whole`` are those of all epochs. They are
+    guarantees for replacement of one record. ``mu_published`` is sqrt(T) times the mu of Theorem 3
+    over the clients, which is how Theorem 4 is read; it and its eps, ``eps_published``, are no
+    guarantee.
     """
     log_delta = float(np.log(DELTA))
     parts = []

@@ -65,10 +65,7 @@ def variance(weights: ArrayLike, variances: ArrayLike) -> Floats:
 def normalised(weights: ArrayLike) -> Floats:
     """Return the weights scaled to sum to 1.
 
-    Raises
-    ------
-    InputError
-        If all weights are 0.
+    Raises `InputError` if all weights are 0.
     """
     weights = np.asarray(weights, np.float64)
     total = weights.sum()

@@ -22,15 +22,9 @@ from shuffledp.personalised.groups import BudgetGroups
 def by_group(reports: ArrayLike, groups: BudgetGroups, weights: ArrayLike) -> Floats:
     """Return the estimate from reports that reveal their budget, inverted group by group.
 
-    Parameters
-    ----------
-    reports
-        Histogram of each group's reports, shape ``(..., g, k)``.
-    groups
-        Budgets of all users.
-    weights
-        Weight of each group, shape ``(g,)``, 0 for a group of budget 0. With
-        `combination.share_weights` the estimate is unbiased for all data.
+    The reports are a histogram for each group, shape ``(..., g, k)``, and the groups have the
+    budgets of all users. Weights are those of the groups, shape ``(g,)``, 0 for a group of budget
+    0. With `combination.share_weights` the estimate is unbiased for all data.
     """
     reports = np.asarray(reports, np.float64)
     false, slope = _channel(groups, reports.shape[-1])
