@@ -48,11 +48,9 @@ def masked_addresses(config: Any) -> Any:
 def check_address(url: str) -> None:
     """Check the address of a download from a configuration.
 
-    Raises
-    ------
-    InputError
-        If it is not an address, contains a user name or password, or ends in an unsafe file name.
-        The message begins with a verb, so that the key can precede it, and shows no secret.
+    Raises `InputError` if it is not an address, contains a user name or password, or ends in an
+    unsafe file name. The message begins with a verb, so that the key can precede it, and shows no
+    secret.
     """
     try:
         parts = urlsplit(url)

@@ -22,16 +22,9 @@ _FLOAT, _INTEGER, _TEXT, _FLAG = pa.float64(), pa.int64(), pa.string(), pa.bool_
 class Column:
     """A column with one meaning in all tables.
 
-    Attributes
-    ----------
-    type
-        Arrow type.
-    unit
-        Unit of the values; ``1`` for a pure number, ``text`` for words.
-    description
-        Meaning of a value, without a full stop.
-    nullable
-        Whether a value may be missing.
+    The type is an Arrow type. The unit is that of the values, ``1`` for a pure number and ``text``
+    for words. The description is the meaning of a value, without a full stop. If ``nullable``, a
+    value may be missing.
     """
 
     type: Any
@@ -126,16 +119,10 @@ COLUMNS: Final[Mapping[str, Column]] = {
 
 
 def schema_of(*names: str, contents: str, other: Mapping[str, Column] | None = None) -> pa.Schema:
-    """Return the schema of a table with these columns.
+    """Return the schema of a table with these columns, named as in `COLUMNS`, in order.
 
-    Parameters
-    ----------
-    names
-        Names in `COLUMNS`, in order.
-    contents
-        Mark of the file: `TRUE`, `SIMULATED` or `PUBLIC`.
-    other
-        Columns that replace those of the same name in `COLUMNS`.
+    `contents` is the mark of the file: `TRUE`, `SIMULATED` or `PUBLIC`. The columns in `other`
+    replace those of the same name in `COLUMNS`.
     """
     columns = {**COLUMNS, **(other or {})}
     return pa.schema([columns[name].field(name) for name in names], metadata={CONTENTS: contents})
@@ -144,12 +131,7 @@ def schema_of(*names: str, contents: str, other: Mapping[str, Column] | None = N
 def described(schema: pa.Schema, other: Mapping[str, Column] | None = None) -> pa.Schema:
     """Return a schema with units and descriptions added to its columns.
 
-    Parameters
-    ----------
-    schema
-        Columns in `COLUMNS` or `other`.
-    other
-        Further columns.
+    The columns are those in `COLUMNS`, and further ones in `other`.
     """
     columns = {**COLUMNS, **(other or {})}
     for index, field in enumerate(schema):
@@ -161,10 +143,7 @@ def described(schema: pa.Schema, other: Mapping[str, Column] | None = None) -> p
 def strictest(contents: list[str]) -> str:
     """Return the mark of a file made from files with these marks.
 
-    Raises
-    ------
-    InputError
-        If a mark is unknown.
+    Raises `InputError` if a mark is unknown.
     """
     order = (PUBLIC, SIMULATED, TRUE)
     for mark in contents:

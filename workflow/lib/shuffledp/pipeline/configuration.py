@@ -101,18 +101,14 @@ def budget_column(spec: Mapping[str, Any]) -> str | int | None:
 def check_configuration(config: Mapping[str, Any], embedded: Collection[str]) -> None:
     """Check a configuration that the schema has accepted, with its defaults, before any job runs.
 
-    `embedded` are the regions whose counts ship with the workflow.
-
-    Raises
-    ------
-    ConfigurationError
-        If a source is unknown, or lacks a key or has a needless one; if a box has opposite edges
-        swapped, an outline is unusable, or a grid has fewer than two cells; if eps is not below
-        eps0, a number is not finite or not an integer, or a text has control characters; if an
-        address or title is unusable; if users are protected where the source does not distinguish
-        them; if several records per user count where users are not protected, or with keys that
-        assume one; or if budgets are all 0, have shares that do not sum to 1, or are in a column
-        that the source cannot have. The message names the key, the value and what is accepted.
+    `embedded` are the regions whose counts ship with the workflow. Raises `ConfigurationError` if a
+    source is unknown, or lacks a key or has a needless one; if a box has opposite edges swapped, an
+    outline is unusable, or a grid has fewer than two cells; if eps is not below eps0, a number is
+    not finite or not an integer, or a text has control characters; if an address or title is
+    unusable; if users are protected where the source does not distinguish them; if several records
+    per user count where users are not protected, or with keys that assume one; or if budgets are
+    all 0, have shares that do not sum to 1, or are in a column that the source cannot have. The
+    message names the key, the value and what is accepted.
     """
     with _naming():
         check_values(config)
@@ -149,10 +145,8 @@ def check_configuration(config: Mapping[str, Any], embedded: Collection[str]) ->
 def check_mechanisms(regions: Regions) -> None:
     """Check that the mechanisms of every region exist.
 
-    Raises
-    ------
-    ConfigurationError
-        If one does not exist, or a region has none that is calibrated to the privacy of k-RR.
+    Raises `ConfigurationError` if one does not exist, or a region has none that is calibrated to
+    the privacy of k-RR.
     """
     for name, spec in regions.items():
         with _naming(f"regions.{name}: "):
@@ -168,12 +162,8 @@ def check_mechanisms(regions: Regions) -> None:
 def check_bounds(regions: Regions, get_bound: Callable[[str], object]) -> None:
     """Check that the bounds of every region exist.
 
-    `get_bound` is `shuffledp.accounting.registry.get_bound`, which is slow to import.
-
-    Raises
-    ------
-    ConfigurationError
-        If one does not exist.
+    `get_bound` is `shuffledp.accounting.registry.get_bound`, which is slow to import. Raises
+    `ConfigurationError` if a bound does not exist.
     """
     for name, spec in regions.items():
         with _naming(f"regions.{name}: "):
@@ -189,12 +179,8 @@ def region_titles(regions: Regions) -> dict[str, str]:
 def check_glyphs(titles: Mapping[str, str], missing_glyphs: Callable[[str], str]) -> None:
     """Check that figures can show every region's title, as `region_titles` returns them.
 
-    `missing_glyphs` is `shuffledp.figures.style.missing_glyphs`, which is slow to import.
-
-    Raises
-    ------
-    ConfigurationError
-        If the figures' font lacks a character, such as a Chinese one.
+    `missing_glyphs` is `shuffledp.figures.style.missing_glyphs`, which is slow to import. Raises
+    `ConfigurationError` if the figures' font lacks a character, such as a Chinese one.
     """
     for name, title in titles.items():
         if missing := missing_glyphs(title):
@@ -207,10 +193,8 @@ def check_glyphs(titles: Mapping[str, str], missing_glyphs: Callable[[str], str]
 def check_cells(regions: Regions) -> None:
     """Check `individual_every` against the cells of each grid, after `check_configuration`.
 
-    Raises
-    ------
-    ConfigurationError
-        If it selects no cell of a grid, or fewer than two cells meet an outline.
+    Raises `ConfigurationError` if it selects no cell of a grid, or fewer than two cells meet an
+    outline.
     """
     for name, spec in regions.items():
         region = region_from_config(name, spec)
@@ -229,12 +213,9 @@ def check_cells(regions: Regions) -> None:
 def check_basemaps(regions: Regions, shipped: Path) -> None:
     """Check that the base map of every region can be drawn, if it has one.
 
-    `shipped` is the folder of the base maps that are called ``embedded``.
-
-    Raises
-    ------
-    ConfigurationError
-        If its file is missing, unusable or shows another place, or none ships for the region.
+    `shipped` is the folder of the base maps that are called ``embedded``. Raises
+    `ConfigurationError` if the file of a base map is missing, unusable or shows another place, or
+    none ships for the region.
     """
     for name, spec in regions.items():
         if "basemap" not in spec:

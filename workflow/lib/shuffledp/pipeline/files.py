@@ -86,11 +86,7 @@ def settle(temporary: Path, destination: Path) -> None:
     """Flush a file to the disk and rename it within its folder, so that it survives a power cut.
 
     Without the flush the name may reach the disk before the content, which leaves an empty file.
-
-    Raises
-    ------
-    OSError
-        If the content cannot be written to the disk, or the file cannot be renamed.
+    Raises `OSError` if the content cannot be written to the disk, or the file cannot be renamed.
     """
     flush(temporary)
     temporary.replace(destination)
@@ -100,12 +96,8 @@ def settle(temporary: Path, destination: Path) -> None:
 def flush(path: Path) -> None:
     """Wait until the disk has a file's content or a folder's names.
 
-    File systems that cannot flush a folder are accepted.
-
-    Raises
-    ------
-    OSError
-        If the content cannot be written to the disk.
+    File systems that cannot flush a folder are accepted. Raises `OSError` if the content cannot be
+    written to the disk.
     """
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -141,12 +133,7 @@ def file_sha256(path: Path) -> str:
     """Return the SHA-256 of a file's bytes, or of the files in a folder, as hexadecimal.
 
     The digest of a folder or shapefile is that of the text which ``sha256sum``, run in the folder,
-    prints for its `parts` in order.
-
-    Raises
-    ------
-    OSError
-        If a file cannot be read.
+    prints for its `parts` in order. Raises `OSError` if a file cannot be read.
     """
     return _digest(path, "sha256")
 
@@ -154,14 +141,9 @@ def file_sha256(path: Path) -> str:
 def verified_sha256(path: Path, checksum: str | None) -> str:
     """Return the SHA-256 of a file or folder after checking it against a configured checksum.
 
-    The checksum is ``md5:`` or ``sha256:`` and the expected digest; None checks nothing.
-
-    Raises
-    ------
-    InputError
-        If the digest differs; the message gives both.
-    OSError
-        If a file cannot be read.
+    The checksum is ``md5:`` or ``sha256:`` and the expected digest; None checks nothing. Raises
+    `InputError`, whose message gives both digests, if they differ, and `OSError` if a file cannot
+    be read.
     """
     if checksum is not None:
         algorithm, _, expected = checksum.partition(":")

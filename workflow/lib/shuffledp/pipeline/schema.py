@@ -23,10 +23,8 @@ _INTEGER_KEYS: Final = {"seed", "repetitions", "n", "individual_every", "colludi
 def check_schema(config: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
     """Check a configuration against the content of ``config.schema.yaml`` (draft 2020-12).
 
-    Raises
-    ------
-    InputError
-        If the configuration is not valid; the message has a line for each error, at most ten.
+    Raises `InputError` if the configuration is not valid; the message has a line for each error, at
+    most ten.
     """
     errors = sorted(Draft202012Validator(schema).iter_errors(config), key=_key_of)
     lines = [line for error in errors for line in _describe(error)]
@@ -50,10 +48,7 @@ def _printable(line: str) -> str:
 def check_values(config: Mapping[str, Any]) -> None:
     """Check for invalid values that the schema accepts, such as NaN or a NUL in a path.
 
-    Raises
-    ------
-    InputError
-        If there is one; the message names its key and value.
+    Raises `InputError` if there is one; the message names its key and value.
     """
     for key, value in _leaves(config, ""):
         _check_value(key, value)
@@ -62,12 +57,9 @@ def check_values(config: Mapping[str, Any]) -> None:
 def check_unique_keys(path: Path) -> None:
     """Check a YAML or JSON file, also for what readers accept silently, such as a repeated key.
 
-    Raises
-    ------
-    InputError
-        If a key is given twice, of which YAML readers keep the last; or if the file is not valid
-        YAML, has an invalid tag or value, expands to more than a million values by aliases, or is
-        a template whose code Snakemake would run.
+    Raises `InputError` if a key is given twice, of which YAML readers keep the last; or if the file
+    is not valid YAML, has an invalid tag or value, expands to more than a million values by
+    aliases, or is a template whose code Snakemake would run.
     """
     root = _compose(path)
     if root is None:

@@ -26,10 +26,7 @@ _LOG10_TOLERANCE: Final = 1e-9  # rounding errors of targets converted from natu
 def at_target(table: pd.DataFrame, target_delta: float) -> pd.DataFrame:
     """Return the ``matched`` rows at the target delta, without those of the sweep over eps.
 
-    Raises
-    ------
-    InputError
-        If there are none.
+    Raises `InputError` if there are none.
     """
     offset = np.abs(table["log10_delta"] - np.log10(target_delta))
     rows: pd.DataFrame = table[(table["calibration"] == "matched") & (offset < _LOG10_TOLERANCE)]
@@ -80,11 +77,7 @@ def calibrated(table: pd.DataFrame, calibration: str, target_delta: float) -> pd
 
     The table has errors (utility or individual) or releases. Its rows keep their order, which is
     that of the mechanisms in the configuration. Only ``matched`` releases have a target delta.
-
-    Raises
-    ------
-    InputError
-        If the table has no release of that calibration.
+    Raises `InputError` if the table has no release of that calibration.
     """
     if calibration == "matched":
         others = at_target(table, target_delta)

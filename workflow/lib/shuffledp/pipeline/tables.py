@@ -120,10 +120,7 @@ def write_csv(table: pd.DataFrame, destination: Path) -> None:
 def reading(source: Path) -> Iterator[None]:
     """Replace Arrow's error about a damaged file by one that names the file and the remedy.
 
-    Raises
-    ------
-    InputError
-        If the block fails because `source` is not a complete Parquet file.
+    Raises `InputError` if the block fails because `source` is not a complete Parquet file.
     """
     try:
         yield
