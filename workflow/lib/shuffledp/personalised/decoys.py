@@ -112,16 +112,11 @@ def log_mean_over_decoys(
 ) -> float:
     """Return an upper bound on log ``E[delta_m]``, where ``m - 1`` is the number of decoys.
 
-    Parameters
-    ----------
-    others
-        Log odds that each other user is a decoy.
-    log_delta, estimate
-        Non-increasing function that returns an upper bound on log delta_m for an integer m >= 1;
-        its cheap approximation, which determines only the windows and blocks.
-    blocks
-        Approximate largest number of blocks. With 8 blocks, the loss of accuracy equals that of
-        having fewer decoys by a third of their standard deviation.
+    `others` has the log odds that each other user is a decoy. `log_delta` is a non-increasing
+    function that returns an upper bound on log delta_m for an integer m >= 1; its cheap
+    approximation `estimate` determines only the windows and blocks. `blocks` is the approximate
+    largest number of blocks. With 8 blocks, the loss of accuracy equals that of having fewer decoys
+    by a third of their standard deviation.
     """
     tilt = _tilt(others, estimate)
     rates, co_rates = expit(others.log_odds - tilt), expit(tilt - others.log_odds)
@@ -177,14 +172,9 @@ _MAX_NEGATIVE_RATIO = 1e100
 class Target:
     """The law of G for a target and its two records, as a function of the central eps.
 
-    Attributes
-    ----------
-    log_first, log_second
-        Logs of ``R(y|x0) / w(y)`` and ``R(y|x1) / w(y)`` at each atom, accurate up to rounding.
-    masses
-        Probabilities of the atoms.
-    units
-        Relative error of each mass, in units of rounding.
+    ``log_first`` and ``log_second`` are the logs of ``R(y|x0) / w(y)`` and ``R(y|x1) / w(y)`` at
+    each atom, accurate up to rounding. The masses are the probabilities of the atoms, and each has
+    a relative error of ``units`` units of rounding.
     """
 
     log_first: Floats

@@ -220,16 +220,11 @@ def curve(
 ) -> UpperCurve:
     """Return an upper bound on delta, for every data set, that holds for a range of mu.
 
-    It is never above the curve of a single report without other users.
-
-    Parameters
-    ----------
-    groups, group, first
-        See `laplace.curve`, with mu in place of the budget. mu is the length of the records'
-        interval in standard deviations of the noise, and 0 if a user reports nothing.
-    target_log_delta
-        Approximate natural log of the delta of interest, at most 0. Truncation adds at most a
-        thousandth of this delta. The curve is an upper bound for every eps.
+    It is never above the curve of a single report without other users. The arguments are those of
+    `laplace.curve`, with mu in place of the budget. mu is the length of the records' interval in
+    standard deviations of the noise, and 0 if a user reports nothing. `target_log_delta` is the
+    approximate natural log of the delta of interest, at most 0. Truncation adds at most a
+    thousandth of this delta. The curve is an upper bound for every eps.
     """
     first = group if first is None else first
     mu = float(groups.values[group])

@@ -16,12 +16,8 @@ from shuffledp.numerics.arrays import Floats, Integers
 class BudgetGroups:
     """The users, grouped by their local budget.
 
-    Attributes
-    ----------
-    values
-        Budget of each group, at least 0. With a budget of 0, a report carries no information.
-    counts
-        Number of users in each group, at least 1.
+    ``values`` are the budgets of the groups, at least 0; with a budget of 0, a report carries no
+    information. ``counts`` are the numbers of users in the groups, at least 1.
     """
 
     values: Floats

@@ -99,17 +99,11 @@ def personalised_log_delta(
     budget. With equal budgets it equals that of `pairs.weak_adversary`. It is -inf where eps is at
     least the target's budget. The relative error of delta is about 3e-9 for a million users.
 
-    Parameters
-    ----------
-    eps, k
-        Central budget, at least 0, any shape, and number of cells.
-    budgets
-        Local budget of each user, or groups of users. A hundred thousand distinct values are
-        feasible.
-    target
-        Index into ``budgets`` of the user (or group) whose record changes and for whom the bound
-        holds. By default this is a user with the largest budget; the bound then holds for every
-        user (see the module's docstring).
+    The central budget eps is at least 0, of any shape, and there are k cells. `budgets` are the
+    local budgets of users or groups of users; a hundred thousand distinct values are feasible.
+    `target` is the index into them of the user (or group) whose record changes and for whom the
+    bound holds. By default this is a user with the largest budget; the bound then holds for every
+    user (see the module's docstring).
     """
     budget, _, others = split_target(budgets, target)
     cells = Setting(1, k).k  # raises InputError if k is out of range

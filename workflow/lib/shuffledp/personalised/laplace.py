@@ -75,14 +75,9 @@ def _decoys(others: BudgetGroups, low: float, high: float) -> RandomTrials:
 def curve(groups: BudgetGroups, group: int, first: int | None = None) -> UpperCurve:
     """Return an upper bound on delta, for every data set, that holds for a range of budgets.
 
-    Parameters
-    ----------
-    groups, group
-        All users in order of budget, and the index of the group with the largest budget of the
-        range.
-    first
-        Index of the group with the smallest budget of the range, by default ``group``. Users with a
-        larger budget than this one are not counted as decoys.
+    `groups` has all users in order of budget. `group` and `first` are the indices of the groups
+    with the largest and the smallest budget of the range; `first` is by default `group`. Users with
+    a larger budget than that of `first` are not counted as decoys.
     """
     first = group if first is None else first
     high = float(groups.values[group])
