@@ -74,10 +74,7 @@ class Opened:
 def read_key(path: Path) -> bytes:
     """Read a private key that `campaign new` wrote.
 
-    Raises
-    ------
-    InputError
-        If the file cannot be read or is not a key.
+    Raises `InputError` if the file cannot be read or is not a key.
     """
     try:
         key = bytes.fromhex(path.read_text(encoding="ascii").strip())
@@ -102,26 +99,11 @@ def open_batch(
 ) -> Opened:
     """Open a batch, write its counts and destroy the key.
 
-    Parameters
-    ----------
-    campaign
-        The campaign to which the batch must belong.
-    path
-        The batch.
-    key
-        File of the round's private key.
-    output
-        File of the counts; it must not exist.
-    workers
-        Number of processes; by default one per core.
-    sha256
-        Checksum of the batch that mixer and analyst agreed on, or None.
-
-    Raises
-    ------
-    InputError
-        If batch, key and campaign do not belong together, the batch was altered, or it was opened
-        before. The key is kept.
+    `path` is the batch, which must belong to the campaign, `key` the file of the round's private
+    key, and `output` the file of the counts, which must not exist. There are `workers` processes,
+    by default one per core. `sha256` is the checksum of the batch that mixer and analyst agreed on,
+    or None. Raises `InputError` if batch, key and campaign do not belong together, the batch was
+    altered, or it was opened before. The key is then kept.
     """
     batch = read_batch(path, campaign, sha256)
     if output.exists():
@@ -219,10 +201,8 @@ def _opened(
 def read_opened(path: Path, campaign: Campaign) -> Opened:
     """Read the counts that `open_batch` wrote.
 
-    Raises
-    ------
-    InputError
-        If the file is not one of counts, was altered, or belongs to another campaign.
+    Raises `InputError` if the file is not one of counts, was altered, or belongs to another
+    campaign.
     """
     try:
         text = path.read_bytes()

@@ -30,18 +30,9 @@ DUMMIES_MISSED: Final = 1e-12
 class Batch:
     """A batch of a round, which the mixer hands to the analyst.
 
-    Attributes
-    ----------
-    path
-        The file.
-    campaign
-        Name of the campaign.
-    number
-        Number of the round.
-    respondents
-        Number of envelopes that were counted.
-    messages
-        Number of messages, the mixer's dummies included.
+    ``path`` is the file, ``campaign`` the name of the campaign and ``number`` that of the round.
+    ``respondents`` is the number of envelopes that were counted, and ``messages`` that of messages,
+    the mixer's dummies included.
     """
 
     path: Path
@@ -70,14 +61,10 @@ class Batch:
 def read_batch(path: Path, campaign: Campaign, sha256: str | None = None) -> Batch:
     """Read the header of a batch, and check the size of the batch against the promise.
 
-    If mixer and analyst agreed on a checksum, it is compared.
-
-    Raises
-    ------
-    InputError
-        If the file is not a batch of the campaign or has another checksum, if the respondents are
-        fewer than promised or more than the tickets, or if the number of messages is outside the
-        1e-12 quantiles of the dummies' law.
+    If mixer and analyst agreed on a checksum, it is compared. Raises `InputError` if the file is
+    not a batch of the campaign or has another checksum, if the respondents are fewer than promised
+    or more than the tickets, or if the number of messages is outside the 1e-12 quantiles of the
+    dummies' law.
     """
     try:
         with path.open("rb") as stream:
@@ -134,14 +121,8 @@ def close_round(store: Store, path: Path) -> Batch:
 
     After an interruption, the next call writes the same batch or finds it, and continues. Dummies
     that were drawn twice for the same reports would average out. The file may exist only if it is
-    this batch.
-
-    Raises
-    ------
-    InputError
-        If too few people responded, the batch was written elsewhere, or there is another file.
-    OSError
-        If the file cannot be written.
+    this batch. Raises `InputError` if too few people responded, the batch was written elsewhere, or
+    there is another file, and `OSError` if the file cannot be written.
     """
     if path.exists() and store.taking:
         raise InputError(f"{path} already exists")

@@ -120,10 +120,7 @@ class Campaign:
     def key(self, number: int) -> bytes:
         """Return the analyst's public key of a round; rounds are numbered from 1.
 
-        Raises
-        ------
-        InputError
-            If there is no such round.
+        Raises `InputError` if there is no such round.
         """
         if not 1 <= number <= len(self.rounds):
             raise InputError(f"the campaign has rounds 1 to {len(self.rounds)}, got {number}")
@@ -150,12 +147,7 @@ class Campaign:
         """Return delta as a function of eps for each of `catalogue.VIEWS`.
 
         The respondents of each round include colluders. The curves contain the rounding of the
-        tables.
-
-        Raises
-        ------
-        InputError
-            If a round has no more respondents than colluders.
+        tables. Raises `InputError` if a round has no more respondents than colluders.
         """
         rounds, how = len(respondents), self.released
         settings = [
@@ -176,10 +168,7 @@ class Campaign:
     def check(self) -> None:
         """Derive tables and promise from mechanism and parameters, and compare.
 
-        Raises
-        ------
-        InputError
-            If the tables differ, or the promise is smaller than what is kept.
+        Raises `InputError` if the tables differ, or the promise is smaller than what is kept.
         """
         if make_laws(self.mechanism, self.released.parameters, self.cells) != self.laws:
             raise InputError("the campaign's tables are not those of its mechanism and parameters")
@@ -212,23 +201,10 @@ def make_campaign(
 ) -> Campaign:
     """Plan a campaign: choose the parameters with the least error that keep a promise.
 
-    Parameters
-    ----------
-    title, question, address, cells, cells_sha256, at_least, colluding, people
-        See `Campaign`.
-    keys
-        The analyst's public key of each round.
-    eps, delta
-        Budget of all rounds together, for the analyst's view.
-    mechanism
-        One of `laws.COLLECTED`.
-    slots
-        Messages of an envelope; for signed dummies only.
-
-    Raises
-    ------
-    InputError
-        If the promise cannot be kept.
+    `keys` are the analyst's public keys of the rounds. `eps` and `delta` are the budget of all
+    rounds together, for the analyst's view. The mechanism is one of `laws.COLLECTED`; `slots`, the
+    number of messages of an envelope, is for signed dummies only. The other arguments are those of
+    `Campaign`. Raises `InputError` if the promise cannot be kept.
     """
     if not 0.0 < delta < 1.0:
         raise InputError(f"delta must lie strictly between 0 and 1, got {delta}")
@@ -269,10 +245,7 @@ def make_campaign(
 def read_campaign(path: Path) -> Campaign:
     """Read a campaign's file, and derive its tables and its promise again.
 
-    Raises
-    ------
-    InputError
-        If the file cannot be read, is not a campaign, or its promise is not kept.
+    Raises `InputError` if the file cannot be read, is not a campaign, or its promise is not kept.
     """
     try:
         with path.open("rb") as stream:
@@ -290,10 +263,8 @@ def read_campaign(path: Path) -> Campaign:
 def parse_campaign(text: bytes) -> Campaign:
     """Return the campaign whose file has this content; its promise is not checked.
 
-    Raises
-    ------
-    InputError
-        If the text is not canonical, is of another version, or has an unknown key or value.
+    Raises `InputError` if the text is not canonical, is of another version, or has an unknown key
+    or value.
     """
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import best_match
@@ -323,10 +294,7 @@ def parse_campaign(text: bytes) -> Campaign:
 def check_address(address: str) -> None:
     """Refuse an address to which an envelope would travel without encryption.
 
-    Raises
-    ------
-    InputError
-        If the address is not https and its host is not the loopback interface.
+    Raises `InputError` if the address is not https and its host is not the loopback interface.
     """
     try:
         url = urlsplit(address)

@@ -435,12 +435,7 @@ def _add_analyst(commands: Any) -> None:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run the command.
-
-    Returns
-    -------
-    Exit status: 0, or 2 if an argument or a file cannot be used.
-    """
+    """Run the command; the exit status is 0, or 2 if an argument or a file cannot be used."""
     options = _parse(words)
     try:
         rows = list(options.run(options))

@@ -28,21 +28,8 @@ TICKET: Final = re.compile(r"([0-9a-f]{64})\.([0-9a-f]{32})")
 def make_envelope(campaign: Campaign, number: int, ticket: bytes, cell: int) -> bytes:
     """Return the envelope of one report; all envelopes of a campaign have the same length.
 
-    Parameters
-    ----------
-    campaign
-        The campaign.
-    number
-        Number of the round, from 1.
-    ticket
-        Ticket of 16 bytes.
-    cell
-        The record, from 0.
-
-    Raises
-    ------
-    InputError
-        If there is no such cell or round.
+    Rounds are numbered from 1, and the record `cell` from 0; a ticket has 16 bytes. Raises
+    `InputError` if there is no such cell or round.
     """
     sealed = seal(campaign, number, draw_messages(campaign, cell))
     # The place of a message must not tell a mixer which one has the record.
@@ -77,10 +64,7 @@ def _dummies(campaign: Campaign, random: RandomBytes) -> Iterator[bytes]:
 def read_ticket(text: str, campaign: Campaign) -> bytes:
     """Return the ticket in a text ``NAME.TICKET``, as the issuer hands it out.
 
-    Raises
-    ------
-    InputError
-        If the text has another form, or names another campaign.
+    Raises `InputError` if the text has another form, or names another campaign.
     """
     match = TICKET.fullmatch(text.strip())
     if match is None:
@@ -119,10 +103,8 @@ class Device:
     def report(self, campaign: Campaign, number: int, ticket: bytes, cell: int) -> None:
         """Write an envelope to disk, to be sent by `send`; see `make_envelope`.
 
-        Raises
-        ------
-        InputError
-            If the device took part in this round: a second report would weaken the promise.
+        Raises `InputError` if the device took part in this round: a second report would weaken the
+        promise.
         """
         campaign.key(number)
         if any(self._path(campaign, number, state).exists() for state in (_WAITING, _COUNTED)):
@@ -144,14 +126,9 @@ class Device:
     def send(self, campaign: Campaign, number: int, patience: float = 60.0) -> None:
         """Send the waiting envelope until it is counted, without changing it.
 
-        It stops after `patience` seconds without an answer.
-
-        Raises
-        ------
-        InputError
-            If the mixer refuses the envelope; the message contains the mixer's reason.
-        OSError
-            If nobody answered in time: the envelope is kept.
+        It stops after `patience` seconds without an answer. Raises `InputError` if the mixer
+        refuses the envelope, with the mixer's reason in the message, and `OSError` if nobody
+        answered in time: the envelope is kept.
         """
         import requests
 

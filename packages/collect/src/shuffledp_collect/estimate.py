@@ -63,16 +63,9 @@ class NoiseLaw:
 class Estimates:
     """Estimated numbers of respondents in each cell or region, shapes ``(cells,)``.
 
-    Attributes
-    ----------
-    estimate
-        Unbiased estimate.
-    standard_error
-        Its standard error.
-    low, high
-        Interval with `COVERAGE` for each cell alone.
-    low_all, high_all
-        Intervals that hold for all cells together with at least `COVERAGE`.
+    The estimates are unbiased. ``low`` and ``high`` are the ends of an interval with `COVERAGE` for
+    each cell alone; the intervals from ``low_all`` to ``high_all`` hold for all cells together with
+    at least `COVERAGE`.
     """
 
     estimate: Floats
@@ -144,10 +137,7 @@ def estimate_regions(
 ) -> Estimates:
     """Estimate the number of respondents in regions, given as the cells of each name.
 
-    Raises
-    ------
-    InputError
-        If a region has no cell, a repeated one, or one that does not exist.
+    Raises `InputError` if a region has no cell, a repeated one, or one that does not exist.
     """
     for name, cells in regions.items():
         known = all(0 <= cell < campaign.cells for cell in cells)

@@ -23,14 +23,9 @@ MAX_SLOTS: Final = 4_000
 class Noise:
     """Dummies of one kind that a device adds.
 
-    Attributes
-    ----------
-    sign
-        "plus", "minus", or "pair" for a message of each sign with the same cell.
-    number
-        Law of the number of clumps over all cells.
-    size
-        Law of the number of messages, or pairs, in a clump.
+    ``sign`` is "plus", "minus", or "pair" for a message of each sign with the same cell. ``number``
+    is the law of the number of clumps over all cells, and ``size`` that of the number of messages,
+    or pairs, in a clump.
     """
 
     sign: str
@@ -47,16 +42,9 @@ class Noise:
 class Laws:
     """Laws of a device, the mixer and the analyst.
 
-    Attributes
-    ----------
-    slots
-        Number of messages in every envelope.
-    device
-        Noises of a device. A device draws all of them again if they do not fit into the slots.
-    mixer
-        Number of dummies that the mixer adds to each cell, or None.
-    analyst
-        Noise that the analyst adds to each cell, or None.
+    ``slots`` is the number of messages in every envelope. A device draws all of its noises again if
+    they do not fit into the slots. ``mixer`` is the number of dummies that the mixer adds to each
+    cell, and ``analyst`` the noise that the analyst adds to each cell; either may be None.
     """
 
     slots: int
@@ -104,10 +92,8 @@ COLLECTED: Final = tuple(_LAWS)
 def make_laws(mechanism: str, parameters: Any, k: int) -> Laws:
     """Return the tables of one of `COLLECTED`, for its parameters and `k` cells.
 
-    Raises
-    ------
-    InputError
-        If the mechanism cannot be collected, or its noise is too large for tables or envelopes.
+    Raises `InputError` if the mechanism cannot be collected, or its noise is too large for tables
+    or envelopes.
     """
     check_collected(mechanism)
     laws = _LAWS[mechanism](parameters, k)
@@ -119,10 +105,7 @@ def make_laws(mechanism: str, parameters: Any, k: int) -> Laws:
 def check_collected(mechanism: str) -> None:
     """Refuse an unknown mechanism, and one that cannot be collected.
 
-    Raises
-    ------
-    InputError
-        If the mechanism is not one of `COLLECTED`.
+    Raises `InputError` if the mechanism is not one of `COLLECTED`.
     """
     get_entries([mechanism])
     if mechanism not in _LAWS:

@@ -43,12 +43,8 @@ def draw_collected(
 ) -> Figure:
     """Draw the projected estimate of a round, and the true numbers beside it if they are known.
 
-    The cells and the base map around them are GeoJSON files.
-
-    Raises
-    ------
-    InputError
-        If a file cannot be read, or the cells are not those of the campaign.
+    The cells and the base map around them are GeoJSON files. Raises `InputError` if a file cannot
+    be read, or the cells are not those of the campaign.
     """
     shapes = read_cells(cells, campaign)
     estimates = estimate_cells(campaign, opened)
@@ -69,10 +65,7 @@ def draw_collected(
 def read_cells(path: Path, campaign: Campaign) -> list[Shape]:
     """Read the cells of a campaign, in order.
 
-    Raises
-    ------
-    InputError
-        If the file cannot be read, or has other cells.
+    Raises `InputError` if the file cannot be read, or has other cells.
     """
     shapes = read_shapes(path, "cells")
     if file_sha256(path) != campaign.cells_sha256:

@@ -66,12 +66,8 @@ class StoreError(OSError):
 def make_store(path: Path, campaign: Campaign, number: int, hashes: Iterable[bytes]) -> None:
     """Make the store of a round, with a copy of the campaign and the hashes of the tokens.
 
-    Raises
-    ------
-    InputError
-        If the file exists, there is no such round, or there are more tokens than tickets.
-    OSError
-        If the file cannot be written.
+    Raises `InputError` if the file exists, there is no such round, or there are more tokens than
+    tickets, and `OSError` if the file cannot be written.
     """
     campaign.key(number)
     if path.exists():
@@ -108,12 +104,7 @@ def _identity(path: Path) -> tuple[int, int]:
 class Store:
     """A store that `make_store` wrote, for use in one thread.
 
-    Raises
-    ------
-    InputError
-        If the file is not a store.
-    StoreError
-        If the file cannot be opened.
+    Raises `InputError` if the file is not a store, and `StoreError` if the file cannot be opened.
     """
 
     def __init__(self, path: Path) -> None:
@@ -153,10 +144,7 @@ class Store:
     def take(self, envelopes: Sequence[bytes]) -> list[Answer]:
         """Count envelopes in one transaction; they are on disk when this returns.
 
-        Raises
-        ------
-        StoreError
-            If they cannot be written, or the file was moved: none was counted.
+        Raises `StoreError` if they cannot be written, or the file was moved: none was counted.
         """
         with self._writing():
             closed = self._value("state") != _OPEN
@@ -256,12 +244,8 @@ class Store:
     def draw(self) -> None:
         """Take no more envelopes and add the mixer's dummies, which are drawn only once.
 
-        Raises
-        ------
-        InputError
-            If there are fewer respondents than the campaign needs.
-        StoreError
-            If the store cannot be written.
+        Raises `InputError` if there are fewer respondents than the campaign needs, and `StoreError`
+        if the store cannot be written.
         """
         with self._writing():
             if self._value("state") != _OPEN:
@@ -302,12 +286,7 @@ class Store:
 
         An interrupted deletion is completed by the next call. Messages are overwritten in place and
         without a journal, which would hold a copy of them. An interruption leaves rows of the same
-        length.
-
-        Raises
-        ------
-        StoreError
-            If the store cannot be written.
+        length. Raises `StoreError` if the store cannot be written.
         """
         with self._writing():
             self._set("state", _WRITTEN)

@@ -36,14 +36,9 @@ def write_participant_folder(
 ) -> None:
     """Write page, campaign and cells into a new folder, to be served as they are.
 
-    The surroundings of the cells come from `shuffledp.page.maps.surroundings`.
-
-    Raises
-    ------
-    InputError
-        If the folder exists, the cells are not those of the campaign, or `make_page` fails.
-    OSError
-        If the folder cannot be written.
+    The surroundings of the cells come from `shuffledp.page.maps.surroundings`. Raises `InputError`
+    if the folder exists, the cells are not those of the campaign, or `make_page` fails, and
+    `OSError` if the folder cannot be written.
     """
     if folder.exists():
         raise InputError(f"{folder} already exists")
@@ -60,10 +55,8 @@ def write_participant_folder(
 def make_page(campaign: Campaign, around: Mapping[str, Any] | None = None) -> str:
     """Return the page as HTML; see `write_participant_folder` for the arguments.
 
-    Raises
-    ------
-    InputError
-        If a page cannot send to the mixer's address, or the surroundings are too large for a phone.
+    Raises `InputError` if a page cannot send to the mixer's address, or the surroundings are too
+    large for a phone.
     """
     if not _ADDRESS.fullmatch(campaign.address):
         raise InputError(

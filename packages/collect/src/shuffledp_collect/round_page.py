@@ -67,13 +67,8 @@ def round_data(
     """Return what the page shows of one round, serialisable as JSON.
 
     The cells and the base map around them are GeoJSON files; without cells there is no map.
-    `regions` has the cells of each region by its name.
-
-    Raises
-    ------
-    InputError
-        If a file cannot be read, the cells are not those of the campaign, or a region has other
-        cells.
+    `regions` has the cells of each region by its name. Raises `InputError` if a file cannot be
+    read, the cells are not those of the campaign, or a region has other cells.
     """
     estimates = estimate_cells(campaign, opened)
     few = campaign.cells <= _MAX_CELLS

@@ -114,10 +114,7 @@ def most_waiting(length: int) -> int:
 def make_server(stores: Sequence[Path]) -> Starlette:
     """Return the application that serves stores.
 
-    Raises
-    ------
-    InputError
-        If a file is not a store, or two stores belong to one round.
+    Raises `InputError` if a file is not a store, or two stores belong to one round.
     """
     rounds = [_Round(path) for path in stores]
     lengths = [each.length for each in rounds]
@@ -215,13 +212,7 @@ def serve(stores: Sequence[Path], port: int, ready: Callable[[str], None] | None
     """Serve stores on the loopback interface until the process is told to stop.
 
     Port 0 stands for a free one. `ready` is called with the server's address as soon as it listens.
-
-    Raises
-    ------
-    InputError
-        See `make_server`.
-    OSError
-        If the port is taken.
+    Raises `InputError` as `make_server` does, and `OSError` if the port is taken.
     """
     import socket
 

@@ -31,15 +31,10 @@ _PRECISION_BITS: Final = 320
 
 @dataclass(frozen=True)
 class Table:
-    """A law on the integers from ``first``.
+    """A law on the integers from ``first``, the smallest value.
 
-    Attributes
-    ----------
-    first
-        Smallest value.
-    thresholds
-        ``2^128`` times the cumulative probabilities of all values but the last, rounded down, in 32
-        lower-case hexadecimal digits each.
+    ``thresholds`` are ``2^128`` times the cumulative probabilities of all values but the last,
+    rounded down, in 32 lower-case hexadecimal digits each.
     """
 
     first: int
@@ -109,12 +104,9 @@ def draw_below(limit: int, random: RandomBytes = os.urandom) -> int:
 def two_sided(eps: float, nu: int | None = None) -> Table:
     """Return the law of two-sided geometric noise with ``theta = exp(-eps/2)``.
 
-    The noise is centred at 0, or at ``nu`` and then conditioned on being at least 0.
-
-    Raises
-    ------
-    InputError
-        If the table would have more than `MAX_THRESHOLDS` thresholds, as in all functions below.
+    The noise is centred at 0, or at ``nu`` and then conditioned on being at least 0. Raises
+    `InputError` if the table would have more than `MAX_THRESHOLDS` thresholds, as in all functions
+    below.
     """
     with _precise() as ball:
         theta = (-ball(eps) / 2).exp()
