@@ -148,7 +148,7 @@ def check_views(mechanism, calibrated, n, k):
             high = curve.log_delta(eps).promised
             if view == "both" or high == 0.0:
                 continue
-            made = view_certificate(eps, (n, k), mechanism.name, asdict(calibrated), (view, high))
+            made = view_certificate(eps, (n, k), mechanism.name, asdict(calibrated), view, high)
             made = json.loads(json.dumps(made))
             verify(made)
             if made["upper"]["log_delta"] is None:

@@ -34,14 +34,14 @@ KINDS = {
 BOTH = {"eps": 1.0, "nu": 5}
 SIGNED = {"ratio": 0.5, "pairs": 40.0, "shape": np.inf, "slots": 90, "smallest": 40}
 VIEWS = {
-    "signed": lambda: view_certificate(1.0, (50, 5), "signed-dummies", SIGNED, ("analyst", -1.0)),
+    "signed": lambda: view_certificate(1.0, (50, 5), "signed-dummies", SIGNED, "analyst", -1.0),
     "sized": lambda: view_certificate(
-        1.0, (50, 5), "signed-dummies", SIGNED | {"size": 1.1}, ("analyst", -1.0)
+        1.0, (50, 5), "signed-dummies", SIGNED | {"size": 1.1}, "analyst", -1.0
     ),
     "Gaussian": lambda: view_certificate(
-        1.0, (50, 5), "two-servers", {"sigma": 3.0, "nu": 5}, ("public", -1.0)
+        1.0, (50, 5), "two-servers", {"sigma": 3.0, "nu": 5}, "public", -1.0
     ),
-    "servers": lambda: view_certificate(0.0, (50, 5), "two-servers", BOTH, ("public", -1.0)),
+    "servers": lambda: view_certificate(0.0, (50, 5), "two-servers", BOTH, "public", -1.0),
 }
 
 
@@ -247,6 +247,11 @@ def test_dummies_are_certified_to_nine_digits(n, k, r, share, e):
     truth = exact.dummies_delta(n * r, Fraction(share) / k, Fraction(e))
     assert claim.low == pytest.approx(float(ball(truth).log()), abs=1e-9)
     assert claim.high == pytest.approx(claim.low, abs=1e-8)
+
+
+def test_true_reports_without_dummies_have_no_certificate():
+    with pytest.raises(InputError, match="dummies must be positive"):
+        dummies_certificate(0.5, 5, 4, 0.0, 3)
 
 
 def test_altered_parameters_of_dummies_are_refused():

@@ -988,7 +988,7 @@ def certify(eps: float, setting: Setting, *, view: str = "analyst") -> Certifica
     upper = views.get(view, curve).log_delta(eps).promised
     if upper >= 0.0:
         raise InputError(f"no delta below 1 is certified for the view {view} at eps={eps:g}")
-    document = view_certificate(eps, (n, k), chosen.name, asdict(parameters), (view, upper))
+    document = view_certificate(eps, (n, k), chosen.name, asdict(parameters), view, upper)
     return Certificate(document)
 
 

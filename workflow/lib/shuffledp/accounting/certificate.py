@@ -42,14 +42,14 @@ LOG_LEFT_OUT_SHARE = -9.0
 # Smallest depth that is tried. The grid ends where delta of a round is below exp(-depth).
 MIN_DEPTH = 10.0
 # Mechanisms for which the checker recomputes delta of a view.
-CERTIFIED_MECHANISMS = ("shuffler-dummies", "two-servers", "signed-dummies")
+MECHANISMS_WITH_VIEW_CERTIFICATES = ("shuffler-dummies", "two-servers", "signed-dummies")
 
 
 def _finite(log_delta: float) -> float | None:
     return log_delta if np.isfinite(log_delta) else None
 
 
-def _argument(eps: float, setting: Setting) -> dict[str, Any]:
+def _proof(eps: float, setting: Setting) -> dict[str, Any]:
     """Return the name of the proof of the upper end, and its blocks of counts if it uses any.
 
     The proofs are the privacy blanket, one hidden user (k = 3) and blocks of counts (k = 2).
@@ -66,7 +66,7 @@ def _argument(eps: float, setting: Setting) -> dict[str, Any]:
 
 
 def _head(kind: int, eps: float) -> dict[str, Any]:
-    """Return the entries that all certificates have.
+    """Return the first entries of a certificate, which only its kind determines.
 
     ``kind`` says what is certified: one round of k-RR (1), true records among users' dummies (2),
     several rounds of k-RR (3) or a view of a mechanism (4).
@@ -84,14 +84,15 @@ def certificate(eps: float, setting: Setting) -> dict[str, Any]:
     """Return a certificate for k-RR at ``eps`` as JSON data.
 
     Logs of delta are natural, and None for a delta of 0. For one round the certificate has both
-    ends. For several rounds it has only the upper end, for the weak adversary. For a given delta,
-    that end needs an eps a few per cent larger than that of `shuffledp.epsilon`, or much larger for
+    ends. For several rounds it has only the upper end, for the weak adversary. The eps that it
+    proves at a given delta is a few per cent larger than `shuffledp.epsilon`'s, or much larger for
     k = 2. Raises `InputError` if eps is out of range, or the setting cannot be certified.
     """
     everybody_reports = setting.participation_rate == 1.0 and not setting.colluding
     if not everybody_reports or setting.dummies or setting.mechanism:
         raise InputError(
-            "k-RR can be certified only without dummies, for honest users who all report"
+            "this certificate is for k-RR without dummies, with honest users who all report, got "
+            f"{setting}"
         )
     if setting.rounds > 1:
         return _rounds_certificate(eps, setting)
@@ -109,7 +110,7 @@ def certificate(eps: float, setting: Setting) -> dict[str, Any]:
         },
         "upper": {
             "log_delta": _finite(float(upper_log_delta(eps, setting))),
-            **_argument(eps, setting),
+            **_proof(eps, setting),
         },
     }
 
@@ -117,18 +118,17 @@ def certificate(eps: float, setting: Setting) -> dict[str, Any]:
 def dummies_certificate(eps: float, n: int, k: int, dummies: float, chances: int) -> dict[str, Any]:
     """Return a certificate of both ends for users who send their true cell and add dummies.
 
-    Delta is the same for all data sets.
-
-    ``dummies`` is the mean number of a user's uniform dummies, and ``chances`` the largest possible
-    number. Raises `InputError` if an argument is out of range.
+    Delta is the same for all data sets. ``dummies`` is the mean number of a user's uniform dummies,
+    which must be positive, and ``chances`` the largest possible number. Raises `InputError` if an
+    argument is out of range.
     """
     head = _head(2, eps)
     Setting(n, k)  # raises InputError if n or k is out of range
     rate = chance_of_dummy(dummies, chances)
-    if eps > LARGEST_EPS0 or n * chances >= LARGEST_N:
+    if not dummies or eps > LARGEST_EPS0 or n * chances >= LARGEST_N:
         raise InputError(
-            f"eps must be at most {LARGEST_EPS0:g} and n * chances below {LARGEST_N:,}, got "
-            f"eps={eps}, n={n}, chances={chances}"
+            f"dummies must be positive, eps at most {LARGEST_EPS0:g} and n * chances below "
+            f"{LARGEST_N:,}, got dummies={dummies}, eps={eps}, n={n}, chances={chances}"
         )
     ends = pairs.hockey_stick(
         pairs.dummies(n * chances, k, rate, (chances - dummies) / chances), eps
@@ -150,7 +150,8 @@ def view_certificate(
     sizes: tuple[int, int],
     mechanism: str,
     parameters: Mapping[str, float | int],
-    view: tuple[str, float],
+    view: str,
+    log_delta: float,
 ) -> dict[str, Any]:
     """Return a certificate of the upper end for one view of a mechanism.
 
@@ -164,14 +165,14 @@ def view_certificate(
         Numbers of users and cells.
     mechanism, parameters
         Name of the mechanism, and its parameters; infinite ones become None in the certificate.
-    view
+    view, log_delta
         Name of the view, and the upper bound on the natural log of its delta.
     """
     head = _head(4, eps)
-    if mechanism not in CERTIFIED_MECHANISMS or eps > LARGEST_EPS0:
+    if mechanism not in MECHANISMS_WITH_VIEW_CERTIFICATES or eps > LARGEST_EPS0:
         raise InputError(
-            f"mechanism must be one of {', '.join(CERTIFIED_MECHANISMS)}, and eps at most "
-            f"{LARGEST_EPS0:g}, got mechanism={mechanism}, eps={eps}"
+            f"mechanism must be one of {', '.join(MECHANISMS_WITH_VIEW_CERTIFICATES)}, and eps at "
+            f"most {LARGEST_EPS0:g}, got mechanism={mechanism}, eps={eps}"
         )
     return {
         **head,
@@ -181,10 +182,10 @@ def view_certificate(
         "parameters": {
             name: value if np.isfinite(value) else None for name, value in parameters.items()
         },
-        "view": view[0],
+        "view": view,
         "eps": float(eps),
         "lower": {"log_delta": None},
-        "upper": {"log_delta": _finite(view[1])},
+        "upper": {"log_delta": _finite(log_delta)},
     }
 
 
@@ -237,7 +238,7 @@ def _with_margin(law: LossDistribution) -> LossDistribution:
     rest = 1.0 - infinite - float(above.sum()) - float(below.sum())
     error = UNIT * (last + 8.0) * 4.0
     if rest < error:
-        raise InputError("no certificate for several rounds exists: eps0 is too large for this n")
+        raise InputError("several rounds cannot be certified: eps0 is too large for this n")
     mass = np.concatenate([below[::-1], [rest], above])
     largest_loss = law.step * last
     error = error / min(rest, 1.0) + 4.0 * UNIT * (1.0 + largest_loss)
