@@ -20,9 +20,9 @@ from oracle import exact, high_precision
 from oracle.test_oracles import TABLES_OF_A, ZEROS_OF_A
 
 PAIRS = {
-    "third": pairs.third_cell,
-    "same": pairs.same_cell,
-    "other": pairs.other_cell,
+    "third": pairs.all_hold_third_cell,
+    "same": pairs.all_hold_x0,
+    "other": pairs.all_hold_x1,
 }
 
 
@@ -228,7 +228,7 @@ def test_two_cells_with_impossible_counts_in_a_bucket(eps):
     """If all others hold the target's cell, n1 + n2 = n is certain."""
     setting = Setting(3_000_000, 2, 0.5)
     low, high = single_bin.forward_ends(eps, setting, setting.n, setting.n - 1)
-    ends = hockey_stick(pairs.same_cell(setting), eps)
+    ends = hockey_stick(pairs.all_hold_x0(setting), eps)
     assert ends.low <= high
     assert low <= ends.high
     assert ends.high - ends.low < 1e-2

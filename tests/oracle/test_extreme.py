@@ -74,7 +74,7 @@ def test_two_cells_large_budgets_many_users(n, eps0, eps):
 def test_budgets_beyond_the_last_digit(n, k, E):
     e = Fraction(27, 10)
     eps, setting = log(e), Setting(n, k, log(E))
-    for dataset, make in [("same", pairs.same_cell), ("other", pairs.other_cell)]:
+    for dataset, make in [("same", pairs.all_hold_x0), ("other", pairs.all_hold_x1)]:
         truth = exact.lower_delta(n, k, Fraction(E), e, dataset)
         ends = hockey_stick(make(setting), eps)
         # Rounding eps0 changes delta by at most the relative change of E.

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from shuffledp.accounting.accountant import curve
 from shuffledp.accounting.composition import compose_rounds
 from shuffledp.accounting.curve import UpperCurve
-from shuffledp.accounting.geometric import BothNoises, geometric_loss, geometric_noise
+from shuffledp.accounting.geometric import BothNoises, geometric_log_delta, geometric_loss
 from shuffledp.accounting.rounds.outcome_bundles import DEFAULT_DEPTH
 from shuffledp.accounting.rounds.sums import log_hockey_stick
 from shuffledp.accounting.rounds.tradeoff import gdp_loss, gdp_upper_log_delta
@@ -168,7 +168,7 @@ def test_the_loss_of_geometric_noise_is_that_of_one_round_and_of_several(budget,
     assert once.upper(0.0) == -1.0
     loss = geometric_loss(budget, nu)
     for eps in (0.0, 0.3 * budget, 0.9 * budget):
-        truth = geometric_noise(eps, budget, nu)
+        truth = geometric_log_delta(eps, budget, nu)
         for step in (None, budget / 77.0):
             ends = log_hockey_stick([(law, 1) for law in loss.up(step, DEFAULT_DEPTH)], eps).high
             assert truth.low - 1e-9 <= ends <= truth.high + (1e-9 if step is None else 2e-2)

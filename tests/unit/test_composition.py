@@ -120,15 +120,15 @@ def test_a_composed_round_is_the_single_round(
         return hockey_stick(pairs.weak_adversary(setting), eps).high
 
     eps = calibrate.epsilon(weak, log_delta, eps0, "upper")
-    (loss,) = shuffled_krr.single_round(Setting(n, k, eps0), "upper", None)
+    (loss,) = shuffled_krr.loss_distributions(Setting(n, k, eps0), "upper", None)
     upper = log_hockey_stick([(loss, 1)], eps).high
     assert weak(eps) - 1e-8 <= upper <= weak(eps * (1 - 1e-4))
-    (loss,) = shuffled_krr.single_round(Setting(n, k, eps0), "lower", None)
+    (loss,) = shuffled_krr.loss_distributions(Setting(n, k, eps0), "lower", None)
     lower = log_hockey_stick([(loss, 1)], eps).low
-    assert lower <= hockey_stick(pairs.third_cell(setting), eps).high
+    assert lower <= hockey_stick(pairs.all_hold_third_cell(setting), eps).high
     # With 30 users one or two outcomes decide, and rounding them costs more.
     wider = eps * (1 + (2e-4 if n > 100 else 3e-2))
-    assert lower >= hockey_stick(pairs.third_cell(setting), wider).low
+    assert lower >= hockey_stick(pairs.all_hold_third_cell(setting), wider).low
 
 
 @pytest.mark.parametrize(("n", "k"), [(50, 2), (50, 3), long(500, 8)])
@@ -177,7 +177,7 @@ def test_tilting_agrees_with_dp_accounting() -> None:
     """Both compose the same grid; deltas stay above the floating-point noise of dp_accounting."""
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
-    (loss,) = shuffled_krr.single_round(Setting(10_000, 16, 1.0), "upper", 1e-4)
+    (loss,) = shuffled_krr.loss_distributions(Setting(10_000, 16, 1.0), "upper", 1e-4)
     table = {loss.start + i: float(p) for i, p in enumerate(loss.mass) if p > 0}
     library = PrivacyLossDistribution.create_from_rounded_probability(
         table, loss.infinite, loss.step, pessimistic_estimate=True
@@ -248,7 +248,7 @@ def test_pools_are_certified_and_on_the_grid() -> None:
 def test_atoms_need_not_be_sorted() -> None:
     """Rounding may exchange neighbouring losses, so that the smallest is not the first."""
     setting = Setting(118_874_521, 106_143, 0.004055650504766584)
-    (loss,) = shuffled_krr.single_round(setting, "lower")
+    (loss,) = shuffled_krr.loss_distributions(setting, "lower")
     assert 0.999 < float(loss.mass.sum()) <= 1.0 + 1e-9
     losses, masses = np.array([-0.1, 0.05, 0.12, 0.31]), np.array([0.2, 0.3, 0.4, 0.1])
     ordered = privacy_loss.pooled_down(losses, masses, 0.0, 0.1, (0.0, 0.0))
@@ -274,7 +274,7 @@ def test_wrong_parameters_are_named(changed: dict[str, object], message: str) ->
     with pytest.raises(InputError, match=message):
         shuffled_krr.composed_log_delta(eps, setting, side, step)
     with pytest.raises(InputError, match=r"k must be at least 3 for a third cell \(got k=2\)"):
-        pairs.third_cell(Setting(10, 2, 1.0))
+        pairs.all_hold_third_cell(Setting(10, 2, 1.0))
 
 
 @pytest.mark.parametrize(("n", "k"), [(10**9, 2), (10**10, 10**6)])

@@ -19,7 +19,7 @@ from shuffledp import queries
 from shuffledp.accounting import pairs, signed
 from shuffledp.accounting.calibrate import smallest_integer, smallest_noise
 from shuffledp.accounting.discrete_gaussian import DiscreteGaussianNoise
-from shuffledp.accounting.geometric import BothNoises, geometric_noise
+from shuffledp.accounting.geometric import BothNoises, geometric_log_delta
 from shuffledp.accounting.setting import Setting
 from shuffledp.accounting.signed import SignedNoise
 from shuffledp.errors import InputError
@@ -204,7 +204,7 @@ def test_geometric_noise_is_exact_for_every_data_set(n, k, nu, e):
         return exact.noisy_law(records, k, noise)
 
     missing = 1.0 - float(sum(noise.values()) ** k)
-    ends = geometric_noise(log(e), -2.0 * log(theta), nu)
+    ends = geometric_log_delta(log(e), -2.0 * log(theta), nu)
     for delta in both_directions(law, n, k, e):
         # The tail that the enumeration leaves out changes delta by at most its mass.
         assert exp(ends.high) == pytest.approx(float(delta), abs=(1 + float(e)) * missing + 1e-12)
@@ -218,7 +218,7 @@ def test_geometric_noise_is_exact_for_every_data_set(n, k, nu, e):
 )
 @settings(max_examples=examples(200))
 def test_the_ends_enclose_the_closed_form(eps, budget, nu):
-    ends = geometric_noise(eps, budget, nu)
+    ends = geometric_log_delta(eps, budget, nu)
     with mpmath.workdps(60):
         theta = mpmath.exp(-mpmath.mpf(budget) / 2)
         centre = theta ** mpmath.mpf(nu)
@@ -403,7 +403,7 @@ def test_calibration_at_the_ends_of_the_range_of_gaussian_noise(eps, log_delta, 
     ("text", "words"),
     [
         ("sigma=0.05, nu=3", "sigma of discrete Gaussian noise must be from 0.1 to 10000 counts"),
-        ("sigma=2, nu=-1", "nu must be an integer >= 0"),
+        ("sigma=2, nu=-1", "nu, the centre of the noise, must be an integer >= 0"),
         ("sigma=2", "parameters of two-servers lack nu"),
         ("sigma=2, nu=1.5", "nu of two-servers must be an integer, got 1.5"),
         ("sigma=2, eps=1, nu=3", "must be eps, nu, or sigma, nu, each once"),
@@ -710,20 +710,20 @@ def test_impossible_dummies_by_users_are_refused(dummies, chances, words):
 
 
 @pytest.mark.parametrize("eps", [0.0, -1.0, np.inf, np.nan])
-def test_theta_must_lie_between_0_and_1(eps):
+def test_the_eps_of_geometric_noise_must_be_positive_and_finite(eps):
     for make in (
         lambda: DiscreteLaplaceParameters(eps),
         lambda: ShufflerDummiesParameters(eps, 3),
         lambda: DiscreteLaplace().calibrate(eps, TARGET, Setting(10, 2)),
         lambda: ShufflerDummies().calibrate(eps, TARGET, Setting(10, 2)),
     ):
-        with pytest.raises(InputError, match=r"theta = exp\(-eps/2\).*got eps="):
+        with pytest.raises(InputError, match=r"eps .*finite.*got eps="):
             make()
 
 
 @pytest.mark.parametrize("nu", [-1, 2.5, np.nan, np.inf, MAX_NU + 2])
 def test_the_centre_must_be_a_whole_number_of_dummies(nu):
-    with pytest.raises(InputError, match=r"nu must be .*(dummies|integer)"):
+    with pytest.raises(InputError, match=r"nu.* must be an integer"):
         ShufflerDummiesParameters(1.0, nu)
 
 

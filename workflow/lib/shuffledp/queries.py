@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffledp.accounting import accountant
-from shuffledp.accounting.accountant import CERTIFIED, SettingOrLedger, log_of
+from shuffledp.accounting.accountant import CERTIFIED, SettingOrLedger, log_of_delta
 from shuffledp.accounting.conventions import NEIGHBOURS
 from shuffledp.accounting.curve import Interval, NotApplicableError, largest_eps0, require_upper
 from shuffledp.accounting.registry import BOUNDS, get_bound, upper_curve
@@ -200,7 +200,7 @@ def epsilon(
     Name: eps_upper, dtype: float64
     """
     curve = accountant.curve(setting, bound)
-    ends = curve.epsilon(log_of(delta))
+    ends = curve.epsilon(log_of_delta(delta))
     return EpsilonResult(ends.lower, ends.upper, delta, setting, bound, curve)
 
 
@@ -302,7 +302,7 @@ def calibrate(
 
     krr_fields = ("eps0", "dummies") if mechanism == "krr" else ()
     _check_setting(setting, "rounds", "sampling_rate", "colluding", "response_rate", *krr_fields)
-    target = log_of(delta)
+    target = log_of_delta(delta)
     eps = scalar("eps", eps)
     if not 0.0 <= eps < np.inf:
         raise InputError(f"eps must be at least 0 and finite, got eps={eps}")
@@ -351,7 +351,7 @@ def bounds(delta: float | Decimal, setting: Setting) -> BoundsResult:
     from tqdm import tqdm
 
     _check_setting(setting)
-    target, eps_of = log_of(delta), dict[str, float]()
+    target, eps_of = log_of_delta(delta), dict[str, float]()
     for bound in tqdm(BOUNDS.values(), desc="bounds", leave=False, disable=None):
         try:
             eps_of[bound.name] = bound.curve(setting).epsilon(target).only
@@ -402,7 +402,7 @@ def plan(
     from shuffledp.mechanisms.target_calibration import calibrated, local_parameters, predicted
 
     chosen = _mechanisms(mechanisms)
-    target = None if delta is None else log_of(delta)
+    target = None if delta is None else log_of_delta(delta)
     if unknown := set(participation) - {"rounds", "sampling_rate", "colluding", "response_rate"}:
         raise InputError(
             "plan accepts n, k, eps0, eps, delta, mechanisms, rounds, sampling_rate, colluding and "
@@ -548,7 +548,7 @@ def compare_one_by_one(
 
     chosen = _mechanisms(MECHANISMS if mechanisms is None else mechanisms)
     _check_setting(setting, "rounds", "colluding", "response_rate")
-    target = log_of(delta)
+    target = log_of_delta(delta)
     eps = scalar("eps", eps)
     if not 0.0 < eps < np.inf:
         raise InputError(f"eps must be positive and finite, got eps={eps}")
@@ -669,7 +669,7 @@ def fdp(alpha: ArrayLike, setting: Setting, *, bound: str = CERTIFIED) -> Tradeo
     except InputError:
         raise InputError(f"{bound} is not a guarantee and bounds no test's error") from None
     # Smaller deltas would hardly change the trade-off function.
-    largest_eps = upper.epsilon(log_of(SMALLEST_TRADEOFF_DELTA)).promised
+    largest_eps = upper.epsilon(log_of_delta(SMALLEST_TRADEOFF_DELTA)).promised
     eps = np.append(np.linspace(0.0, largest_eps, TRADEOFF_POINTS), setting.budget)
     type_2_errors = plain(tradeoff(type_1_errors, eps, upper.log_delta(eps).promised))
     return TradeoffResult(alpha, type_2_errors, setting, bound)
@@ -778,7 +778,7 @@ def matrix(
         ends: Any = LogDeltaResult(enclosure.lower, enclosure.upper, eps, setting, CERTIFIED, curve)
     else:
         assert delta is not None
-        enclosure = curve.epsilon(log_of(delta))
+        enclosure = curve.epsilon(log_of_delta(delta))
         ends = EpsilonResult(enclosure.lower, enclosure.upper, delta, setting, CERTIFIED, curve)
     reports = probabilities.shape[1]
     return MatrixResult(ends, reports, randomiser.eps0, error, neighbours, hidden_slot)
@@ -855,7 +855,7 @@ def personal_budgets(
         eps = floats("budgets", budgets).ravel()
         user_budgets = Budgets(eps, np.zeros(eps.size), np.ones(eps.size, np.int64))
     groups = BudgetGroups.of_counts(user_budgets.eps, user_budgets.counts)
-    entries = list[PersonalEpsilon]()
+    target, entries = log_of_delta(delta), list[PersonalEpsilon]()
     if user_budgets.delta.any() and mechanism != "gaussian":
         if rounds > 1:
             raise InputError(
@@ -863,9 +863,9 @@ def personal_budgets(
             )
         mechanism = "any randomisers"
     else:
-        entries += _certified_entries(log_of(delta), user_budgets, groups, mechanism, k, rounds)
+        entries += _certified_entries(target, user_budgets, groups, mechanism, k, rounds)
     if rounds == 1:
-        entries += _published_entries(log_of(delta), user_budgets, groups, mechanism)
+        entries += _published_entries(target, user_budgets, groups, mechanism)
     return PersonalBudgetsResult(mechanism, delta, rounds, tuple(entries))
 
 

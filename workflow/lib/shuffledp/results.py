@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic
 
 import numpy as np
 
-from shuffledp.accounting.accountant import SettingOrLedger, distinct_rounds, log_of
+from shuffledp.accounting.accountant import SettingOrLedger, distinct_rounds, log_of_delta
 from shuffledp.accounting.conventions import NEIGHBOURS
 from shuffledp.accounting.curve import Curve, End, Interval, UpperCurve, exp_down, exp_up
 from shuffledp.accounting.registry import BOUNDS
@@ -252,7 +252,7 @@ class EpsilonResult(_Enclosure[End]):
     _x, _y = "delta", ("eps_lower", "eps_upper")
 
     def _promised(self, curve: Curve, argument: Any) -> float:
-        return curve.epsilon(float(log_of(argument))).promised
+        return curve.epsilon(float(log_of_delta(argument))).promised
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
-"""The accountant: the privacy curve of identical rounds, or of a ledger of rounds that differ.
+"""The accountant: the privacy curve of the identical rounds of a setting, or of a ledger.
 
-Results are for the replacement of one user's record in each round, against an adversary who sees
-the histogram of all reports (docs/accounting.md). Only upper ends may be promised to users. The
-public functions are in `shuffledp.queries`.
+Results are for the replacement of one user's record in each round, against an analyst who sees all
+reports or the output of a mechanism; some bounds are for other adversaries. Only upper ends may be
+promised to users (docs/accounting.md). The public functions are in `shuffledp.queries`.
 """
 
 from __future__ import annotations  # so that help() shows ArrayLike, not its definition
@@ -26,7 +26,7 @@ from shuffledp.numerics.arrays import plain, scalar
 CERTIFIED = "certified"
 # Largest number of distinct rounds in a ledger. Each of them needs an FFT for each eps.
 MAX_DISTINCT_ROUNDS = 1_000
-# One setting, whose rounds are identical, or a ledger: the settings of rounds that differ.
+# One setting, whose rounds are identical, or a ledger: a list of settings that are composed.
 SettingOrLedger = Setting | Sequence[Setting]
 
 
@@ -36,7 +36,7 @@ def curve(setting: SettingOrLedger, bound: str = CERTIFIED) -> Curve:
     Parameters
     ----------
     setting
-        One setting, whose rounds are identical, or a ledger: the settings of rounds that differ.
+        One setting, whose rounds are identical, or a ledger: a list of settings that are composed.
     bound
         ``"certified"``, or the name of a bound on k-RR (``shuffledp list``), whose curve has only
         one end.
@@ -64,8 +64,8 @@ def certified_curve(setting: SettingOrLedger) -> UpperCurve:
             f"the {CERTIFIED} bound does not depend on count: leave it out, or use bound=single-bin"
         )
     if setting.mechanism is not None:
-        once: UpperCurve = with_participation(setting.mechanism.curve, replace(setting, rounds=1))
-        return compose(once, setting.rounds)
+        once = replace(setting, rounds=1)
+        return compose(with_participation(setting.mechanism.curve, once), setting.rounds)
     return krr_curve(setting)
 
 
@@ -112,17 +112,17 @@ def _curve_of_bound(setting: Setting, name: str) -> Curve:
     return bound.curve(setting)
 
 
-def log_of(delta: ArrayLike | Decimal | Sequence[Decimal]) -> Any:
+def log_of_delta(delta: ArrayLike | Decimal | Sequence[Decimal]) -> Any:
     """Return the natural log of deltas in ``(0, 1]``, any shape.
 
     A `Decimal` may be smaller than the smallest float.
     """
 
-    def log_of_one(value: float | Decimal) -> float:
+    def log_of_scalar(value: float | Decimal) -> float:
         exact = value if isinstance(value, Decimal) else Decimal(scalar("delta", value))
         if not (exact.is_finite() and 0 < exact <= 1):
             raise InputError(f"delta must lie in (0, 1], got delta={value}")
         return float(exact.ln())
 
     values = np.asarray(delta, object)
-    return plain(np.array([log_of_one(value) for value in values.ravel()]).reshape(values.shape))
+    return plain(np.array([log_of_scalar(value) for value in values.ravel()]).reshape(values.shape))

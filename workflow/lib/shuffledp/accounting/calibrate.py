@@ -26,8 +26,8 @@ COARSE_XTOL = 1e-6
 NOISE_XTOL = 1e-9
 # Tolerances of `epsilon_per_round`: relative in eps, absolute in log delta.
 PER_ROUND_EPS_XTOL, PER_ROUND_LOG_DELTA_TOLERANCE = 1e-3, 1e-2
-# Smallest first step of the search for a bracket, in the log of the unknown.
-FIRST_LOG_STEP = 1e-3
+# Lower limit on the first step of the search for a bracket, in the log of the unknown.
+MIN_FIRST_LOG_STEP = 1e-3
 # Replaces log 0 = -inf where differences must be finite.
 LOG_OF_ZERO = -1e300
 # Smallest value that searches try, relative to the largest.
@@ -36,7 +36,7 @@ SMALLEST_RELATIVE_VALUE = 1e-15
 Function = Callable[[float], float]
 
 
-def _root(excess: Function, low: float, high: float) -> float:
+def _root(function: Function, low: float, high: float) -> float:
     """Return the root of a function with a change of sign between two positive numbers.
 
     The relative tolerance is 1e-12.
@@ -45,13 +45,13 @@ def _root(excess: Function, low: float, high: float) -> float:
     # be that of the wrong side of the jump.
     ends = {float(np.log(low)): low, float(np.log(high)): high}
 
-    def excess_at(log_x: float) -> float:
-        return excess(ends.get(log_x, float(np.exp(log_x))))
+    def at(log_x: float) -> float:
+        return function(ends.get(log_x, float(np.exp(log_x))))
 
-    return float(np.exp(brentq(excess_at, *ends, xtol=XTOL)))
+    return float(np.exp(brentq(at, *ends, xtol=XTOL)))
 
 
-def _excess(log_delta: Function, target: float) -> Function:
+def _gap(log_delta: Function, target: float) -> Function:
     """Return the finite function ``log_delta - target``."""
     return lambda x: max(log_delta(x), LOG_OF_ZERO) - target
 
@@ -75,38 +75,38 @@ def _crossing(
     """
     tried: dict[float, float] = {}
 
-    def excess(point: float) -> float:
+    def gap(point: float) -> float:
         if point not in tried:
             tried[point] = max(log_delta(point), LOG_OF_ZERO) - target
         return tried[point]
 
     def estimated_root(level: float) -> float:
-        estimated_excess = _excess(estimate, level)
-        if estimated_excess(high) <= 0.0:
+        estimated_gap = _gap(estimate, level)
+        if estimated_gap(high) <= 0.0:
             return high
-        if estimated_excess(low) >= 0.0:
+        if estimated_gap(low) >= 0.0:
             return low
-        return brentq(estimated_excess, low, high, xtol=XTOL)
+        return brentq(estimated_gap, low, high, xtol=XTOL)
 
     point = estimated_root(target)
-    meets = excess(point) <= 0.0
-    following, step = point, FIRST_LOG_STEP
-    if excess(point) > LOG_OF_ZERO:
+    meets = gap(point) <= 0.0
+    following, step = point, MIN_FIRST_LOG_STEP
+    if gap(point) > LOG_OF_ZERO:
         # Shift the estimate such that it is exact at the point; its root is near the true one.
-        following = estimated_root(estimate(point) - excess(point))
+        following = estimated_root(estimate(point) - gap(point))
         step = max(abs(following - point), step)
-    while (excess(following) <= 0.0) == meets and following != (high if meets else low):
+    while (gap(following) <= 0.0) == meets and following != (high if meets else low):
         point, following = following, min(max(following + (step if meets else -step), low), high)
         step *= 4.0
-    if (excess(following) <= 0.0) != meets:
-        brentq(excess, min(point, following), max(point, following), xtol=xtol)
+    if (gap(following) <= 0.0) != meets:
+        brentq(gap, min(point, following), max(point, following), xtol=xtol)
     return _Crossing(
         max((point for point, value in tried.items() if value <= 0.0), default=None),
         min((point for point, value in tried.items() if value > 0.0), default=None),
     )
 
 
-def epsilon(log_delta: Function, target: float, budget: float, side: Side) -> float:
+def epsilon(log_delta: Function, target: float, sufficient_eps: float, side: Side) -> float:
     """Return the smallest eps at which delta is at most ``exp(target)``, rounded up or down.
 
     Parameters
@@ -115,43 +115,43 @@ def epsilon(log_delta: Function, target: float, budget: float, side: Side) -> fl
         Natural log of delta as a function of eps, non-increasing.
     target
         Natural log of the target delta.
-    budget
+    sufficient_eps
         An eps that meets the target, and therefore an upper limit on the result.
     side
         ``"upper"`` to round the result up, ``"lower"`` to round it down.
 
     Returns
     -------
-    A number in ``[0, budget]``; 0 if eps = 0 meets the target, the budget if the target is -inf.
+    A number in ``[0, sufficient_eps]``: 0 if that meets the target, the limit for a target of -inf.
     """
     if target >= 0.0 or log_delta(0.0) <= target:
         return 0.0
     if target == -np.inf:
-        return budget
-    excess = _excess(log_delta, target)
-    largest = budget * (1.0 - 1e-15)
+        return sufficient_eps
+    gap = _gap(log_delta, target)
+    largest = sufficient_eps * (1.0 - 1e-15)
     high = largest * 1e-3
-    while excess(high) <= 0.0 and high > largest * SMALLEST_RELATIVE_VALUE:
+    while gap(high) <= 0.0 and high > largest * SMALLEST_RELATIVE_VALUE:
         high *= 1e-2
-    while high < largest and excess(high) > 0.0:
+    while high < largest and gap(high) > 0.0:
         high = min(4.0 * high, largest)
-    if excess(high) > 0.0:
-        return budget if side == "upper" else largest
+    if gap(high) > 0.0:
+        return sufficient_eps if side == "upper" else largest
     low = high / 4.0
-    while excess(low) <= 0.0:
+    while gap(low) <= 0.0:
         low, high = low / 16.0, low
-        if low < budget * SMALLEST_RELATIVE_VALUE:
+        if low < sufficient_eps * SMALLEST_RELATIVE_VALUE:
             return high if side == "upper" else 0.0
-    root = _root(excess, low, high)
+    root = _root(gap, low, high)
     if side == "lower":
         return root * (1.0 - 4.0 * XTOL)
-    return min(root * (1.0 + 4.0 * XTOL), budget)
+    return min(root * (1.0 + 4.0 * XTOL), sufficient_eps)
 
 
 def guided_epsilon(
     log_delta: Function,
     target: float,
-    budget: float,
+    sufficient_eps: float,
     side: Side,
     estimate: Function,
     xtol: float = XTOL,
@@ -159,27 +159,27 @@ def guided_epsilon(
     """Return the smallest eps that meets the target, in few evaluations of log delta.
 
     It is like `epsilon`, but starts from a cheap, non-increasing estimate whose distance from
-    ``log_delta`` varies slowly with eps. The relative tolerance is ``xtol``. Unless the result is 0
-    or ``budget``, ``log_delta`` was evaluated there and meets the target (``"upper"``) or does not
-    (``"lower"``). A lower result may also be slightly below an eps at which log delta equals the
-    target.
+    ``log_delta`` varies slowly with eps. The relative tolerance is ``xtol``. Unless it is 0 or
+    ``sufficient_eps``, an upper result was evaluated and meets the target; a lower one was and
+    misses it, or lies 4e-12 (relative) below an evaluated eps whose log delta equals it.
     """
     if target >= 0.0:
         return 0.0
     if target == -np.inf:
-        return budget
+        return sufficient_eps
 
-    def at(log_inverse: float) -> float:
-        return min(float(np.exp(-log_inverse)), budget * (1.0 - 1e-15))
+    def at(minus_log_eps: float) -> float:
+        return min(float(np.exp(-minus_log_eps)), sufficient_eps * (1.0 - 1e-15))
 
-    low, high = -float(np.log(budget)), -float(np.log(budget * SMALLEST_RELATIVE_VALUE))
+    low = -float(np.log(sufficient_eps))
+    high = -float(np.log(sufficient_eps * SMALLEST_RELATIVE_VALUE))
     crossing = _crossing(
         lambda x: log_delta(at(x)), target, lambda x: estimate(at(x)), low, high, xtol
     )
     if crossing.missed is None and (side == "lower" or log_delta(0.0) <= target):
         return 0.0
     if side == "upper":
-        return budget if crossing.met is None else at(crossing.met)
+        return sufficient_eps if crossing.met is None else at(crossing.met)
     assert crossing.missed is not None
     if crossing.met is not None and crossing.missed - crossing.met > 2.0 * xtol:
         return at(crossing.met) * (1.0 - 4.0 * XTOL)  # log_delta is equal to the target there
@@ -200,25 +200,25 @@ def eps0(log_delta: Function, target: float, smallest: float) -> float:
 
     Returns
     -------
-    A number from ``smallest`` to 350, the largest supported eps0; ``smallest`` if it exceeds 350 or
-    misses the target.
+    A number from ``smallest`` to 350, the largest supported eps0. If ``smallest`` exceeds 350 or
+    misses the target, ``smallest`` itself, which then need not meet it.
     """
-    excess = _excess(log_delta, target)
+    gap = _gap(log_delta, target)
     largest = max(LARGEST_EPS0, smallest)
     if target >= 0.0:
         return largest
     low = max(smallest, 1e-12)
-    if excess(low) > 0.0:
+    if gap(low) > 0.0:
         return smallest
     high = min(max(2.0 * smallest, 1e-3), largest)
-    while excess(high) <= 0.0:
+    while gap(high) <= 0.0:
         if high == largest:
             return largest
         low, high = high, min(2.0 * high, largest)
-    root = _root(excess, low, high)
+    root = _root(gap, low, high)
     # The result must meet the target, but the computed root may be too large by the tolerance.
     reduction = 4.0 * XTOL
-    while excess(root * (1.0 - reduction)) > 0.0:
+    while gap(root * (1.0 - reduction)) > 0.0:
         reduction *= 2.0
     return max(root * (1.0 - reduction), smallest)
 
@@ -252,7 +252,7 @@ def guided_eps0(
     return smallest if crossing.met is None else max(at(crossing.met), smallest)
 
 
-def largest_feasible_budget(meets: Callable[[float], bool], budget: float) -> float:
+def first_feasible_budget(meets: Callable[[float], bool], budget: float) -> float:
     """Return a budget that meets the target: ``budget`` or, failing that, a smaller one.
 
     A mechanism that is constructed for this budget may exceed it by rounding errors. Candidates are
@@ -262,8 +262,8 @@ def largest_feasible_budget(meets: Callable[[float], bool], budget: float) -> fl
         if meets(budget * (1.0 - reduction)):
             return budget * (1.0 - reduction)
     raise InputError(
-        f"no parameters were found that meet the target, not even with half of eps={budget:g} in "
-        "each round: use a larger eps or delta"
+        "no parameters were found that meet the target, not even with half the budget of a round "
+        f"({budget:g} / 2): use a larger eps or delta"
     )
 
 
@@ -314,21 +314,21 @@ def smallest_noise(log_delta: Function, target: float, high: float) -> float:
     best = high
 
     @cache
-    def excess(log_x: float) -> float:
+    def gap(log_x: float) -> float:
         nonlocal best
         value = min(float(np.exp(log_x)), high)
-        value_excess = max(log_delta(value), LOG_OF_ZERO) - target
-        if value_excess <= 0.0:
+        value_gap = max(log_delta(value), LOG_OF_ZERO) - target
+        if value_gap <= 0.0:
             best = min(best, value)
-        return value_excess
+        return value_gap
 
     upper = float(np.log(high))
-    if excess(upper) == 0.0:
+    if gap(upper) == 0.0:
         return best
     lower = upper - 1.0
-    while excess(lower) <= 0.0:
+    while gap(lower) <= 0.0:
         upper, lower = lower, lower - 1.0
-    brentq(excess, lower, upper, xtol=NOISE_XTOL)
+    brentq(gap, lower, upper, xtol=NOISE_XTOL)
     return best
 
 
@@ -342,8 +342,8 @@ def guided_noise(
     at which ``log_delta`` was evaluated and found to meet the target; None if there is none.
     """
 
-    def at(log_inverse: float) -> float:
-        return min(float(np.exp(-log_inverse)), high)
+    def at(minus_log_noise: float) -> float:
+        return min(float(np.exp(-minus_log_noise)), high)
 
     low = -float(np.log(high))
     crossing = _crossing(
@@ -384,19 +384,19 @@ def epsilon_per_round(log_delta: Function, target: float, eps: float, guess: flo
     # of each round. Near the target its slope in log eps is therefore -2 times the target.
     previous, slope = None, max(-2.0 * target, 1.0)
     while high > low * (1.0 + PER_ROUND_EPS_XTOL):
-        excess = log_delta(point) - target
-        if excess <= 0.0:
+        gap = log_delta(point) - target
+        if gap <= 0.0:
             low = point
-            if excess >= -PER_ROUND_LOG_DELTA_TOLERANCE:
+            if gap >= -PER_ROUND_LOG_DELTA_TOLERANCE:
                 break
         else:
             high = point
-        current = (float(np.log(point)), excess)
-        if previous is not None and current[0] != previous[0] and excess > -np.inf:
+        current = (float(np.log(point)), gap)
+        if previous is not None and current[0] != previous[0] and gap > -np.inf:
             secant = (current[1] - previous[1]) / (current[0] - previous[0])
             slope = secant if 0.0 < secant < np.inf else slope
-        previous = current if excess > -np.inf else None
-        following = point * float(np.exp(-(excess + 0.5 * PER_ROUND_LOG_DELTA_TOLERANCE) / slope))
+        previous = current if gap > -np.inf else None
+        following = point * float(np.exp(-(gap + 0.5 * PER_ROUND_LOG_DELTA_TOLERANCE) / slope))
         if not low < following < high:
             following = float(np.sqrt(low * high)) if high < np.inf else 2.0 * point
         point = following

@@ -345,7 +345,7 @@ def largest_eps0(
             eps0 = calibrate.guided_eps0(counted, log_delta, smallest, estimate, xtol)
         if eps0 > smallest or not smallest:
             return eps0
-        return calibrate.largest_feasible_budget(lambda eps0: counted(eps0) <= log_delta, smallest)
+        return calibrate.first_feasible_budget(lambda eps0: counted(eps0) <= log_delta, smallest)
 
 
 def pure_dp_curve(budget: float = np.inf) -> UpperCurve:

@@ -1,14 +1,14 @@
 """Exact privacy of two-sided geometric noise on every cell of a histogram, truncated or not.
 
 The noise of a cell is an integer z >= 0 with probability f(z) proportional to ``theta^|z - nu|``,
-where ``theta = exp(-budget / 2)``. Noise without truncation is the limit of large nu. The target's
-record, x0 under P and x1 under Q, adds 1 to one of two cells. Let a and b be the counts of x0's and
-x1's cell minus the other users' records:
+where ``theta = exp(-noise_eps / 2)``. Noise without truncation is the limit of large nu. The
+distinguished user's record is in cell x0 under P and in x1 under Q. Let a and b be the counts of x0
+and x1 minus the other users' records:
 
     P(a, b) = f(a - 1) f(b),    Q(a, b) = f(a) f(b - 1).
 
 ``f(a - 1) / f(a)`` is 0 for ``a = 0``, ``theta`` for ``1 <= a <= nu`` and ``1 / theta`` above. So
-the loss ``log(P / Q)`` is infinite where b = 0, equals the budget where ``a > nu`` and
+the loss ``log(P / Q)`` is infinite where b = 0, equals ``noise_eps`` where ``a > nu`` and
 ``1 <= b <= nu``, and is at most 0 elsewhere. Hence delta is a sum of two terms. It is the same for
 Q against P, by symmetry, and for all records of the other users.
 """
@@ -28,48 +28,48 @@ from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import UNIT, Floats, log_sum_exp
 
 
-def check_budget(budget: float) -> None:
-    """Raise `InputError` unless a budget of geometric noise is at least 1e-200 and finite."""
-    if not SMALLEST_EPS0 <= budget < np.inf:
+def check_noise_eps(noise_eps: float) -> None:
+    """Raise `InputError` unless the eps of geometric noise is at least 1e-200 and finite."""
+    if not SMALLEST_EPS0 <= noise_eps < np.inf:
         raise InputError(
-            f"eps of geometric noise must be positive and finite, at least {SMALLEST_EPS0:g}, so "
-            f"that theta = exp(-eps/2) lies strictly between 0 and 1 (got eps={budget})"
+            f"eps of geometric noise must be at least {SMALLEST_EPS0:g} and finite "
+            f"(got eps={noise_eps})"
         )
 
 
 def check_centre(nu: float) -> None:
     """Raise `InputError` unless the centre of truncated noise is an integer >= 0 or infinite."""
     if not (nu >= 0.0 and nu == np.floor(nu)):
-        raise InputError(f"nu must be an integer >= 0, a number of dummies (got nu={nu})")
+        raise InputError(f"nu, the centre of the noise, must be an integer >= 0 (got nu={nu})")
 
 
-def geometric_noise(eps: float, budget: float, nu: float = np.inf) -> LogInterval:
+def geometric_log_delta(eps: float, noise_eps: float, nu: float = np.inf) -> LogInterval:
     """Return an interval around log delta of a histogram with two-sided geometric noise.
 
     Neighbouring data sets differ by the replacement of one record; all such pairs have the same
-    delta. The relative difference of the ends is about 1e-14; both are -inf if delta is 0.
+    delta. Both ends are -inf if delta is 0; else their deltas differ by about 1e-14 (relative).
 
     Parameters
     ----------
     eps
         At least 0.
-    budget
+    noise_eps
         ``-2 log(theta)``, positive: the largest loss without truncation.
     nu
         Centre of the noise, an integer >= 0; inf without truncation.
     """
     eps_values(eps)
-    check_budget(budget)
+    check_noise_eps(noise_eps)
     check_centre(nu)
-    half = budget / 2.0
+    half = noise_eps / 2.0
     depth = half * nu
     theta, log_co_theta = np.exp(-half), np.log(-np.expm1(-half))
     below = -np.expm1(-depth)  # 1 - theta^nu
     log_total = np.log1p(theta * below)
     log_infinite = -depth + log_co_theta - log_total
     terms = [log_infinite]
-    if eps < budget and nu > 0.0:
-        terms.append(np.log(below) + np.log(-np.expm1(eps - budget)) - 2.0 * log_total)
+    if eps < noise_eps and nu > 0.0:
+        terms.append(np.log(below) + np.log(-np.expm1(eps - noise_eps)) - 2.0 * log_total)
     value = min(float(np.logaddexp.reduce(terms)), 0.0)
     if value == -np.inf:
         return ZERO
@@ -80,25 +80,25 @@ def geometric_noise(eps: float, budget: float, nu: float = np.inf) -> LogInterva
     return LogInterval(value - slack, min(value + slack, 0.0))
 
 
-def composed_geometric_noise(eps: float, budget: float, rounds: int) -> float:
+def composed_geometric_log_delta(eps: float, noise_eps: float, rounds: int) -> float:
     """Return an upper bound, tight up to rounding, on log delta of untruncated noise over rounds.
 
-    In each round the loss of either of the two cells is ``budget / 2`` with probability
-    ``p = 1 / (1 + theta)`` and ``-budget / 2`` otherwise. The total loss is ``net * budget``, where
-    ``rounds + net`` is binomial with ``2 * rounds`` trials.
+    In each round the loss of either of the two cells is ``noise_eps / 2`` with probability
+    ``p = 1 / (1 + theta)`` and ``-noise_eps / 2`` otherwise. The total loss is
+    ``net * noise_eps``, where ``rounds + net`` is binomial with ``2 * rounds`` trials.
 
-    ``budget`` is that of one round, see `geometric_noise`. The result is -inf if and only if
-    ``eps >= rounds * budget`` exactly.
+    ``noise_eps`` is that of one round, see `geometric_log_delta`. The result is -inf if and only if
+    ``eps >= rounds * noise_eps`` exactly.
     """
     eps_values(eps)
-    check_budget(budget)
+    check_noise_eps(noise_eps)
     if not np.isfinite(eps):
         return -np.inf
-    exact_eps, exact_budget = Fraction(eps), Fraction(budget)
-    first = exact_eps // exact_budget + 1  # smallest value of net with a loss above eps
+    exact_eps, exact_noise_eps = Fraction(eps), Fraction(noise_eps)
+    first = exact_eps // exact_noise_eps + 1  # smallest value of net with a loss above eps
     if first > rounds:
         return -np.inf
-    trials, theta = 2.0 * rounds, float(np.exp(-0.5 * budget))
+    trials, theta = 2.0 * rounds, float(np.exp(-0.5 * noise_eps))
     # The smaller probability is raised until floats keep all digits, which can only increase delta.
     p, q = 1.0 / (1.0 + theta), max(theta, SMALLEST_THETA) / (1.0 + theta)
     deviation = float(np.sqrt(trials * p * q))
@@ -107,7 +107,7 @@ def composed_geometric_noise(eps: float, budget: float, rounds: int) -> float:
     highest = int(min(trials, max(lowest, trials * p) + reach))
     successes = np.arange(lowest, highest + 1, dtype=np.float64)
     # Loss minus eps, as a sum of positive terms, so that no digits are lost.
-    above = float(first * exact_budget - exact_eps) + (successes - rounds - first) * budget
+    above = float(first * exact_noise_eps - exact_eps) + (successes - rounds - first) * noise_eps
     log_mass, error = log_pmf_with_error(successes, trials, p, q, 8.0)
     logs = log_mass + error + np.log(-np.expm1(-above))
     # Losses outside the truncation window are counted with their full probability.
@@ -119,13 +119,14 @@ def composed_geometric_noise(eps: float, budget: float, rounds: int) -> float:
     return min(total + slack, 0.0)
 
 
-def geometric_loss(budget: float, nu: float = np.inf) -> Loss:
+def geometric_loss(noise_eps: float, nu: float = np.inf) -> Loss:
     """Return the privacy loss of one round of a histogram with two-sided geometric noise.
 
-    It is the sum of the losses of two cells. Each is plus or minus half the budget, or infinite if
-    the cell without the target's record has noise 0. See `geometric_noise` for the arguments.
+    It is the sum of the losses of two cells. Each is ``noise_eps / 2`` or ``-noise_eps / 2``, or
+    infinite if the cell without the distinguished user's record has noise 0. See
+    `geometric_log_delta` for the arguments.
     """
-    half = budget / 2.0
+    half = noise_eps / 2.0
     theta, co_theta, below = np.exp(-half), -np.expm1(-half), -np.expm1(-half * nu)
     total = 1.0 + theta * below  # (1 - theta) times the sum of theta^|z - nu|
     infinite_mass = float(co_theta * np.exp(-half * nu) / total)
@@ -139,7 +140,7 @@ def geometric_loss(budget: float, nu: float = np.inf) -> Loss:
     )
 
     def cell(negative: float, positive: float, infinite: float, infinite_low: float) -> Outcomes:
-        """Return the outcomes of a cell from the masses, times total, of the losses -+half."""
+        """Return a cell's outcomes; negative and positive are total times the masses of -+half."""
         losses, mass = np.array([-half, half]), np.array([negative, positive]) / total
         return Outcomes(
             losses[mass > 0.0], mass[mass > 0.0], infinite, infinite_low, error, UNIT * half
@@ -168,7 +169,7 @@ MAX_LAW_VALUES = 2**23
 class BothNoises:
     """Sum of two independent noises of a cell: one truncated, with centre nu, and one untruncated.
 
-    Both have ``theta = exp(-budget / 2)``. The law is ``h(z) = c theta^|z - nu| w(z)``. With
+    Both have ``theta = exp(-noise_eps / 2)``. The law is ``h(z) = c theta^|z - nu| w(z)``. With
     ``r = 1 / (1/theta^2 - 1)``, ``w(z)`` is ``nu + 1 + r`` for ``z <= 0``,
     ``nu - z + 1 + 2r - r theta^(2z)`` up to nu, and ``z - nu + 1 + 2r - r theta^(2 nu)`` above.
     Below 0 the law is geometric. It is log-concave: ``h(z + 1) / h(z)`` falls from ``1 / theta``
@@ -176,11 +177,11 @@ class BothNoises:
 
     Attributes
     ----------
-    budget, nu
-        See `geometric_noise`, nu finite.
+    noise_eps, nu
+        See `geometric_log_delta`, nu finite.
     """
 
-    budget: float
+    noise_eps: float
     nu: float
 
     @property
@@ -191,7 +192,7 @@ class BothNoises:
     @property
     def last(self) -> float:
         """Value that the noise exceeds with probability about exp(-700)."""
-        return float(self.nu + np.ceil(-LOG_TAIL_OF_BOTH * 2.0 / self.budget))
+        return float(self.nu + np.ceil(-LOG_TAIL_OF_BOTH * 2.0 / self.noise_eps))
 
     def log_law(self, first: int) -> Floats:
         """Return natural logs of h from ``first`` (at most 0) to `last`."""
@@ -199,11 +200,14 @@ class BothNoises:
 
     def log_probability(self, z: Floats) -> Floats:
         """Return the natural log of h(z) for each integer z; same shape."""
-        half, nu = self.budget / 2.0, self.nu
-        r = np.exp(-self.budget) / -np.expm1(-self.budget)
+        half, nu = self.noise_eps / 2.0, self.nu
+        r = np.exp(-self.noise_eps) / -np.expm1(-self.noise_eps)
         inside = np.clip(z, 0.0, nu)
         weights = (
-            1.0 + 2.0 * r + np.abs(inside - np.maximum(z, nu)) - r * np.exp(-self.budget * inside)
+            1.0
+            + 2.0 * r
+            + np.abs(inside - np.maximum(z, nu))
+            - r * np.exp(-self.noise_eps * inside)
         )
         weights[z <= 0.0] = nu + 1.0 + r
         theta, co_theta = np.exp(-half), -np.expm1(-half)
@@ -220,7 +224,7 @@ class BothNoises:
         losses, law = -np.diff(logs), np.exp(logs)
         # The loss is the same for all values up to 0, whose masses form a geometric series.
         multiplicity = np.ones(losses.size)
-        multiplicity[0] /= -np.expm1(-self.budget / 2.0)
+        multiplicity[0] /= -np.expm1(-self.noise_eps / 2.0)
         beyond = float(law[-1] / -np.expm1(logs[-1] - logs[-2]) * (1.0 + slack)) + UNDERFLOW
         return loss_of_cells(
             [
@@ -247,7 +251,7 @@ class BothNoises:
         start = np.searchsorted(losses, losses + (eps - slack))
         reachable = start < losses.size
         multiplicity = np.where(
-            np.arange(losses.size) == 0, 1.0 / -np.expm1(-self.budget / 2.0), 1.0
+            np.arange(losses.size) == 0, 1.0 / -np.expm1(-self.noise_eps / 2.0), 1.0
         )
         p = (law[1:] * multiplicity)[reachable] * first[start[reachable]]
         with np.errstate(divide="ignore"):

@@ -1,10 +1,10 @@
 """Pairs of laws P and Q that an adversary must distinguish, one pair for each adversary and bound.
 
-The adversary sees n reports, counted in (up to) four categories: the target's two possible records
-x0 and x1, and two more. The target holds x0 under P and x1 under Q, and reports j with probability
-R(j|x); each of the other n - 1 reports is j with probability p_j. If B is the multinomial law of n
-reports with these probabilities, the likelihood ratios are linear in the counts h
-(docs/accounting.md):
+The adversary sees n reports, counted in (up to) four categories: the two possible records x0 and x1
+of the distinguished user, the target, and two more. The target holds x0 under P and x1 under Q, and
+reports j with probability R(j|x); each of the other n - 1 reports is j with probability p_j. If B
+is the multinomial law of n reports with these probabilities, the likelihood ratios are linear in
+the counts h (docs/accounting.md):
 
     dP/dB = (1/n) sum_j (R(j|x0) / p_j) h_j,    dQ/dB = (1/n) sum_j (R(j|x1) / p_j) h_j.
 
@@ -41,9 +41,10 @@ def _difference(log_x: float, log_y: float, eps: float = 0.0) -> float:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two laws P and Q of counts whose densities over a multinomial B are linear in the counts.
+    """Two laws P and Q of counts whose densities with respect to a multinomial B are linear.
 
-    ``dP/dB = (scale / n) sum_j exp(log_ratios_p_j) h_j``, and dQ/dB likewise with ``log_ratios_q``.
+    For counts h, ``dP/dB = (scale / n) sum_j exp(log_ratios_p_j) h_j``, and dQ/dB likewise with
+    ``log_ratios_q``.
 
     Attributes
     ----------
@@ -188,8 +189,8 @@ def weak_adversary(setting: Setting) -> Pair:
 
     The first three categories count these reports and the target's, by place: x0, x1, elsewhere.
     The fourth counts the other users' truthful reports, which carry no information. The pair
-    dominates that of every data set (docs/accounting.md). It corrects paper C, Theorem 10 and eq.
-    (5.1), which compare one-dimensional marginals.
+    dominates that of every data set (docs/accounting.md). It corrects paper C's Theorem 10, which
+    compares one-dimensional marginals.
     """
     eps0, k = setting.eps0, setting.k
     _, q = probabilities(eps0, k)
@@ -201,10 +202,10 @@ def weak_adversary(setting: Setting) -> Pair:
     )
 
 
-def third_cell(setting: Setting) -> Pair:
-    """Return the pair of histograms where all other users hold a cell other than x0 and x1.
+def all_hold_third_cell(setting: Setting) -> Pair:
+    """Return the pair of histograms where all other users hold the same third cell.
 
-    Their cell is the fourth category of the pair. Raises `InputError` if there is no such cell.
+    It is the fourth category of the pair. Raises `InputError` if there is no such cell.
     """
     eps0, k = setting.eps0, setting.k
     if k < 3:
@@ -218,8 +219,8 @@ def third_cell(setting: Setting) -> Pair:
     )
 
 
-def same_cell(setting: Setting) -> Pair:
-    """Return the pair of histograms where all other users hold the target's own cell x0."""
+def all_hold_x0(setting: Setting) -> Pair:
+    """Return the pair of histograms where all other users hold the target's cell x0."""
     eps0, k = setting.eps0, setting.k
     p, q = probabilities(eps0, k)
     return Pair(
@@ -230,7 +231,7 @@ def same_cell(setting: Setting) -> Pair:
     )
 
 
-def other_cell(setting: Setting) -> Pair:
+def all_hold_x1(setting: Setting) -> Pair:
     """Return the pair of histograms where all other users hold the alternative cell x1."""
     eps0, k = setting.eps0, setting.k
     p, q = probabilities(eps0, k)
@@ -257,18 +258,19 @@ def _one_report_among(trials: int, q: float, rest: float) -> Pair:
 
 
 def strong_adversary(setting: Setting) -> Pair:
-    """Return the pair of an adversary who also knows that the target's report is truthful.
+    """Return the pair of the weak adversary who also knows that the target's report is truthful.
 
     It consists of the laws of ``(N1 + 1, N2)`` and ``(N1, N2 + 1)``, where N1 and N2 are two counts
-    of a trinomial law of n - 1 trials, each with probability q. Paper C's strong adversary
-    (Definition 8) sees whether the target's report is uniform. With probability gamma it is, and
-    reveals nothing, so the delta of this adversary is ``1 - gamma`` times that of the pair.
+    of a trinomial law of n - 1 trials, each with probability q, and corrects paper C's eq. (5.1).
+    Paper C's strong adversary (Definition 8) sees whether the report is truthful. With probability
+    gamma = kq it is uniform and reveals nothing, so that adversary's delta is ``1 - gamma`` times
+    the pair's.
     """
     _, q = probabilities(setting.eps0, setting.k)
     return _one_report_among(setting.n, q, float((np.expm1(setting.eps0) + setting.k - 2) * q))
 
 
-def dummies(chances: int, k: int, rate: float, co_rate: float) -> Pair:
+def dummies(total_chances: int, k: int, rate: float, co_rate: float) -> Pair:
     """Return the pair where all users report their true cell and add dummies.
 
     Its divergence is the exact delta of every data set. The target adds 1 to the number of dummies
@@ -277,7 +279,7 @@ def dummies(chances: int, k: int, rate: float, co_rate: float) -> Pair:
 
     Parameters
     ----------
-    chances
+    total_chances
         Number of potential dummies of all users together, at least 0. Each is sent independently,
         to a uniform cell.
     k
@@ -286,7 +288,7 @@ def dummies(chances: int, k: int, rate: float, co_rate: float) -> Pair:
         Probability in ``(0, 1]`` that each of them is sent, and its complement, both accurate to a
         few units of rounding.
     """
-    return _one_report_among(chances + 1, rate / k, co_rate + rate * ((k - 2.0) / k))
+    return _one_report_among(total_chances + 1, rate / k, co_rate + rate * ((k - 2.0) / k))
 
 
 def clones(setting: Setting) -> Pair:
@@ -314,10 +316,10 @@ def variation_ratio(setting: Setting) -> Pair:
 
     The other users' counts are ``(A, C-A)``, ``C ~ Bin(n-1, 2q)``, ``A ~ Bin(C, 1/2)``. The target
     adds (1, 0), (0, 1) or (0, 0) with probabilities p, q and 1-p-q under P, and q, p and 1-p-q
-    under Q. These are the counts of x0 and x1 where all other users hold another cell. Raises
-    `InputError` if there is no other cell.
+    under Q. These are the counts of x0 and x1 where all other users hold a third cell. Raises
+    `InputError` if there is none (k = 2).
     """
-    pair = third_cell(setting)
+    pair = all_hold_third_cell(setting)
     first, second, _, _ = pair.probabilities
     # The target adds to neither cell with probability 1-p-q, each other user with 1-2q.
     neither = float(np.log((setting.k - 2.0) / (np.expm1(setting.eps0) + setting.k - 2.0)))
@@ -329,16 +331,16 @@ def variation_ratio(setting: Setting) -> Pair:
     )
 
 
-def among_dummies(setting: Setting, chances: int, rate: float) -> Pair:
+def among_dummies(setting: Setting, total_chances: int, rate: float) -> Pair:
     """Return the weak adversary's pair if users also send dummies to uniform cells.
 
-    All users together have ``chances`` potential dummies; each is sent independently with
+    All users together have ``total_chances`` potential dummies; each is sent independently with
     probability ``rate``. Dummies count as uniform reports.
     """
     with np.errstate(divide="ignore"):
         dummy_log_odds = np.log(rate) - np.log1p(-rate)
     uniform_log_odds = np.log(setting.k) - setting.eps0 - np.log(-np.expm1(-setting.eps0))
-    counts = np.array([setting.n - 1, chances], np.int64)
+    counts = np.array([setting.n - 1, total_chances], np.int64)
     return personalised(setting, RandomTrials(np.array([uniform_log_odds, dummy_log_odds]), counts))
 
 

@@ -15,10 +15,10 @@ from numpy.typing import ArrayLike
 from shuffledp.accounting import calibrate
 from shuffledp.accounting.curve import Composable, UpperCurve
 from shuffledp.accounting.geometric import (
-    check_budget,
-    composed_geometric_noise,
+    check_noise_eps,
+    composed_geometric_log_delta,
+    geometric_log_delta,
     geometric_loss,
-    geometric_noise,
 )
 from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms.estimators import additive_noise_estimators, noisy_shares
@@ -82,7 +82,7 @@ class DiscreteLaplaceParameters:
     eps: float
 
     def __post_init__(self) -> None:
-        check_budget(self.eps)
+        check_noise_eps(self.eps)
 
 
 def _noise_law(n: int, k: int, parameters: DiscreteLaplaceParameters) -> NoiseLaw:
@@ -104,8 +104,8 @@ class DiscreteLaplace(Mechanism[DiscreteLaplaceParameters]):
         def curve_of(rounds: int) -> UpperCurve:
             def upper(eps: float) -> float:
                 if rounds == 1:
-                    return geometric_noise(eps, parameters.eps).high
-                return composed_geometric_noise(eps, parameters.eps, rounds)
+                    return geometric_log_delta(eps, parameters.eps).high
+                return composed_geometric_log_delta(eps, parameters.eps, rounds)
 
             return UpperCurve(
                 sum_up([(rounds, parameters.eps)]),
@@ -122,12 +122,12 @@ class DiscreteLaplace(Mechanism[DiscreteLaplaceParameters]):
         self, eps: float, log_delta: float, setting: Setting
     ) -> DiscreteLaplaceParameters:
         """Return the least noise that meets the target; for one round, that of (eps, 0)-DP."""
-        check_budget(eps)
+        check_noise_eps(eps)
         if setting.rounds == 1:
             return DiscreteLaplaceParameters(eps)
 
         def composed(round_eps: float) -> float:
-            return composed_geometric_noise(eps, round_eps, setting.rounds)
+            return composed_geometric_log_delta(eps, round_eps, setting.rounds)
 
         smallest = quotient_down(eps, setting.rounds)
         return DiscreteLaplaceParameters(calibrate.eps0(composed, log_delta, smallest))

@@ -103,7 +103,7 @@ class ShuffledRandomiser(Mechanism[Q]):
         eps0 = calibrate.guided_eps0(log_delta_of, log_delta, smallest, best_estimate, xtol)
         if eps0 <= smallest:
             # This budget meets the target even without a shuffler, unless it was rounded up.
-            eps0 = calibrate.largest_feasible_budget(
+            eps0 = calibrate.first_feasible_budget(
                 lambda each: log_delta_of(each) <= log_delta, smallest
             )
         return self.member(eps0, best)

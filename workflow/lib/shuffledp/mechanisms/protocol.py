@@ -263,7 +263,7 @@ def calibrate_rounds_by_search(
     with bar:
         best = calibrate.epsilon_per_round(composed_if_possible, log_delta, smallest, guess)
         if best not in parameters:
-            best = calibrate.largest_feasible_budget(
+            best = calibrate.first_feasible_budget(
                 lambda round_eps: composed(round_eps) <= log_delta, best
             )
     return parameters[best]

@@ -15,10 +15,10 @@ from shuffledp.accounting.calibrate import smallest_integer
 from shuffledp.accounting.composition import compose
 from shuffledp.accounting.curve import Composable, UpperCurve
 from shuffledp.accounting.geometric import (
-    check_budget,
     check_centre,
+    check_noise_eps,
+    geometric_log_delta,
     geometric_loss,
-    geometric_noise,
 )
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
@@ -54,7 +54,7 @@ class ShufflerDummiesParameters:
     nu: int
 
     def __post_init__(self) -> None:
-        check_budget(self.eps)
+        check_noise_eps(self.eps)
         check_nu(self.nu)
 
     @property
@@ -100,8 +100,8 @@ class ShufflerDummies(Mechanism[ShufflerDummiesParameters]):
         """Return the exact privacy curve of all rounds, rounded outwards."""
         once = UpperCurve(
             np.inf,
-            upper=lambda eps: geometric_noise(eps, parameters.eps, parameters.nu).high,
-            lower=lambda eps: geometric_noise(eps, parameters.eps, parameters.nu).low,
+            upper=lambda eps: geometric_log_delta(eps, parameters.eps, parameters.nu).high,
+            lower=lambda eps: geometric_log_delta(eps, parameters.eps, parameters.nu).low,
             horizon=parameters.eps,  # all finite losses are at most this
             composable=Composable(loss=lambda: geometric_loss(parameters.eps, parameters.nu)),
         )
@@ -114,14 +114,14 @@ class ShufflerDummies(Mechanism[ShufflerDummiesParameters]):
 
         For one round the parameter eps is that of the target.
         """
-        check_budget(eps)
+        check_noise_eps(eps)
         if np.isnan(log_delta):
             raise InputError("delta must be a number (got log delta=nan)")
         if setting.rounds == 1:
             return ShufflerDummiesParameters(
                 eps,
                 fewest_dummies(
-                    lambda nu: geometric_noise(eps, eps, nu).high <= log_delta, eps, log_delta
+                    lambda nu: geometric_log_delta(eps, eps, nu).high <= log_delta, eps, log_delta
                 ),
             )
         if not -np.inf < log_delta < 0.0:

@@ -22,7 +22,7 @@ from shuffledp.accounting.curve import (
     pointwise_minimum,
     pure_dp_curve,
 )
-from shuffledp.accounting.geometric import check_budget
+from shuffledp.accounting.geometric import check_noise_eps
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.estimators import additive_noise_estimators, noisy_shares
@@ -150,7 +150,7 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
         if setting.rounds > 1:
             once = replace(self, overflow_eps=eps)
             return calibrate_rounds_by_search(once, eps, log_delta, setting)
-        check_budget(eps)
+        check_noise_eps(eps)
         if not -np.inf < log_delta < 0.0:
             raise InputError(
                 f"delta must lie strictly between 0 and 1 for signed dummies (got log "

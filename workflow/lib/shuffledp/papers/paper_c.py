@@ -185,7 +185,7 @@ def histogram_profile(setting: Setting) -> LogDelta:
     """Return the certified lower bound: log delta of the histogram of an explicit data set."""
     if setting.rounds == 1:
         return lambda eps: float(certified.lower_log_delta(eps, setting))
-    pair = pairs.weak_adversary(setting) if setting.k == 2 else pairs.third_cell(setting)
+    pair = pairs.weak_adversary(setting) if setting.k == 2 else pairs.all_hold_third_cell(setting)
     step = default_step(pair) / _LOWER_GRID_REFINEMENT
     return lambda eps: float(shuffled_krr.composed_log_delta(eps, setting, "lower", step))
 

@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 
 from shuffledp.accounting.contributions import Contributions
-from shuffledp.accounting.geometric import geometric_noise
+from shuffledp.accounting.geometric import geometric_log_delta
 from shuffledp.accounting.rounds.tradeoff import gdp_upper_log_delta
 from shuffledp.errors import DEFECT, InputError
 from shuffledp.numerics.arrays import Floats, Integers
@@ -202,9 +202,9 @@ def _compare_laplace(noise: Noise, l1: int, eps: float) -> None:
     """
     budget = 2.0 / noise.scale
     replacement_eps = 2.0 * eps / l1
-    safe = geometric_noise(replacement_eps * (1.0 + _ACCOUNTANT_REL_TOL), budget).high == -math.inf
-    tight = geometric_noise(replacement_eps * (1.0 - _ACCOUNTANT_REL_TOL), budget).low > -math.inf
-    if not (safe and tight):
+    high = geometric_log_delta(replacement_eps * (1.0 + _ACCOUNTANT_REL_TOL), budget).high
+    low = geometric_log_delta(replacement_eps * (1.0 - _ACCOUNTANT_REL_TOL), budget).low
+    if not (high == -math.inf < low):
         raise ArithmeticError(
             f"OpenDP gives eps={eps} for scale {noise.scale}, our accountant {l1 / noise.scale}: "
             f"nothing is published; {DEFECT}"

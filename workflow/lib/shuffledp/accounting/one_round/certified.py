@@ -1,10 +1,10 @@
 """Certified lower and upper bounds on delta of one round of shuffled k-randomised response.
 
-Neighbouring data sets differ in the replacement of one record, the target's: it is in cell x0 or in
-cell x1. The upper bound holds for every data set; for k >= 4 or, with many users, k = 3, it holds
-even against an adversary who also learns which other users reported a uniformly random cell (paper
-C's "weak adversary"). The lower bound is the hockey-stick divergence of the histogram for an
-explicit data set.
+Neighbouring data sets differ in one record, that of the distinguished user, the target: it is in
+cell x0 or in cell x1. The upper bound holds for every data set; for k >= 4 or, with many users,
+k = 3, it holds even against an adversary who also learns which other users reported a uniformly
+random cell (paper C's "weak adversary"). The lower bound is the hockey-stick divergence of the
+histogram for an explicit data set.
 """
 
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ def _one_hidden_log_delta(eps: float, setting: Setting, weak: float) -> float:
     holds x0, or at least one of them holds x1.
     """
     shares = tilted_shares(pairs.weak_adversary(setting).weighted_sum(eps))
-    candidates = [hockey_stick(pairs.third_cell(setting), eps, "upper").high]
+    candidates = [hockey_stick(pairs.all_hold_third_cell(setting), eps, "upper").high]
     for forward in (True, False):
         reduction = hidden_user.log_reduction(eps, setting, shares, forward=forward)
         candidates.append(weak + np.log1p(-np.exp(reduction - weak)) if reduction < weak else weak)
@@ -46,8 +46,8 @@ def _one_hidden_log_delta(eps: float, setting: Setting, weak: float) -> float:
 def weak_adversary_log_delta(eps: float, setting: Setting) -> float:
     """Return log delta against the weak adversary, rounded up.
 
-    It holds for every data set of k-RR and, for k = 2, for every shuffled eps0-LDP randomiser
-    (`papers.literature.clones`). Parameters, return value and errors are those of
+    This bound holds for every data set of k-RR and, for k = 2, for every shuffled eps0-LDP
+    randomiser (`papers.literature.clones`). Parameters, return value and errors are those of
     `upper_log_delta`.
 
     Source: docs/accounting.md; paper C's Theorem 10, corrected.
@@ -73,8 +73,9 @@ def upper_log_delta(eps: float, setting: Setting) -> float:
     Returns
     -------
     Natural logarithms shaped like ``eps``; -inf where ``eps >= eps0``. For k > 2 and n up to a
-    million, rounding increases delta by at most 1e-9 (relative). For larger n, the eps of a given
-    delta is too large by at most about 1e-6 (relative). For k = 2 see `two_cells.worst_count`.
+    million, rounding increases delta by at most 1e-9 (relative), unless there are so many terms
+    that `laws.multinomial` groups them. For larger n, the eps of a given delta is too large by at
+    most about 1e-6 (relative). For k = 2 see `two_cells.worst_count`.
 
     Raises
     ------
@@ -107,10 +108,9 @@ def attaining_data_set(eps: float, setting: Setting) -> AttainingDataSet:
         return AttainingDataSet(worst.ends.low, worst.count, others - worst.count, 0)
     if eps >= setting.eps0:
         return AttainingDataSet(-np.inf, 0, 0, others)
-    candidates = [
-        AttainingDataSet(hockey_stick(pairs.third_cell(setting), eps, "lower").low, 0, 0, others)
-    ]
-    for make, counts in ((pairs.same_cell, (others, 0, 0)), (pairs.other_cell, (0, others, 0))):
+    third = hockey_stick(pairs.all_hold_third_cell(setting), eps, "lower").low
+    candidates = [AttainingDataSet(third, 0, 0, others)]
+    for make, counts in ((pairs.all_hold_x0, (others, 0, 0)), (pairs.all_hold_x1, (0, others, 0))):
         pair = make(setting)
         # Usually the delta of this data set is much smaller, which Chernoff's bound shows cheaply.
         if log_chernoff_bound(pair.weighted_sum(eps)) > candidates[0].log_delta:
@@ -126,8 +126,9 @@ def lower_log_delta(eps: float, setting: Setting) -> float:
     """Return a lower bound on log delta: that of an explicit data set, rounded down.
 
     It is the largest log delta of the histogram over the data sets in which all other users hold
-    the same cell (docs/accounting.md) and, for few users, those in which they are divided
-    between x0 or x1 and a third cell (`two_groups`). For k = 2 it is the largest one found by a
-    search over data sets. Parameters, return value and errors are those of `upper_log_delta`.
+    the same cell (docs/accounting.md) and, for few users, those in which some hold x0 and the rest
+    a third cell, or some hold x1 and the rest a third cell (`two_groups`). For k = 2 it is the
+    largest one found by a search over data sets. Parameters, return value and errors are those of
+    `upper_log_delta`.
     """
     return attaining_data_set(eps, setting).log_delta

@@ -335,10 +335,10 @@ def pooled_down(
     values, remaining = losses.tolist(), masses.tolist()
     i = 0
     while i < len(values):
-        target = int(np.ceil(values[i] / step))
-        point = step * target
+        point_index = int(np.ceil(values[i] / step))
+        point = step * point_index
         if values[i] >= point:
-            pools[target - start] += remaining[i]
+            pools[point_index - start] += remaining[i]
             i += 1
             continue
         # A pool has the loss `point` if the sum of mass * expm1(point - loss) over its atoms is 0.
@@ -357,10 +357,10 @@ def pooled_down(
             deficit -= surplus * remaining[reached]
             reached += 1
         if reached == len(values) or values[reached] >= point + step:
-            pools[target - 1 - start] += below
+            pools[point_index - 1 - start] += below
             continue
         taken = deficit / -np.expm1(point - values[reached])
-        pools[target - start] += below + above + taken
+        pools[point_index - start] += below + above + taken
         remaining[reached] -= taken
         i = reached
     # The sum of a pool has one rounding error per atom. A relative error r of the masses changes a

@@ -61,22 +61,23 @@ def _two_cell_loss(pair: Pair, n: int, step: float) -> LossDistribution:
 
 
 @lru_cache(maxsize=16)
-def single_round(
+def loss_distributions(
     setting: Setting, side: Side, step: float | None = None, depth: float = DEFAULT_DEPTH
 ) -> tuple[LossDistribution, ...]:
     """Return the loss distributions of one round of a setting, for `composed_log_delta`.
 
-    The upper side has one, which dominates; a probability of about ``exp(-depth)`` is counted as
-    infinite loss (`rounded_up`). The lower side has those of particular data sets.
+    The upper side has one distribution, which dominates that of every data set; a probability of
+    about ``exp(-depth)`` is counted as infinite loss (`rounded_up`). The lower side has those of
+    particular data sets.
     """
     weak = pairs.weak_adversary(setting)
     if side == "upper":
         return (rounded_up(weak, step or default_step(weak), depth),)
     step = step or default_step(weak) / LOWER_GRID_REFINEMENT
     if setting.k == 2:
-        data_sets = (pairs.other_cell(setting), pairs.same_cell(setting))
+        data_sets = (pairs.all_hold_x1(setting), pairs.all_hold_x0(setting))
         return tuple(_two_cell_loss(pair, setting.n, step) for pair in data_sets)
-    return (rounded_down(pairs.third_cell(setting), step),)
+    return (rounded_down(pairs.all_hold_third_cell(setting), step),)
 
 
 def loss_of(setting: Setting) -> Loss:
@@ -88,7 +89,7 @@ def loss_of(setting: Setting) -> Loss:
     once = replace(setting, rounds=1)
 
     def loss_of_data_set(index: int) -> Callable[[float], list[LossDistribution]]:
-        return lambda step: [single_round(once, "lower", step)[index]]
+        return lambda step: [loss_distributions(once, "lower", step)[index]]
 
     down = tuple(map(loss_of_data_set, range(2 if once.k == 2 else 1)))
     return replace(loss_of_pair(pairs.weak_adversary(once)), down=down)
@@ -112,7 +113,7 @@ def dominating_log_delta(eps: float, setting: Setting, step: float | None = None
     rounds, once = setting.rounds, replace(setting, rounds=1)
 
     def rounds_at(depth: float) -> Rounds:
-        return [(single_round(once, "upper", step, depth)[0], rounds)]
+        return [(loss_distributions(once, "upper", step, depth)[0], rounds)]
 
     return min(upper_log_hockey_stick(rounds_at, eps), 0.0)
 
@@ -125,10 +126,11 @@ def composed_log_delta(
 
     The upper bound holds for every data set, even if records depend on the outcomes of earlier
     rounds. The lower bound is that of a data set in which all other users hold a third cell (for
-    k = 2, one of the cells). For one round or k > 2, it is at least the lower bound of one round.
-    Both include the errors of the grid, truncation and rounding. Truncation omits about 1e-11 of
-    delta; for deltas below about 1e-280, where it cannot omit so little, the upper bound is that of
-    basic composition.
+    k = 2, all hold x0 or all hold x1, whichever gives more). For one round or k > 2, it is at least
+    the lower bound of one round. Both include the errors of the grid, truncation and rounding.
+    Truncation increases the upper bound by at most about 1e-11 (relative); for deltas below about
+    1e-280, where that is impossible, the bound is that of basic composition. The lower bound omits
+    a probability of about 1e-20 in each round, and may be far below a smaller delta.
 
     Parameters
     ----------
@@ -160,14 +162,14 @@ def composed_log_delta(
     if side == "upper":
         high = dominating_log_delta(eps, setting, step)
         # Basic composition is smaller only for tiny deltas, for which truncation omits too much. It
-        # is skipped where it would not be smaller even if delta of one round were exp(-30) times
-        # the square of Chernoff's bound.
+        # is computed only if it would be smaller under a generous guess of one round's delta:
+        # exp(-30) times the square of Chernoff's bound.
         eps_per_round = quotient_down(eps, rounds)
         if np.log(rounds) + 2.0 * _chernoff(eps_per_round, once) - 30.0 < high:
             basic = np.log(rounds) + float(certified.upper_log_delta(eps_per_round, once))
             high = min(high, float(basic))
         return high
-    laws = single_round(once, side, step)
+    laws = loss_distributions(once, side, step)
     coarsened = (coarsened_for_transform([(law, rounds)], eps) for law in laws)
     low = max(log_hockey_stick(each, eps).low for each in coarsened)
     # The view of all rounds includes that of one round, so its lower end holds too. The search for
@@ -189,7 +191,7 @@ def chernoff_estimate(eps: float, setting: Setting) -> float:
     """Approximate log delta of all rounds by Chernoff's bound, ignoring truncated outcomes."""
     if eps >= setting.budget:
         return -np.inf
-    (loss,) = single_round(replace(setting, rounds=1), "upper")
+    (loss,) = loss_distributions(replace(setting, rounds=1), "upper")
     return log_chernoff([(loss, setting.rounds)], eps)
 
 
