@@ -52,7 +52,7 @@ def log_delta(eps, setting):
 REGISTERED = """
 from shuffledp.accounting.one_round import doubled
 
-_BOUNDS = (
+_CERTIFIED_BOUNDS = (
     Bound("doubled", "upper", "a test", "twice clones", Formulas(log_delta=doubled.log_delta)),
 """
 FIGURE = '''
@@ -192,7 +192,7 @@ def follow_every_recipe(clone):
     mechanism.edit(f"{lib}/mechanisms/catalogue.py", (start, f"{start}{ENTRY}"))
     bound = followed["A bound"]
     bound.write(f"{lib}/accounting/one_round/doubled.py", BOUND)
-    bound.edit(f"{lib}/accounting/registry.py", ("\n_BOUNDS = (\n", REGISTERED))
+    bound.edit(f"{lib}/accounting/registry.py", ("\n_CERTIFIED_BOUNDS = (\n", REGISTERED))
     figure = followed["A figure"]
     figure.write(f"{lib}/figures/stairs.py", FIGURE)
     figure.edit("workflow/rules/figures.smk", end=DRAWN)

@@ -29,8 +29,8 @@ class Contributions:
     distinct
         Whether a user is counted at most once in each cell (of each window).
     windows
-        Number of windows, if m records of a user are counted in each; 1 if m holds for the whole
-        histogram.
+        Number of windows in each of which up to m records of a user are counted; also 1 if m is
+        the limit for the whole histogram.
 
     Notes
     -----
@@ -124,7 +124,7 @@ def group_log_delta(log_delta: LogDelta, records: int) -> LogDelta:
 
 
 def one_record_target(eps: float, log_delta: float, records: int) -> tuple[float, float]:
-    """Return the target (eps, log delta) of one record that implies a target of one user.
+    """Return the target (eps, log delta) for one record that implies the given one for its user.
 
     If a curve meets the returned target, `group_curve` of it meets ``eps`` and ``log_delta``.
     """

@@ -43,10 +43,10 @@ def upper_curve(setting: Setting) -> UpperCurve:
 
 
 def krr_curve(setting: Setting) -> UpperCurve:
-    """Return the certified curve of k-RR, with both ends.
+    """Return the certified curve of k-RR.
 
-    With sampling, dropouts or dummies it has only an upper end. Raises `NotApplicableError` if the
-    setting has no eps0.
+    It has both ends, or only an upper end with sampling, dropouts or dummies. Raises
+    `NotApplicableError` if the setting has no eps0.
     """
     upper = upper_curve(setting)
     if setting.participation_rate < 1.0:
@@ -97,9 +97,9 @@ def _composing_curve(once: Setting) -> UpperCurve:
 def krr_loss(setting: Setting) -> Loss:
     """Return the privacy loss of one round of k-RR, for composition with other rounds.
 
-    With dummies it is that of `loss_among_dummies`. Otherwise it is derived from the curve of the
-    round for k = 2, and from the weak adversary's pair for k >= 3. All users of the setting must
-    report; colluding users are left out.
+    With dummies it is that of `loss_among_dummies`. Otherwise it is derived from the round's curve
+    for k = 2, and from the weak adversary's pair for k >= 3. All users of the setting must report;
+    colluding users are left out.
     """
     once = setting.single_round
     if once.dummies:
@@ -112,7 +112,7 @@ def krr_loss(setting: Setting) -> Loss:
 def _composed_from_curve(setting: Setting) -> LogDelta:
     """Return the upper bound for all rounds by composition of the curve of one round.
 
-    For k = 2 and suitable numbers of rounds, it is the smaller of this and `rounds.two_cells`.
+    For k = 2 and 8 to 200 rounds, the bound of `rounds.two_cells` is returned where it is smaller.
     """
     composed = compose_rounds([(_composing_curve(setting.single_round), setting.rounds)])
     recursion = MIN_ROUNDS_FOR_RECURSION <= setting.rounds <= rounds_of_two_cells.MAX_ROUNDS
@@ -153,7 +153,7 @@ def _single_bin(eps: float, s: Setting) -> float:
     return float(single_bin.log_delta(eps, s, s.count))
 
 
-_BOUNDS = (
+_CERTIFIED_BOUNDS = (
     Bound(
         "upper",
         "upper",
@@ -190,18 +190,18 @@ _BOUNDS = (
         "single-bin",
         "lower",
         "Biswas et al. 2023, eqs. (6) and (10), corrected",
-        "the count of one cell (bin) alone, for the worst data set unless --count is given",
+        "the count of one cell (bin) alone, for the worst data set found unless --count is given",
         Formulas(log_delta=_single_bin, over_counts=single_bin.log_delta),
     ),
 )
 
-_CERTIFIED: Final[Mapping[str, Bound]] = {bound.name: bound for bound in _BOUNDS}
+_CERTIFIED: Final[Mapping[str, Bound]] = {bound.name: bound for bound in _CERTIFIED_BOUNDS}
 # Module with the bounds from papers. It is imported by name at the first use of such a bound,
 # because this package must not depend on it.
 _LITERATURE: Final = "shuffledp.papers.literature.bounds"
 
 
-class _Bounds(Mapping[str, Bound]):
+class _LazyBounds(Mapping[str, Bound]):
     """All bounds by name: the certified ones, then those from the literature."""
 
     @cached_property
@@ -218,11 +218,11 @@ class _Bounds(Mapping[str, Bound]):
         return len(self._all)
 
 
-BOUNDS: Final[Mapping[str, Bound]] = _Bounds()
+BOUNDS: Final[Mapping[str, Bound]] = _LazyBounds()
 
 
 def get_bound(name: str) -> Bound:
-    """Return the bound with a name; the error suggests a similar name or lists all names."""
+    """Return the bound with this name; the error suggests a similar name or lists all names."""
     if not isinstance(name, str):
         raise InputError(f"bound must be the name of a bound, got bound={shortened(repr(name))}")
     try:

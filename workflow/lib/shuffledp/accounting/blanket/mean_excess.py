@@ -9,8 +9,9 @@ proportional to the square of the step. One FFT gives the law of the sum S.
 Lower end: neighbouring atoms are pooled into their mean, which decreases the law in the convex
 order. No grid is needed. With ``K(x) = x_+ exp(-lam x)``, whose Fourier transform is
 ``1 / (lam + i t)^2``, E[K(S)] is an integral over t of a power of a characteristic function. The
-trapezoidal rule with period T adds the terms E[K(S + m T)], which are bounded; beyond the last t
-the integrand is at most ``1 / t^2``.
+trapezoidal rule with step ``2 pi / T`` gives the sum of E[K(S + m T)] over all integers m, in which
+the terms with m != 0 are errors and are bounded. Beyond the last t the integrand is at most
+``1 / t^2``.
 
 Both ends use the law tilted by ``exp(lam S)``, so that all errors are relative to Chernoff's bound
 on the result, however small it is.
@@ -29,14 +30,14 @@ from shuffledp.numerics.arrays import UNIT, Floats
 
 # Usual number of points of the FFT, approximately, and the largest number, for very small deltas.
 TRANSFORM_POINTS, MAX_TRANSFORM_POINTS = 2**18, 2**22
-# Largest increase of the log of the upper end by splitting, if MAX_TRANSFORM_POINTS suffice for it.
+# Increase of the log of the upper end by splitting that the choice of a grid aims at.
 SPLITTING_LOG_TOLERANCE = 2e-5
 # Number of steps that are compared to find a grid that fits the atoms.
 MAX_CANDIDATE_STEPS = 512
 # Number of frequencies t of the integral, in total and in a block.
 FREQUENCIES = 2**20
 FREQUENCIES_AT_ONCE = 2**14
-# Powers with a smaller log modulus are not computed; this bound on them is added to the error.
+# Where log |phi(t)^n| is below this, the power counts as 0, and its bound is added to the error.
 LOG_NEGLIGIBLE_INTEGRAND = -50.0
 # Largest number of atoms in the integral; more atoms are pooled.
 MAX_POOLED_ATOMS = 24
@@ -45,13 +46,12 @@ KERNEL_DECAY = 60.0
 
 
 def log_mean_excess(atoms: Atoms, n: int) -> LogInterval:
-    """Return a certified interval around the log mean excess of n copies.
+    """Return a certified interval around the log of the mean excess plus `Atoms.exclusive_delta`.
 
-    The mean excess includes `Atoms.exclusive_delta`. If no value is positive, both ends are the
-    log of that delta, up to rounding; -inf for 0. The interval accounts for the grid, pooling,
-    truncation and rounding. For a few atoms the upper end of the log is about 1e-5 too large, and
-    the lower end 5e-5 too small, or 2e-3 if the result is 1e-300. For n above a million the
-    rounding of the FFT dominates.
+    If no value is positive, both ends are the log of that delta, up to rounding; -inf for 0. The
+    interval accounts for the grid, pooling, truncation and rounding. For a few atoms the upper end
+    of the log is about 1e-5 too large, and the lower end 5e-5 too small, or 2e-3 if the result is
+    1e-300. For n above a million the rounding of the FFT dominates.
     """
     return LogInterval(log_mean_excess_low(atoms, n), log_mean_excess_high(atoms, n))
 
@@ -94,16 +94,16 @@ def _aligned_step(values: Floats, weights: Floats, step: float) -> float:
     return float(steps[np.argmin((weights @ (upper_share * (1.0 - upper_share))) * steps**2)])
 
 
-def log_mean_excess_high(atoms: Atoms, n: int, splitting: float = SPLITTING_LOG_TOLERANCE) -> float:
-    """Return an upper bound on the log mean excess: the upper end of `log_mean_excess`.
+def log_mean_excess_high(atoms: Atoms, n: int, tolerance: float = SPLITTING_LOG_TOLERANCE) -> float:
+    """Return the upper end of `log_mean_excess`.
 
-    ``splitting`` is the largest relative increase by the grid, exceeded only where meeting it would
-    take too many points. The computing time is proportional to the inverse of its square root.
+    ``tolerance`` is the relative increase by the grid that is aimed at; it may be exceeded, mainly
+    where it would take too many points. The computing time is proportional to ``tolerance**-0.5``.
     """
     values, masses, log_top = _scaled(atoms, 1.0)
     if log_top == -np.inf:
         return add_exclusive_delta(-np.inf, atoms.exclusive_delta)
-    start, grid, step = _grid(values, masses, n, splitting)
+    start, grid, step = _grid(values, masses, n, tolerance)
     used = grid > 0.0
     points, masses = np.asarray(step * (start + np.flatnonzero(used)), np.float64), grid[used]
     tilted = tilt(points, masses, n)
@@ -137,27 +137,27 @@ def _norm(values: Floats) -> float:
     return float(np.sqrt(np.sum(values * values)))
 
 
-def _grid(values: Floats, masses: Floats, n: int, splitting: float) -> tuple[int, Floats, float]:
+def _grid(values: Floats, masses: Floats, n: int, tolerance: float) -> tuple[int, Floats, float]:
     """Return the first index, the masses and the step of a grid that the atoms are split onto."""
     first_tilt = tilt(values, masses, n)
     low, high = reach(values, first_tilt.log_weights(values, masses), n)
-    # A sum of n copies is rarely above `high`, so a sum with a summand below -high is hardly ever
-    # positive. Raising such values to the limit can only increase the result, and saves points.
+    # A sum of n copies is rarely above `high`, so values below `-max(high, KERNEL_DECAY / lam)`
+    # hardly matter. They are raised to it, which saves points and can only increase the result.
     values = np.maximum(values, -max(high, KERNEL_DECAY / first_tilt.lam))
     span = float(values.max() - values.min())
     # For a constant law any positive width is suitable.
     width = max(high - low, span / 16.0) or 1.0
     weights = np.exp(first_tilt.log_weights(values, masses))
-    step = width / (TRANSFORM_POINTS * float(np.sqrt(SPLITTING_LOG_TOLERANCE / splitting)))
+    step = width / (TRANSFORM_POINTS * float(np.sqrt(SPLITTING_LOG_TOLERANCE / tolerance)))
     step = _aligned_step(values, weights, step)
     start, grid = _split(values, masses, step)
     # Growth of the sum's log moment by splitting, which is proportional to the square of the step.
     points = step * (start + np.arange(grid.size, dtype=np.float64))
     moment = float(logsumexp(first_tilt.lam * points, b=grid))
     growth = n * max(moment - first_tilt.log_moment, 0.0)
-    if growth > splitting:
+    if growth > tolerance:
         step = max(
-            step * float(np.sqrt(splitting / growth)), max(width, span) / MAX_TRANSFORM_POINTS
+            step * float(np.sqrt(tolerance / growth)), max(width, span) / MAX_TRANSFORM_POINTS
         )
         step = _aligned_step(values, weights, step)
         start, grid = _split(values, masses, step)
@@ -171,8 +171,8 @@ def _pooled(values: Floats, masses: Floats, weights: Floats) -> tuple[Floats, Fl
     """
     if values.size <= MAX_POOLED_ATOMS:
         return values, masses
-    # The bins have equal widths in the mean of relative position and cumulative weight, so that
-    # they are narrow in both.
+    # Bins have equal widths in the average of two coordinates, relative position and cumulative
+    # weight, so that none is wide in either.
     share = (values - values.min()) / np.ptp(values)
     order = np.argsort(values, kind="stable")
     rank = np.empty_like(values)
@@ -187,7 +187,7 @@ def _pooled(values: Floats, masses: Floats, weights: Floats) -> tuple[Floats, Fl
 
 
 def log_mean_excess_low(atoms: Atoms, n: int) -> float:
-    """Return a lower bound on the log mean excess; -inf if the errors exceed the value."""
+    """Return the lower end of `log_mean_excess`; a mean excess below its errors counts as 0."""
     end = add_exclusive_delta(_low(atoms, n), atoms.exclusive_delta)
     return end - 8.0 * (abs(end) + 8.0) * UNIT if atoms.exclusive_delta else end
 
@@ -226,7 +226,7 @@ def _trapezoidal(
 ) -> tuple[float, float]:
     """Return ``(1/T) sum_j phi(t_j)^n / (lam + i t_j)^2`` over all frequencies, and its error.
 
-    The blocks fit into the processor's cache.
+    Frequencies are processed `FREQUENCIES_AT_ONCE` at a time, so that the arrays stay small.
     """
     step = 2.0 * np.pi / period
     block = np.arange(FREQUENCIES_AT_ONCE, dtype=np.float64)
@@ -267,7 +267,7 @@ def _trapezoidal(
 
 
 def _power(base: NDArray[np.complex128], n: int) -> NDArray[np.complex128]:
-    """Return ``base**n`` by repeated squaring, three times faster than logarithms and angles."""
+    """Return ``base**n`` by repeated squaring, three times faster than by the polar form."""
     result = np.ones_like(base)
     while True:
         if n % 2:

@@ -70,7 +70,7 @@ class Truncation:
 
     Attributes
     ----------
-    width
+    half_width
         Half-width of the windows, in standard deviations.
     stride
         Number of neighbouring values of n2 that are grouped.
@@ -79,14 +79,14 @@ class Truncation:
         ``exp(lambda A)`` (docs/accounting.md).
     """
 
-    width: float
+    half_width: float
     stride: int
     tilted_rho: float
     tilted_pi: float
 
     def window(self, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
         """Return the first and last count of a window, for counts with this mean and variance."""
-        half = self.width * np.sqrt(variance) + WINDOW_MARGIN
+        half = self.half_width * np.sqrt(variance) + WINDOW_MARGIN
         return np.floor(mean - half), np.ceil(mean + half)
 
 
@@ -107,9 +107,9 @@ def conditional_excess(
     s
         Values of ``n1 + n2``, integers >= 0, shape ``(m,)``.
     trials
-        ``n3 + n4`` for each s, shape ``(m,)``.
+        ``n3 + n4`` for each s, the number of trials of n3, shape ``(m,)``.
     shift
-        Amount subtracted from A for each s, shape ``(m,)``.
+        The last term of A for each s, shape ``(m,)``.
     limits
         Truncation windows, and the number of neighbouring values of n2 that are grouped.
     side
@@ -117,10 +117,10 @@ def conditional_excess(
 
     Returns
     -------
-    Three natural logs for each s, shape ``(m,)``: the value; an upper bound on the probability left
-    out, under the tilted law of `Truncation`; and one on the relative error of replacing A_+ by A
-    for those n2 at which A is positive for every n3 in its window. Both errors make the value
-    smaller.
+    Natural logs for each s, shape ``(m,)``: both ends of the value; an upper bound on the
+    probability left out, under the tilted law of `Truncation`; and one on the relative error of
+    replacing A_+ by A for those n2 at which A is positive for every n3 in its window. Both errors
+    make the value smaller.
     """
     both, alpha, slope = weighted.p1 + weighted.p2, weighted.alpha, weighted.c - weighted.d
     rho1, rho2 = weighted.p1 / both, weighted.p2 / both

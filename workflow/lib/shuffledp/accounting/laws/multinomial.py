@@ -200,7 +200,7 @@ def log_mean_excess(weighted: WeightedSum, side: Side | None = None) -> LogInter
     width = bucket(first)
     max_terms = MAX_TERMS if chernoff > FAR_LOG_DELTA else MAX_FAR_TERMS
     if (last - first) / width * _columns(weighted, limits) > 2 * max_terms:
-        limits = replace(limits, width=COARSE_WINDOW_DEVIATIONS)
+        limits = replace(limits, half_width=COARSE_WINDOW_DEVIATIONS)
         first, last = range_of_s(limits)
         width = bucket(first)
         terms = (last - first + 1.0) / width * _columns(weighted, limits)
@@ -261,6 +261,6 @@ def _columns(weighted: WeightedSum, limits: Truncation) -> int:
     if weighted.p3 == 0.0:
         return 1
     pi = weighted.p3 / (weighted.p3 + weighted.p4)
-    half = limits.width * np.sqrt(weighted.n * pi * (1.0 - pi)) + WINDOW_MARGIN
+    half = limits.half_width * np.sqrt(weighted.n * pi * (1.0 - pi)) + WINDOW_MARGIN
     changed = 4.0 * half * (weighted.c - weighted.d) / (weighted.a + weighted.b)
     return int(changed) + 8

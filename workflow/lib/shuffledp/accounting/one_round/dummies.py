@@ -29,8 +29,8 @@ from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import UNIT
 
 # Numbers of uniform reports are grouped into ranges. The width of a range is the larger of
-# RELATIVE_RANGE_WIDTH times the number, which changes eps by about a quarter of this share, and
-# RANGE_WIDTH_IN_DEVIATIONS standard deviations.
+# RELATIVE_RANGE_WIDTH times the number and RANGE_WIDTH_IN_DEVIATIONS standard deviations. A
+# relative width of w changes eps by about w / 4 (relative).
 RELATIVE_RANGE_WIDTH, RANGE_WIDTH_IN_DEVIATIONS = 1e-3, 0.125
 # Log of the largest share of delta that may be due to the rare numbers of uniform reports that are
 # left out; it changes eps by about 1e-6.
@@ -38,7 +38,7 @@ LOG_LEFT_OUT_SHARE = -11.0
 
 
 def chance_of_dummy(dummies: float, chances: int) -> float:
-    """Check both and return ``dummies / chances``, the probability of each potential dummy."""
+    """Check both arguments; return ``dummies / chances``, the chance that a dummy is sent."""
     if not (chances >= 1 and chances == int(chances) and 0.0 <= dummies <= chances):
         raise InputError(
             "dummies, the mean number per user, must lie in [0, chances], and chances must be an "

@@ -1,11 +1,11 @@
 """The largest delta of shuffled 2-RR over all data sets, by branch and bound.
 
-For k = 2, a data set is the number m of other users, out of n - 1, who hold the target's cell x0.
-Suppose that m is known to lie in a block ``low..high``, and reveal the reports of
-``high - low`` other users to the adversary, such that low of the remaining users hold x0. What
-remains is the same for every m in the block, so its divergence is an upper bound for the block.
-Blocks whose bound exceeds the largest delta found so far are divided until the two agree. The
-divergence of (Q, P) at m is that of (P, Q) at ``n - 1 - m``, so one direction suffices.
+For k = 2, a data set is the number m of other users, out of n - 1, who hold the cell x0 of the
+distinguished user, the target. Suppose that m is known to lie in a block ``low..high``, and reveal
+the reports of ``high - low`` other users to the adversary, such that low of the remaining users
+hold x0. What remains is the same for every m in the block, so its divergence is an upper bound for
+the block. Blocks whose bound exceeds the largest delta found so far are divided until the two
+agree. The divergence of (Q, P) at m is that of (P, Q) at ``n - 1 - m``, so one direction suffices.
 """
 
 from dataclasses import dataclass
@@ -22,9 +22,11 @@ from shuffledp.numerics.arrays import Integers
 
 # Up to this many users the search reaches single counts.
 EXHAUSTIVE_N = 10_000
-# Number of initial blocks, which is also the largest number of parts of a divided block; smallest
-# number of parts; and number of blocks to evaluate at once (64 take about as long as one).
-INITIAL_BLOCKS, MIN_PARTS, BLOCKS_AT_ONCE = 16, 4, 64
+# Smallest number of parts of a divided block, and the largest, which is also the number of initial
+# blocks.
+MIN_PARTS, INITIAL_BLOCKS = 4, 16
+# Number of blocks to evaluate at once; 64 take about as long as one.
+BLOCKS_AT_ONCE = 64
 # After this number of evaluated blocks no more are divided. For n up to EXHAUSTIVE_N it is not
 # reached, since dividing down to single counts takes fewer than 2 n blocks. For larger n, the final
 # blocks have about n / 16,000 counts, which changes eps by about 1 part in 32,000.
