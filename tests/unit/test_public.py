@@ -159,6 +159,7 @@ def test_applicable_bounds_are_listed_smallest_first(monkeypatch):
         lambda: shuffledp.epsilon([0.1, 2.0], SETTING),
         lambda: shuffledp.calibrate(float("nan"), 1e-6, Setting(1000, 5)),
         lambda: shuffledp.calibrate(0.1, 1e-6, Setting(0, 5)),
+        lambda: shuffledp.calibrate(0.0, 1e-20, Setting(1000, 5)),
         lambda: probabilities(1.0, 1),
         # A field that is ignored would make a promise that does not hold.
         lambda: shuffledp.rdp(2, Setting(1000, 5, 1.0, colluding=100)),

@@ -297,6 +297,9 @@ def test_the_planner_needs_exactly_one_missing_parameter():
         complete(Plan(10, 3, 1.0, 0.5, -3.0))
     with pytest.raises(InputError, match="no n"):
         complete(Plan(None, 3, 20.0, 1e-9, -300.0))
+
+
+def test_a_target_that_no_positive_eps0_meets_is_refused():
     with pytest.raises(InputError, match="no positive eps0"):
         complete(Plan(1000, 5, None, 0.0, -46.0))
 

@@ -324,8 +324,8 @@ def largest_eps0(
     """Return the largest local budget eps0 for which delta at ``eps`` meets a target, rounded down.
 
     ``curve_of`` returns the curve of all rounds for an eps0; delta must grow with eps0. The result
-    is about ``eps / rounds`` or larger. Unless it is 0 or 350, the upper end of log delta was
-    evaluated there and is at most ``log_delta``.
+    is about ``eps / rounds`` or larger. Unless it is 350, the upper end of log delta was evaluated
+    there and is at most ``log_delta``. Raises `InputError` if no positive eps0 is found.
     """
 
     def upper(eps0: float) -> float:
@@ -343,8 +343,12 @@ def largest_eps0(
         else:
             xtol = calibrate.XTOL if example.hints.ceiling else calibrate.COARSE_XTOL
             eps0 = calibrate.guided_eps0(counted, log_delta, smallest, estimate, xtol)
-        if eps0 > smallest or not smallest:
+        if eps0 > smallest:
             return eps0
+        if not smallest:
+            raise InputError(
+                "no positive eps0 was found that meets the target: use a larger eps or delta"
+            )
         return calibrate.first_feasible_budget(lambda eps0: counted(eps0) <= log_delta, smallest)
 
 

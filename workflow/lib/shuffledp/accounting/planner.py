@@ -96,9 +96,4 @@ def complete(plan: Plan) -> Plan:
         return replace(plan, n=smallest(min_users, LARGEST_N))
     if name == "k":
         return replace(plan, k=smallest(2, LARGEST_K))
-    eps0 = largest_eps0(eps, target, curve_with, setting.rounds)
-    if not eps0:
-        raise InputError(
-            "no positive eps0 was found that meets the target: use a larger eps or delta"
-        )
-    return replace(plan, eps0=eps0)
+    return replace(plan, eps0=largest_eps0(eps, target, curve_with, setting.rounds))
