@@ -22,7 +22,7 @@ from shuffledp.accounting.geometric import (
 )
 from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms.estimators import additive_noise_estimators, noisy_shares
-from shuffledp.mechanisms.protocol import Mechanism
+from shuffledp.mechanisms.protocol import RowMechanism
 from shuffledp.numerics.arrays import Floats, Integers, quotient_down, sum_up
 from shuffledp.numerics.posterior import NoiseLaw
 
@@ -91,7 +91,7 @@ def _noise_law(n: int, k: int, parameters: DiscreteLaplaceParameters) -> NoiseLa
     return NoiseLaw(sd, lambda z: -0.5 * parameters.eps * np.abs(z))
 
 
-class DiscreteLaplace(Mechanism[DiscreteLaplaceParameters]):
+class DiscreteLaplace(RowMechanism[DiscreteLaplaceParameters]):
     """Mechanism in which a curator adds two-sided geometric noise to the true counts."""
 
     name = "discrete-laplace"
@@ -132,17 +132,10 @@ class DiscreteLaplace(Mechanism[DiscreteLaplaceParameters]):
         smallest = quotient_down(eps, setting.rounds)
         return DiscreteLaplaceParameters(calibrate.eps0(composed, log_delta, smallest))
 
-    def observe(
-        self,
-        counts: ArrayLike,
-        parameters: DiscreteLaplaceParameters,
-        rng: np.random.Generator,
-        repetitions: int = 1,
+    def _draw(
+        self, counts: Integers, parameters: DiscreteLaplaceParameters, rng: np.random.Generator
     ) -> Floats:
-        """Draw noisy histograms of counts."""
-        counts = np.asarray(counts, dtype=np.int64)
-        noise = [draw_noise(counts.size, parameters.eps, rng) for _ in range(repetitions)]
-        return np.asarray(counts + np.stack(noise), dtype=np.float64)
+        return counts + draw_noise(counts.size, parameters.eps, rng)
 
     def variance(
         self, shares: ArrayLike, n: float, parameters: DiscreteLaplaceParameters

@@ -14,7 +14,7 @@ from shuffledp.accounting.curve import UpperCurve, largest_eps0
 from shuffledp.accounting.registry import krr_curve
 from shuffledp.accounting.setting import Setting, probabilities
 from shuffledp.mechanisms.estimators import maximum_likelihood, raw_and_projected
-from shuffledp.mechanisms.protocol import Mechanism, PerUser
+from shuffledp.mechanisms.protocol import PerUser, RowMechanism
 from shuffledp.numerics.arrays import Floats, Integers
 
 
@@ -101,7 +101,7 @@ def _most_likely(reports: Floats, n: int, parameters: KRRParameters) -> Floats:
     return maximum_likelihood(reports, parameters.eps0)
 
 
-class KRandomisedResponse(Mechanism[KRRParameters]):
+class KRandomisedResponse(RowMechanism[KRRParameters]):
     """Mechanism in which each user reports through k-RR, and a shuffler shuffles the reports."""
 
     name = "krr"
@@ -123,18 +123,10 @@ class KRandomisedResponse(Mechanism[KRRParameters]):
 
         return KRRParameters(largest_eps0(eps, log_delta, curve_of, setting.rounds))
 
-    def observe(
-        self,
-        counts: ArrayLike,
-        parameters: KRRParameters,
-        rng: np.random.Generator,
-        repetitions: int = 1,
-    ) -> Floats:
-        """Draw histograms of the shuffled reports."""
-        return np.concatenate(
-            [randomise(counts, parameters.eps0, rng) for _ in range(repetitions)],
-            dtype=np.float64,
-        )
+    def _draw(
+        self, counts: Integers, parameters: KRRParameters, rng: np.random.Generator
+    ) -> Integers:
+        return randomise(counts, parameters.eps0, rng).ravel()
 
     def variance(self, shares: ArrayLike, n: float, parameters: KRRParameters) -> Floats:
         """Return the variance of each share estimated by inversion.

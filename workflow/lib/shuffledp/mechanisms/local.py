@@ -13,9 +13,9 @@ from shuffledp.accounting import calibrate
 from shuffledp.accounting.curve import UpperCurve
 from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms.estimators import raw_and_projected
-from shuffledp.mechanisms.protocol import Mechanism, PerUser, envelope_bytes
+from shuffledp.mechanisms.protocol import PerUser, RowMechanism, envelope_bytes
 from shuffledp.mechanisms.randomiser import SupportRandomiser, approximate_log_delta
-from shuffledp.numerics.arrays import Floats, quotient_down
+from shuffledp.numerics.arrays import Floats, Integers, quotient_down
 
 # Absolute tolerance of the best shape. The error is flat near its minimum.
 SHAPE_XTOL: Final = 0.02
@@ -35,7 +35,7 @@ Q = TypeVar("Q", bound=LocalParameters)
 
 
 @dataclass(frozen=True)
-class ShuffledRandomiser(Mechanism[Q]):
+class ShuffledRandomiser(RowMechanism[Q]):
     """Mechanism in which each user reports through a randomiser, and a shuffler shuffles reports.
 
     The analyst observes how many reports support each cell. A subclass may define a family of
@@ -108,17 +108,9 @@ class ShuffledRandomiser(Mechanism[Q]):
             )
         return self.member(eps0, best)
 
-    def observe(
-        self,
-        counts: ArrayLike,
-        parameters: Q,
-        rng: np.random.Generator,
-        repetitions: int = 1,
-    ) -> Floats:
+    def _draw(self, counts: Integers, parameters: Q, rng: np.random.Generator) -> Floats:
         """Draw the numbers of reports that support each cell."""
-        counts = np.asarray(counts, np.int64)
-        randomiser = self.randomiser(counts.size, parameters)
-        return np.stack([randomiser.observe(counts, rng) for _ in range(repetitions)])
+        return self.randomiser(counts.size, parameters).observe(counts, rng)
 
     def variance(self, shares: ArrayLike, n: float, parameters: Q) -> Floats:
         """Return the variance of each unbiased share."""

@@ -18,9 +18,9 @@ from shuffledp.accounting.setting import LARGEST_EPS0, LARGEST_N, Setting, proba
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.estimators import raw_and_projected
 from shuffledp.mechanisms.krr import KRandomisedResponse, randomise
-from shuffledp.mechanisms.protocol import Mechanism, PerUser, envelope_bytes
+from shuffledp.mechanisms.protocol import PerUser, RowMechanism, envelope_bytes
 from shuffledp.mechanisms.user_dummies import draw_dummies
-from shuffledp.numerics.arrays import Floats
+from shuffledp.numerics.arrays import Floats, Integers
 
 # Differences between candidate local budgets and that of k-RR without dummies. With few cells,
 # still larger budgets would have smaller errors, but would hardly protect single reports.
@@ -60,7 +60,7 @@ def _unbiased(reports: Floats, n: int, parameters: MixdumpParameters) -> Floats:
     return np.asarray((reports / n - parameters.dummies / k - q) / (p - q))
 
 
-class Mixdump(Mechanism[MixdumpParameters]):
+class Mixdump(RowMechanism[MixdumpParameters]):
     """Mechanism in which every user sends a k-RR report and uniform dummies."""
 
     name = "mixdump"
@@ -146,22 +146,12 @@ class Mixdump(Mechanism[MixdumpParameters]):
         )
         return None if dummies is None else replace(likely, dummies=dummies)
 
-    def observe(
-        self,
-        counts: ArrayLike,
-        parameters: MixdumpParameters,
-        rng: np.random.Generator,
-        repetitions: int = 1,
-    ) -> Floats:
-        """Draw histograms of reports and dummies."""
-        counts = np.asarray(counts, dtype=np.int64)
-        n, k = int(counts.sum()), counts.size
-        rows = [
-            randomise(counts, parameters.eps0, rng)[0]
-            + draw_dummies(n * parameters.chances, k, parameters.rate, rng)
-            for _ in range(repetitions)
-        ]
-        return np.stack(rows).astype(np.float64)
+    def _draw(
+        self, counts: Integers, parameters: MixdumpParameters, rng: np.random.Generator
+    ) -> Integers:
+        chances = int(counts.sum()) * parameters.chances
+        reports = randomise(counts, parameters.eps0, rng).ravel()
+        return reports + draw_dummies(chances, counts.size, parameters.rate, rng)
 
     def variance(self, shares: ArrayLike, n: float, parameters: MixdumpParameters) -> Floats:
         """Return the variance of each unbiased share, from reports and dummies."""

@@ -18,7 +18,7 @@ from shuffledp.accounting.curve import UpperCurve, pure_dp_curve
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.catalogue import CATALOGUE, Entry
-from shuffledp.numerics.arrays import Floats, quotient_down, sum_up
+from shuffledp.numerics.arrays import Floats, Integers, quotient_down, sum_up
 
 P = TypeVar("P")  # a mechanism's parameters: a frozen dataclass
 # Function of observations, n and parameters that returns estimated shares of the users per cell.
@@ -222,6 +222,22 @@ class Mechanism(ABC, Generic[P]):
         """Return what one user sends and reveals, by default one true message."""
         del n, k, parameters
         return PerUser()
+
+
+class RowMechanism(Mechanism[P]):
+    """A mechanism that draws the releases one after the other."""
+
+    def observe(
+        self, counts: ArrayLike, parameters: P, rng: np.random.Generator, repetitions: int = 1
+    ) -> Floats:
+        """Draw the analyst's observations from their exact law, see `Mechanism.observe`."""
+        counts = np.asarray(counts, np.int64)
+        rows = [self._draw(counts, parameters, rng) for _ in range(repetitions)]
+        return np.stack(rows, dtype=np.float64)
+
+    @abstractmethod
+    def _draw(self, counts: Integers, parameters: P, rng: np.random.Generator) -> Integers | Floats:
+        """Draw one release, shape ``(k,)``."""
 
 
 def calibrate_rounds_by_search(

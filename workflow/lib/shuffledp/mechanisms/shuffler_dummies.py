@@ -29,8 +29,8 @@ from shuffledp.mechanisms.discrete_laplace import (
     noise_moments,
 )
 from shuffledp.mechanisms.estimators import additive_noise_estimators
-from shuffledp.mechanisms.protocol import Mechanism, PerUser, calibrate_rounds_by_search
-from shuffledp.numerics.arrays import Floats
+from shuffledp.mechanisms.protocol import PerUser, RowMechanism, calibrate_rounds_by_search
+from shuffledp.numerics.arrays import Floats, Integers
 from shuffledp.numerics.posterior import NoiseLaw
 
 MAX_NU = 2**53
@@ -89,7 +89,7 @@ def fewest_dummies(
     return nu
 
 
-class ShufflerDummies(Mechanism[ShufflerDummiesParameters]):
+class ShufflerDummies(RowMechanism[ShufflerDummiesParameters]):
     """Mechanism in which users send their true cell, and the shuffler adds dummies."""
 
     name = "shuffler-dummies"
@@ -141,19 +141,10 @@ class ShufflerDummies(Mechanism[ShufflerDummiesParameters]):
             noise_eps, fewest_dummies(meets_target, eps, log_delta, min(int(likely_nu), MAX_NU))
         )
 
-    def observe(
-        self,
-        counts: ArrayLike,
-        parameters: ShufflerDummiesParameters,
-        rng: np.random.Generator,
-        repetitions: int = 1,
+    def _draw(
+        self, counts: Integers, parameters: ShufflerDummiesParameters, rng: np.random.Generator
     ) -> Floats:
-        """Draw histograms of reports and dummies."""
-        counts = np.asarray(counts, dtype=np.int64)
-        dummies = [
-            draw_noise(counts.size, parameters.eps, rng, parameters.nu) for _ in range(repetitions)
-        ]
-        return np.asarray(counts + np.stack(dummies), dtype=np.float64)
+        return np.asarray(counts + draw_noise(counts.size, parameters.eps, rng, parameters.nu))
 
     def variance(
         self, shares: ArrayLike, n: float, parameters: ShufflerDummiesParameters

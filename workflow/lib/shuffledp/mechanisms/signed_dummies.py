@@ -27,8 +27,8 @@ from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.estimators import additive_noise_estimators, noisy_shares
 from shuffledp.mechanisms.protocol import (
-    Mechanism,
     PerUser,
+    RowMechanism,
     calibrate_rounds_by_search,
     envelope_bytes,
 )
@@ -39,7 +39,7 @@ from shuffledp.mechanisms.signed_dummies_search import (
     best_noise,
     check_sizes,
 )
-from shuffledp.numerics.arrays import Floats
+from shuffledp.numerics.arrays import Floats, Integers
 from shuffledp.numerics.posterior import NoiseLaw
 
 __all__ = ["SignedDummies", "SignedDummiesParameters"]
@@ -74,7 +74,7 @@ def _noise_law(n: int, k: int, parameters: SignedDummiesParameters) -> NoiseLaw:
 
 
 @dataclass(frozen=True)
-class SignedDummies(Mechanism[SignedDummiesParameters]):
+class SignedDummies(RowMechanism[SignedDummiesParameters]):
     """Mechanism in which users send their true cell and signed dummies.
 
     Attributes
@@ -174,23 +174,13 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
             )
         return best
 
-    def observe(
-        self,
-        counts: ArrayLike,
-        parameters: SignedDummiesParameters,
-        rng: np.random.Generator,
-        repetitions: int = 1,
-    ) -> Floats:
+    def _draw(
+        self, counts: Integers, parameters: SignedDummiesParameters, rng: np.random.Generator
+    ) -> Integers:
         """Draw the numbers of plus messages minus those of minus messages, without pairs."""
-        counts = np.asarray(counts, dtype=np.int64)
         size = parameters.size * counts.sum() / parameters.smallest
-        keep = 1.0 - parameters.ratio
-        noise = [
-            rng.negative_binomial(size, keep, counts.size)
-            - rng.negative_binomial(size, keep, counts.size)
-            for _ in range(repetitions)
-        ]
-        return np.asarray(counts + np.stack(noise), dtype=np.float64)
+        plus, minus = rng.negative_binomial(size, 1.0 - parameters.ratio, (2, counts.size))
+        return np.asarray(counts + (plus - minus))
 
     def variance(self, shares: ArrayLike, n: float, parameters: SignedDummiesParameters) -> Floats:
         """Return the variance of each share: that of a difference of two negative binomials."""

@@ -39,7 +39,7 @@ from shuffledp.mechanisms.discrete_laplace import (
 )
 from shuffledp.mechanisms.estimators import additive_noise_estimators
 from shuffledp.mechanisms.gaussian import HISTOGRAM_SENSITIVITY
-from shuffledp.mechanisms.protocol import Mechanism, PerUser, expected_distance
+from shuffledp.mechanisms.protocol import PerUser, RowMechanism, expected_distance
 from shuffledp.mechanisms.shuffler_dummies import (
     TRUNCATION_SHARE,
     ShufflerDummies,
@@ -209,7 +209,7 @@ def _cell_variance(parameters: ServersParameters) -> float:
     return parameters.moments.variance + _servers(parameters).analyst_moments.variance
 
 
-class TwoServers(Mechanism[ServersParameters]):
+class TwoServers(RowMechanism[ServersParameters]):
     """Mechanism in which shuffler and analyst each add noise of the same shape and scale.
 
     `curve` holds against the analyst. For calibrated parameters, delta against any other single
@@ -249,17 +249,10 @@ class TwoServers(Mechanism[ServersParameters]):
             return geometric
         return gaussian
 
-    def observe(
-        self,
-        counts: ArrayLike,
-        parameters: ServersParameters,
-        rng: np.random.Generator,
-        repetitions: int = 1,
+    def _draw(
+        self, counts: Integers, parameters: ServersParameters, rng: np.random.Generator
     ) -> Floats:
-        """Draw histograms of reports, dummies and the analyst's noise."""
-        counts, servers = np.asarray(counts, dtype=np.int64), _servers(parameters)
-        noise = [servers.draw(counts.size, rng) for _ in range(repetitions)]
-        return np.asarray(counts + np.stack(noise), dtype=np.float64)
+        return counts + _servers(parameters).draw(counts.size, rng)
 
     def variance(self, shares: ArrayLike, n: float, parameters: ServersParameters) -> Floats:
         """Return the variance of each share, which is the same for all."""

@@ -25,7 +25,7 @@ from shuffledp.accounting.rounds.tradeoff import gdp_to_log_delta
 from shuffledp.accounting.setting import LARGEST_EPS0, LARGEST_N, Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.estimators import additive_noise_estimators
-from shuffledp.mechanisms.protocol import Mechanism, PerUser, envelope_bytes
+from shuffledp.mechanisms.protocol import PerUser, RowMechanism, envelope_bytes
 from shuffledp.numerics.arrays import Floats, Integers
 from shuffledp.numerics.posterior import NoiseLaw
 
@@ -79,7 +79,7 @@ def _noise_law(n: int, k: int, parameters: UserDummiesParameters) -> NoiseLaw:
     return NoiseLaw(sd, lambda z: log_pmf(z, chances, q), round(chances * q))
 
 
-class UserDummies(Mechanism[UserDummiesParameters]):
+class UserDummies(RowMechanism[UserDummiesParameters]):
     """Mechanism in which users send their true cell and uniform dummies."""
 
     name = "user-dummies"
@@ -158,20 +158,11 @@ class UserDummies(Mechanism[UserDummiesParameters]):
         )
         return UserDummiesParameters(dummies or float(chances), chances)
 
-    def observe(
-        self,
-        counts: ArrayLike,
-        parameters: UserDummiesParameters,
-        rng: np.random.Generator,
-        repetitions: int = 1,
-    ) -> Floats:
-        """Draw histograms of reports and dummies."""
-        counts = np.asarray(counts, dtype=np.int64)
+    def _draw(
+        self, counts: Integers, parameters: UserDummiesParameters, rng: np.random.Generator
+    ) -> Integers:
         chances = int(counts.sum()) * parameters.chances
-        dummies = [
-            draw_dummies(chances, counts.size, parameters.rate, rng) for _ in range(repetitions)
-        ]
-        return np.asarray(counts + np.stack(dummies), dtype=np.float64)
+        return counts + draw_dummies(chances, counts.size, parameters.rate, rng)
 
     def variance(self, shares: ArrayLike, n: float, parameters: UserDummiesParameters) -> Floats:
         """Return the variance of each share, due to a binomial number of dummies per cell."""
