@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 
+from shuffledp.figures import style
 from shuffledp.figures.basemap import districts_at
 from shuffledp.figures.cell_shapes import CellShapes
 from shuffledp.figures.map_panels import (
@@ -33,16 +34,6 @@ from shuffledp.figures.map_panels import (
     map_panels,
 )
 from shuffledp.figures.maps import best_estimates, release_title
-from shuffledp.figures.style import (
-    Series,
-    list_series,
-    local_style,
-    marker_style,
-    new_figure,
-    plural,
-    series_look,
-    series_rows,
-)
 from shuffledp.mechanisms.catalogue import DISTRIBUTION, POSTERIOR, UNBIASED, get_estimator
 from shuffledp.numerics.arrays import Floats, Integers
 from shuffledp.pipeline.selection import STANDARD_ERRORS
@@ -110,12 +101,12 @@ def read_release(
 def _panels(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Return the rows of each series by its label, in the order of the cells."""
     return {
-        get_estimator(*series).label: series_rows(rows, series).sort_values("cell")
-        for series in list_series(rows)
+        get_estimator(*series).label: style.series_rows(rows, series).sort_values("cell")
+        for series in style.list_series(rows)
     }
 
 
-@local_style()
+@style.local_style()
 def error_maps(place: MapContext, rows: pd.DataFrame) -> Figure:
     """Draw the errors of the `best_estimates` on a common scale that is symmetric about 0.
 
@@ -131,19 +122,13 @@ def error_maps(place: MapContext, rows: pd.DataFrame) -> Figure:
         for label, error in zip(panels, errors, strict=True)
     ]
     threshold = float(f"{_MIN_MARKED_ERROR * largest:.1g}")
+    marked = f"by more than {threshold:,g} {style.plural(place.unit)}"
     legend = [
-        Line2D(
-            [],
-            [],
-            linestyle="none",
-            marker=marker,
-            color="black",
-            label=f"estimate too {word} by more than {threshold:,g} {plural(place.unit)}",
-        )
+        style.legend_mark(f"estimate too {word} {marked}", marker=marker, color="black")
         for marker, word in (("v", "low"), ("^", "high"))
     ]
     # Names of districts would cover the triangles.
-    figure, maps, bar = map_panels(place, titles, legend, 1, named=False)
+    figure, maps, bar = map_panels(place, titles, legend, named=False)
     for axes, error in zip(maps, errors, strict=True):
         shown = np.isfinite(error)
         collection = draw_values(axes, place.shapes, error, shown, norm, _ERROR_COLOURS)
@@ -153,12 +138,12 @@ def error_maps(place: MapContext, rows: pd.DataFrame) -> Figure:
         bar,
         collection,
         "too low  \N{LEFTWARDS ARROW}  estimated \N{MINUS SIGN} true "
-        f"{plural(place.unit)} per cell  \N{RIGHTWARDS ARROW}  too high",
+        f"{style.plural(place.unit)} per cell  \N{RIGHTWARDS ARROW}  too high",
     )
     return figure
 
 
-@local_style()
+@style.local_style()
 def trust_maps(place: MapContext, rows: pd.DataFrame) -> Figure:
     """Draw unbiased estimates that exceed two standard errors, and hatch the other cells.
 
@@ -169,12 +154,12 @@ def trust_maps(place: MapContext, rows: pd.DataFrame) -> Figure:
     known = {label: panel["known"].to_numpy() for label, panel in panels.items()}
     norm = LogNorm(1.0, max(*(value.max() for value in values.values()), 10.0))
     titles = [f"{label}\n{_known_title(panel)}" for label, panel in panels.items()]
-    units = plural(place.unit)
+    units = style.plural(place.unit)
     label = (
         f"not known: the estimate does not exceed {STANDARD_ERRORS:g} standard errors; the cell "
         f"may have {units} or none"
     )
-    figure, maps, bar = map_panels(place, titles, fill_legend([(_UNKNOWN, label)]), 1)
+    figure, maps, bar = map_panels(place, titles, fill_legend([(_UNKNOWN, label)]))
     for axes, name in zip(maps, panels, strict=True):
         collection = draw_values(axes, place.shapes, values[name], known[name], norm)
         draw_hatch(axes, place.shapes, ~known[name], _UNKNOWN)
@@ -193,7 +178,7 @@ def _known_title(panel: pd.DataFrame) -> str:
     return f"{counts}\neach estimated at {smallest:,.0f} or more" if known.any() else counts
 
 
-@local_style()
+@style.local_style()
 def ranked_cells(place: MapContext, rows: pd.DataFrame) -> Figure:
     """Draw true counts and unbiased estimates of the busiest cells, with two standard errors.
 
@@ -202,9 +187,9 @@ def ranked_cells(place: MapContext, rows: pd.DataFrame) -> Figure:
     parameters are those of `error_maps`; the districts in the layers of `place` are named.
     """
     unbiased = rows[rows["estimator"] == UNBIASED]
-    series = list_series(unbiased)
+    series = style.list_series(unbiased)
     estimates = {
-        each: series_rows(unbiased, each).set_index("cell").sort_index() for each in series
+        each: style.series_rows(unbiased, each).set_index("cell").sort_index() for each in series
     }
     counts = estimates[series[0]]["count"]
     busiest = counts.sort_values(ascending=False, kind="stable").index[:_MAX_RANK]
@@ -213,7 +198,7 @@ def ranked_cells(place: MapContext, rows: pd.DataFrame) -> Figure:
     width = min(_RANKS_WIDTH, _RANKS_HEIGHT / map_height(shapes, 1.0))
     above = 1.0 + len(busiest) * (0.09 + 0.05 * len(series))
     below = 0.9 + map_height(shapes, width)
-    figure = new_figure(above + below + 0.16 * (1 + len(series)))
+    figure = style.new_figure(above + below + 0.16 * (1 + len(series)))
     panels = figure.subplot_mosaic(
         [["left", "right"], ["ranks", "ranks"]], height_ratios=(above, below)
     )
@@ -232,8 +217,8 @@ def ranked_cells(place: MapContext, rows: pd.DataFrame) -> Figure:
     left.set_xlim(left=min(0.0, left.get_xlim()[0]))
     left.set_title(f"The {len(busiest)} busiest of {len(counts):,} cells", loc="left")
     right.set_title("The same cells, minus the true count", loc="left")
-    left.set_xlabel(f"{plural(place.unit)} per cell")
-    right.set_xlabel(f"estimated \N{MINUS SIGN} true {plural(place.unit)} per cell")
+    left.set_xlabel(f"{style.plural(place.unit)} per cell")
+    right.set_xlabel(f"estimated \N{MINUS SIGN} true {style.plural(place.unit)} per cell")
     right.tick_params(left=False, labelleft=False)
     for axes in (left, right):
         axes.xaxis.set_major_formatter(PLAIN_NUMBERS)
@@ -266,7 +251,7 @@ def _map_ranks(axes: Axes, place: MapContext, ranked: CellShapes, width: float) 
 
 
 def _draw_intervals(
-    axes: Axes, shown: pd.DataFrame, column: str, height: Floats, series: Series
+    axes: Axes, shown: pd.DataFrame, column: str, height: Floats, series: style.Series
 ) -> None:
     axes.errorbar(
         shown[column],
@@ -276,7 +261,7 @@ def _draw_intervals(
         elinewidth=1.0,
         markersize=3.5,
         label=" ".join(series),
-        **marker_style(series_look(*series)),
+        **style.marker_style(style.series_look(*series)),
     )
 
 
@@ -290,18 +275,15 @@ def _cell_names(place: MapContext, busiest: Integers) -> list[str]:
     ]
 
 
-def _rank_legend(shown: dict[Series, pd.DataFrame]) -> list[Line2D]:
-    truth = Line2D(
-        [], [], linestyle="none", marker="|", markersize=8, markeredgewidth=1.4, color="black",
-        label="true count",
-    )  # fmt: skip
-    entries = [truth]
+def _rank_legend(shown: dict[style.Series, pd.DataFrame]) -> list[Line2D]:
+    bar = {"marker": "|", "markersize": 8, "markeredgewidth": 1.4, "color": "black"}
+    entries = [style.legend_mark("true count", **bar)]
     for series, rows in shown.items():
         covered = rows["error"].abs() <= STANDARD_ERRORS * rows["standard_error"]
         label = (
             f"{get_estimator(*series).label}, \N{PLUS-MINUS SIGN} {STANDARD_ERRORS:g} standard "
             f"errors: {covered.sum()} of {len(rows)} intervals contain the true count"
         )
-        look = marker_style(series_look(*series))
+        look = style.marker_style(style.series_look(*series))
         entries.append(Line2D([], [], linewidth=1.0, label=label, **look))
     return entries

@@ -8,17 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from shuffledp.figures.style import (
-    FULL_WIDTH,
-    count_units,
-    distance_label,
-    escape_math,
-    local_style,
-    new_figure,
-    plain_log_axis,
-    plural,
-    power,
-)
+from shuffledp.figures import style
 from shuffledp.mechanisms.catalogue import CATALOGUE, DISTRIBUTION, POSTERIOR, UNBIASED
 
 # Colours and markers of the estimators, which are all of one mechanism.
@@ -36,7 +26,7 @@ def draw_cell_sizes(sizes: Path, *, title: str, unit: str) -> Figure:
     return cell_sizes_figure(pd.read_csv(sizes), title, unit)
 
 
-@local_style()
+@style.local_style()
 def cell_sizes_figure(table: pd.DataFrame, title: str, unit: str) -> Figure:
     """Draw the distance of each estimate to the true histogram against the number of cells.
 
@@ -44,18 +34,18 @@ def cell_sizes_figure(table: pd.DataFrame, title: str, unit: str) -> Figure:
     the markers). The ratios of the means to that of the projected estimate are on the right.
     `table` is the result of `shuffledp.studies.cell_sizes.cell_sizes_table`.
     """
-    figure = new_figure(3.3, FULL_WIDTH)
+    figure = style.new_figure(3.3, style.FULL_WIDTH)
     left, right = figure.subplots(1, 2)
     by_k = table.pivot(index="k", columns="estimator", values="tv_distance")
     errors = table.pivot(index="k", columns="estimator", values="standard_error").fillna(0.0)
     ratios = by_k.div(by_k[_REFERENCE], axis="index")
     for estimator, (colour, marker, line, label) in _LOOKS.items():
-        style: dict[str, Any] = {"color": colour, "marker": marker, "linestyle": line}
-        left.errorbar(by_k.index, by_k[estimator], 2.0 * errors[estimator], **style)
-        right.plot(by_k.index, ratios[estimator], label=label, **style)
+        look: dict[str, Any] = {"color": colour, "marker": marker, "linestyle": line}
+        left.errorbar(by_k.index, by_k[estimator], 2.0 * errors[estimator], **look)
+        right.plot(by_k.index, ratios[estimator], label=label, **look)
     left.set_yscale("log")
-    plain_log_axis(left.yaxis)
-    left.set_ylabel(distance_label(by_k.to_numpy().max()))
+    style.plain_log_axis(left.yaxis)
+    left.set_ylabel(style.distance_label(by_k.to_numpy().max()))
     right.set_yscale("log")
     right.yaxis.set_major_locator(LogLocator(subs=(1.0, 1.5, 2.0, 3.0, 5.0, 7.0)))
     right.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
@@ -67,16 +57,16 @@ def cell_sizes_figure(table: pd.DataFrame, title: str, unit: str) -> Figure:
         _label_sizes(axes, table)
         axes.grid(visible=True, axis="y")
     figure.supxlabel(
-        f"number of cells, mean number of {plural(unit)} per cell, share of empty cells",
+        f"number of cells, mean number of {style.plural(unit)} per cell, share of empty cells",
         fontsize="medium",
     )
     # The upper left corner is empty, since errors grow with the number of cells.
     left.legend(handles=right.get_lines(), loc="upper left")
     first = table.iloc[0]
     figure.suptitle(
-        f"{escape_math(title)}, n = {count_units(int(first['n']), unit)}: estimates from the same "
-        f"noisy counts\nMechanism: {CATALOGUE[first['mechanism']].label}, "
-        rf"$\epsilon={first['eps']:g}$, $\delta={power(first['delta'])}$; mean of "
+        f"{style.escape_math(title)}, n = {style.count_units(int(first['n']), unit)}: estimates "
+        f"from the same noisy counts\nMechanism: {CATALOGUE[first['mechanism']].label}, "
+        rf"$\epsilon={first['eps']:g}$, $\delta={style.power(first['delta'])}$; mean of "
         f"{first['repetitions']} releases"
     )
     return figure

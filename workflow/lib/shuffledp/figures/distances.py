@@ -11,28 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from shuffledp.figures import style
 from shuffledp.figures.bounds import Line
-from shuffledp.figures.style import (
-    FULL_WIDTH,
-    Series,
-    after_title,
-    calibration_title,
-    count_units,
-    distance_label,
-    escape_math,
-    legend_marks,
-    list_series,
-    local_style,
-    marker_style,
-    new_figure,
-    number_label,
-    plain_log_axis,
-    power,
-    series_look,
-    series_rows,
-    series_shifts,
-    spaced_labels,
-)
 from shuffledp.mechanisms.catalogue import CATALOGUE, DELTA_HAT, get_estimator
 from shuffledp.pipeline.selection import calibrated
 from shuffledp.pipeline.tables import read_tables
@@ -71,19 +51,21 @@ def draw_comparison(summary: Path, *, target_delta: float) -> Figure:
 # --- Distances of one region -------------------------------------------------------------
 
 
-def _draw_ranges(axes: Axes, rows: pd.DataFrame, x: str, series: Series, shift: float) -> None:
+def _draw_ranges(
+    axes: Axes, rows: pd.DataFrame, x: str, series: style.Series, shift: float
+) -> None:
     """Draw medians against a column, with thick bars between quartiles and thin ones to extremes.
 
     x is multiplied by `shift`, so that the series do not overlap.
     """
-    look = series_look(*series)
+    look = style.series_look(*series)
     quantiles = rows.groupby(x)["tv_distance"].quantile(_QUANTILES).unstack()
     minimum, first, median, third, maximum = quantiles.to_numpy().T
     at = quantiles.index.to_numpy() * shift
     axes.vlines(at, minimum, maximum, color=look.colour, linewidth=0.8)
     axes.vlines(at, first, third, color=look.colour, linewidth=2.4)
     label = " ".join(series)
-    axes.plot(at, median, linewidth=0.6, markersize=3.5, **marker_style(look), label=label)
+    axes.plot(at, median, linewidth=0.6, markersize=3.5, **style.marker_style(look), label=label)
 
 
 def _set_log_axis(axes: Axes) -> None:
@@ -95,20 +77,20 @@ def _set_log_axis(axes: Axes) -> None:
     low, high = axes.get_xlim()
     widening = np.sqrt(max(1.0, _MIN_RATIO / (high / low)))
     axes.set_xlim(low / widening, high * widening)
-    plain_log_axis(axes.xaxis)
+    style.plain_log_axis(axes.xaxis)
 
 
 def _set_distance_axis(axes: Axes, shown: pd.Series) -> None:
-    axes.set_ylabel(distance_label(shown.max()))
+    axes.set_ylabel(style.distance_label(shown.max()))
     if shown.max() > _MIN_LOG_RATIO * shown.min() > 0.0:
         axes.set_yscale("log")
-        plain_log_axis(axes.yaxis)
+        style.plain_log_axis(axes.yaxis)
     else:
         axes.set_ylim(bottom=0.0)
     axes.grid(visible=True, axis="y")
 
 
-@local_style()
+@style.local_style()
 def distances_over_n(
     utility: pd.DataFrame,
     region_title: str,
@@ -125,21 +107,23 @@ def distances_over_n(
     `shuffledp.pipeline.selection.calibrated`.
     """
     rows = calibrated(utility, calibration, target_delta)
-    series = list_series(rows)
+    series = style.list_series(rows)
     budgets = sorted(rows["eps0"].unique())
-    figure = new_figure(1.0 + 1.9 * len(budgets))
+    figure = style.new_figure(1.0 + 1.9 * len(budgets))
     panels = np.atleast_1d(figure.subplots(len(budgets), 1, sharex=True))
     for axes, eps0 in zip(panels, budgets, strict=True):
         panel = rows[rows["eps0"] == eps0]
-        for each, shift in series_shifts(panel, _SERIES_OFFSET):
-            _draw_ranges(axes, series_rows(panel, each), "n", each, shift)
+        for each, shift in style.series_shifts(panel, _SERIES_OFFSET):
+            _draw_ranges(axes, style.series_rows(panel, each), "n", each, shift)
         _set_distance_axis(axes, rows["tv_distance"])
         axes.set_title(rf"$\epsilon_0={eps0:g}$" + _eps_range(panel), loc="left")
     _set_log_axis(panels[-1])
-    panels[-1].set_xlabel(number_label(unit))
-    figure.legend(handles=legend_marks(series), loc="outside lower center", ncols=3)
-    calibrated_to = calibration_title(calibration, target_delta, list(rows["mechanism"].unique()))
-    figure.suptitle(f"{escape_math(region_title)}\n{calibrated_to}")
+    panels[-1].set_xlabel(style.number_label(unit))
+    figure.legend(handles=style.legend_marks(series), loc="outside lower center", ncols=3)
+    calibrated_to = style.calibration_title(
+        calibration, target_delta, list(rows["mechanism"].unique())
+    )
+    figure.suptitle(f"{style.escape_math(region_title)}\n{calibrated_to}")
     return figure
 
 
@@ -161,7 +145,7 @@ def _eps_range(panel: pd.DataFrame) -> str:
     return rf"{range_}; $\hat\delta$ from $10^{{{hats.min():.1f}}}$ to $10^{{{hats.max():.1f}}}$"
 
 
-@local_style()
+@style.local_style()
 def distance_over_eps(utility: pd.DataFrame, region_title: str, unit: str) -> Figure:
     """Draw the distance at the largest n against eps, one panel per eps0.
 
@@ -173,21 +157,21 @@ def distance_over_eps(utility: pd.DataFrame, region_title: str, unit: str) -> Fi
     """
     n = utility["n"].max()
     rows = utility[(utility["n"] == n) & utility["calibration"].isin(["none", "matched"])]
-    series = list_series(rows[rows["calibration"] == "matched"])
-    unmatched = list_series(rows[rows["calibration"] == "none"])
+    series = style.list_series(rows[rows["calibration"] == "matched"])
+    unmatched = style.list_series(rows[rows["calibration"] == "none"])
     drawn = [each for each in unmatched if get_estimator(*each).counterpart is not None]
     bands = dict(zip(drawn, cycle(_BAND_LINES), strict=False))
     budgets = sorted(rows["eps0"].unique())
-    figure = new_figure(1.0 + 2.2 * len(budgets))
+    figure = style.new_figure(1.0 + 2.2 * len(budgets))
     panels = np.atleast_1d(figure.subplots(len(budgets), 1, sharex=True))
     for axes, eps0 in zip(panels, budgets, strict=True):
         panel = rows[rows["eps0"] == eps0]
         matched = panel[panel["calibration"] == "matched"]
-        for each, shift in series_shifts(matched, _SERIES_OFFSET):
-            _draw_ranges(axes, series_rows(matched, each), "eps", each, shift)
+        for each, shift in style.series_shifts(matched, _SERIES_OFFSET):
+            _draw_ranges(axes, style.series_rows(matched, each), "eps", each, shift)
         for each, line in bands.items():
-            _draw_band(axes, series_rows(panel, each)["tv_distance"], each, line)
-        shown = [series_rows(panel, each)["tv_distance"] for each in [*series, *bands]]
+            _draw_band(axes, style.series_rows(panel, each)["tv_distance"], each, line)
+        shown = [style.series_rows(panel, each)["tv_distance"] for each in [*series, *bands]]
         _set_distance_axis(axes, pd.concat(shown))
         axes.set_title(
             rf"$\epsilon_0={eps0:g}$; below: $\log_{{10}}$ of the $\delta$ certified at $\epsilon$",
@@ -202,11 +186,11 @@ def distance_over_eps(utility: pd.DataFrame, region_title: str, unit: str) -> Fi
         estimator = get_estimator(*each)
         colour, label = estimator.look.colour, estimator.label
         band_lines.append(Line2D([], [], color=colour, linestyle=line, label=label))
-    handles = [*legend_marks(series), *band_lines]
+    handles = [*style.legend_marks(series), *band_lines]
     figure.legend(handles=handles, loc="outside lower center", ncols=3)
     figure.suptitle(
-        f"{escape_math(region_title)}, n = {count_units(n, unit)}\nEqual privacy: at each "
-        r"$\epsilon$ all mechanisms have the $\delta$ certified for the shuffle model"
+        f"{style.escape_math(region_title)}, n = {style.count_units(n, unit)}\nEqual privacy: "
+        r"at each $\epsilon$ all mechanisms have the $\delta$ certified for the shuffle model"
     )
     return figure
 
@@ -218,14 +202,14 @@ def _label_deltas(axes: Axes, matched: pd.DataFrame) -> None:
         eps: f"{value:,.{1 if value > -100.0 else 0}f}".replace("-", "\N{MINUS SIGN}")
         for eps, value in zip(deltas.index.to_numpy(), deltas, strict=True)
     }
-    shown = spaced_labels(labels, axes.get_xlim(), _GLYPH_WIDTH)
+    shown = style.spaced_labels(labels, axes.get_xlim(), _GLYPH_WIDTH)
     above = axes.secondary_xaxis("top")
     above.set_xticks(list(shown), list(shown.values()))
     above.tick_params(which="minor", length=0)
 
 
-def _draw_band(axes: Axes, values: pd.Series, series: Series, line: Line) -> None:
-    colour = series_look(*series).colour
+def _draw_band(axes: Axes, values: pd.Series, series: style.Series, line: Line) -> None:
+    colour = style.series_look(*series).colour
     low, high = values.quantile([0.1, 0.9])
     axes.axhspan(low, high, color=colour, alpha=0.3, linewidth=0.0, zorder=0.5)
     axes.axhline(values.mean(), color=colour, linestyle=line, zorder=0.6)
@@ -234,7 +218,7 @@ def _draw_band(axes: Axes, values: pd.Series, series: Series, line: Line) -> Non
 # --- Comparison of regions ---------------------------------------------------------------
 
 
-@local_style()
+@style.local_style()
 def matched_comparison(summary: pd.DataFrame, target_delta: float) -> Figure:
     """Draw the accuracy of all mechanisms at equal privacy, one column per region.
 
@@ -245,7 +229,7 @@ def matched_comparison(summary: pd.DataFrame, target_delta: float) -> Figure:
     """
     regions = list(summary["region"].unique())
     # Two columns fill the page's width; more columns make the figure wider.
-    figure = new_figure(6.8, FULL_WIDTH * max(1.0, len(regions) / 2.0))
+    figure = style.new_figure(6.8, style.FULL_WIDTH * max(1.0, len(regions) / 2.0))
     panels = figure.subplots(
         3, len(regions), sharex="col", sharey="row", squeeze=False, height_ratios=(1, 1, 0.9)
     )
@@ -254,26 +238,26 @@ def matched_comparison(summary: pd.DataFrame, target_delta: float) -> Figure:
         _draw_region(column, region, summary[summary["region"] == region], dashes)
     for axes, estimate in zip(panels[:2, 0], ("raw", "projected"), strict=True):
         largest = summary[summary["estimate"] == estimate]["p90"].max()
-        axes.set_ylabel(distance_label(largest))
+        axes.set_ylabel(style.distance_label(largest))
     references = [CATALOGUE[name].label for name in summary["reference"].unique()]
     panels[2, 0].set_ylabel(
         f"ratio of mean distances\n(above 1: {' or '.join(references)} is closer)"
     )
-    entries = legend_marks(list_series(summary))
+    entries = style.legend_marks(style.list_series(summary))
     # The legend is filled column by column. A blank entry after an odd number of series keeps the
     # first two budgets in one column.
-    blank = [Line2D([], [], linestyle="none", label=" ")] * (len(entries) % 2)
+    blank = [style.legend_mark(" ")] * (len(entries) % 2)
     budgets = [
         Line2D([], [], color="black", linestyle=line, label=rf"$\epsilon_0={eps0:g}$")
         for eps0, line in dashes.items()
     ]
     figure.legend(handles=[*entries, *blank, *budgets], loc="outside lower center", ncols=4)
     units = " or ".join(summary["unit"].unique())
-    gap = after_title(units)
+    gap = style.after_title(units)
     figure.suptitle(
         "Accuracy of shuffled randomised response and of central noise at equal privacy:\n"
-        rf"all are certified ($\epsilon$, $\delta={power(target_delta)}$)-DP for the replacement "
-        rf"of{gap}{units},{gap}with the same $\epsilon$ at each n and $\epsilon_0$"
+        rf"all are certified ($\epsilon$, $\delta={style.power(target_delta)}$)-DP for the "
+        rf"replacement of{gap}{units},{gap}with the same $\epsilon$ at each n and $\epsilon_0$"
     )
     return figure
 
@@ -288,40 +272,40 @@ def _draw_region(column: Iterable[Axes], title: str, rows: pd.DataFrame, dashes:
         if panel_rows.empty:
             axes.set_axis_off()
             continue
-        for series, shift in series_shifts(panel_rows, _SERIES_OFFSET):
-            lines = series_rows(panel_rows, series)
+        for series, shift in style.series_shifts(panel_rows, _SERIES_OFFSET):
+            lines = style.series_rows(panel_rows, series)
             _draw_lines(axes, lines, series, shift, dashes, ("tv_distance", "p10", "p90"))
         axes.set_yscale("log")
         axes.margins(y=0.15)  # room for the labels of the budgets
-        plain_log_axis(axes.yaxis)
+        style.plain_log_axis(axes.yaxis)
         axes.grid(visible=True, axis="y")
-        axes.set_title(f"{escape_math(title)}, {heading}", loc="left")
+        axes.set_title(f"{style.escape_math(title)}, {heading}", loc="left")
         _label_budgets(axes, panel_rows, eps=estimate == "raw")
     below.axhline(1.0, color="black", linewidth=0.8)
     spread = 2.0 * rows["standard_error"].fillna(0.0)
     others = rows[rows["mechanism"] != rows["reference"]]
     ratios = rows.assign(low=rows["ratio"] - spread, high=rows["ratio"] + spread)
-    for series, shift in series_shifts(others, _SERIES_OFFSET):
-        lines = series_rows(ratios, series)
+    for series, shift in style.series_shifts(others, _SERIES_OFFSET):
+        lines = style.series_rows(ratios, series)
         _draw_lines(below, lines, series, shift, dashes, ("ratio", "low", "high"))
     below.grid(visible=True, axis="y")
     _set_log_axis(below)
     reference = CATALOGUE[rows["reference"].iloc[0]].label
-    below.set_title(f"{escape_math(title)}, other mechanisms ÷ {reference}", loc="left")
-    below.set_xlabel(number_label(rows["unit"].iloc[0]))
+    below.set_title(f"{style.escape_math(title)}, other mechanisms ÷ {reference}", loc="left")
+    below.set_xlabel(style.number_label(rows["unit"].iloc[0]))
 
 
 def _draw_lines(
     axes: Axes,
     rows: pd.DataFrame,
-    series: Series,
+    series: style.Series,
     shift: float,
     dashes: _Dashes,
     columns: tuple[str, str, str],
 ) -> None:
     """Draw a line with range bars for each eps0; `columns` are value, low end and high end."""
     value, low, high = columns
-    look = series_look(*series)
+    look = style.series_look(*series)
     for eps0, line in rows.groupby("eps0"):
         x = line["n"] * shift
         axes.vlines(x, line[low], line[high], color=look.colour, linewidth=0.9)
@@ -329,7 +313,7 @@ def _draw_lines(
             x,
             line[value],
             linestyle=dashes[eps0],
-            **marker_style(look),
+            **style.marker_style(look),
             label=f"{' '.join(series)}, eps0={eps0:g}",
         )
 

@@ -344,17 +344,13 @@ def map_height(shapes: CellShapes, width: float) -> float:
 
 
 def map_panels(
-    place: MapContext,
-    titles: Sequence[str],
-    legend: Sequence[Artist],
-    legend_lines: int,
-    named: bool = True,
+    place: MapContext, titles: Sequence[str], legend: Sequence[Artist], *, named: bool = True
 ) -> tuple[Figure, list[Axes], Axes]:
     """Return a figure with maps side by side, their axes without cells, and axes for a colour bar.
 
     The panels are placed explicitly. Matplotlib's layout ignores that maps shrink to keep their
-    aspect ratio: titles would overlap, and PNG and PDF would differ. `legend` takes
-    `legend_lines` lines; the first panel shows the names on the base map if `named`.
+    aspect ratio: titles would overlap, and PNG and PDF would differ. `legend` takes one line;
+    the first panel shows the names on the base map if `named`.
     """
     layers = place.visible_layers
     # Four panels are two by two: three and one would leave most of a row empty.
@@ -365,7 +361,7 @@ def map_panels(
     height = map_height(place.shapes, width)
     above = _LINE_HEIGHT * _count_lines(*titles) + 0.08
     head = _LINE_HEIGHT * _count_lines(place.title) + 0.12
-    foot = _COLOUR_BAR + (_LINE_HEIGHT * legend_lines + 0.15 if legend else 0.0)
+    foot = _COLOUR_BAR + (_LINE_HEIGHT + 0.15 if legend else 0.0)
     total = head + rows * (above + height + _BELOW_PANEL) + foot
     figure = new_figure(total)
     figure.set_layout_engine("none")

@@ -14,6 +14,7 @@ from matplotlib.patches import Patch, PathPatch
 from numpy.typing import NDArray
 
 from shuffledp.errors import InputError
+from shuffledp.figures import style
 from shuffledp.figures.basemap import draw_names
 from shuffledp.figures.cell_shapes import CellShapes
 from shuffledp.figures.map_panels import (
@@ -30,18 +31,6 @@ from shuffledp.figures.map_panels import (
     is_fine,
     map_height,
     map_panels,
-)
-from shuffledp.figures.style import (
-    FULL_WIDTH,
-    calibration_title,
-    count_units,
-    escape_math,
-    format_eps,
-    list_series,
-    local_style,
-    new_figure,
-    plural,
-    series_rows,
 )
 from shuffledp.mechanisms.catalogue import DISTRIBUTION, POSTERIOR, get_estimator
 from shuffledp.numerics.arrays import Floats, Integers
@@ -116,7 +105,7 @@ def draw_estimates(
     return estimate_maps(MapContext.read(full_title, unit, **files), panels, n)
 
 
-@local_style()
+@style.local_style()
 def checkins_map(place: MapContext, checkins: pd.DataFrame, *, dots: bool) -> Figure:
     """Draw the check-ins of a region as points and as counts per cell (paper A, figure 3).
 
@@ -126,13 +115,13 @@ def checkins_map(place: MapContext, checkins: pd.DataFrame, *, dots: bool) -> Fi
     """
     shapes, layers = place.shapes, place.visible_layers
     counts = place.cells["count"].to_numpy(dtype=np.float64)
-    width = FULL_WIDTH if dots else _SINGLE_MAP_WIDTH * FULL_WIDTH
-    figure = new_figure(map_height(shapes, (FULL_WIDTH - 0.7) / 2.0) + 1.15, width)
+    width = style.FULL_WIDTH if dots else _SINGLE_MAP_WIDTH * style.FULL_WIDTH
+    figure = style.new_figure(map_height(shapes, (style.FULL_WIDTH - 0.7) / 2.0) + 1.15, width)
     *left, right = figure.subplots(1, 1 + dots, squeeze=False)[0]
     for axes in left:
         _draw_dots(axes, shapes, checkins)
     collection = _draw_counts(right, shapes, counts, LogNorm(1.0, max(counts.max(), 10.0)))
-    units = plural(place.unit)
+    units = style.plural(place.unit)
     titles = [
         *([f"{units.capitalize()}, one dot for each"] * dots),
         f"{units.capitalize()} per cell",
@@ -152,7 +141,7 @@ def checkins_map(place: MapContext, checkins: pd.DataFrame, *, dots: bool) -> Fi
     where = "not counted" if has_bound(place.unit) else "outside the grid"
     dropped = f" ({outside:,} more {where})" if outside else ""
     numbers = f"{int(counts.sum()):,} {units} in {len(counts):,} cells{dropped}"
-    figure.suptitle(f"{escape_math(place.title)}\n{numbers}")
+    figure.suptitle(f"{style.escape_math(place.title)}\n{numbers}")
     return figure
 
 
@@ -193,8 +182,8 @@ def release_panels(original: Integers, rows: pd.DataFrame) -> dict[str, Floats]:
         raise InputError(f"original must sum to the {n} records released, got {original.sum()}")
     panels = {"Original": original / n}
     shown = best_estimates(rows)
-    for series in list_series(shown):
-        cells = series_rows(shown, series).sort_values("cell")
+    for series in style.list_series(shown):
+        cells = style.series_rows(shown, series).sort_values("cell")
         label = get_estimator(*series).label
         if not np.array_equal(cells["cell"], np.arange(original.size)):
             raise InputError(
@@ -213,15 +202,17 @@ def release_title(
     The releases have columns ``n``, ``eps0``, ``eps`` and ``mechanism``.
     """
     n, eps0, eps = int(rows["n"].iloc[0]), rows["eps0"].iloc[0], rows["eps"].max()
-    calibrated_to = calibration_title(calibration, target_delta, list(rows["mechanism"].unique()))
+    calibrated_to = style.calibration_title(
+        calibration, target_delta, list(rows["mechanism"].unique())
+    )
     return (
-        rf"{escape_math(region_title)}: n = {count_units(n, unit)}, $\epsilon_0={eps0:g}$, "
-        rf"$\epsilon={format_eps(eps)}$"
+        rf"{style.escape_math(region_title)}: n = {style.count_units(n, unit)}, "
+        rf"$\epsilon_0={eps0:g}$, $\epsilon={style.format_eps(eps)}$"
         f"\n{calibrated_to}"
     )
 
 
-@local_style()
+@style.local_style()
 def estimate_maps(place: MapContext, estimates: Mapping[str, Floats], n: int) -> Figure:
     """Draw estimated histograms side by side on a common colour scale (paper A, figures 4 and 5).
 
@@ -242,10 +233,10 @@ def estimate_maps(place: MapContext, estimates: Mapping[str, Floats], n: int) ->
     ]
     titles = [name + distance for name, distance in zip(estimates, ["", *distances], strict=True)]
     values = values[:, place.window]
-    figure, panels, bar = map_panels(place, titles, _legend(values, _ZERO_LABEL), 1)
+    figure, panels, bar = map_panels(place, titles, _legend(values, _ZERO_LABEL))
     for axes, value in zip(panels, values, strict=True):
         collection = _draw_counts(axes, place.shapes, value, norm)
-    label = f"{plural(place.unit)} per cell (estimated share × n, logarithmic)"
+    label = f"{style.plural(place.unit)} per cell (estimated share × n, logarithmic)"
     extend = "min" if ((values > 0.0) & (values < 1.0)).any() else "neither"
     add_colour_bar(bar, collection, label, extend=extend)
     return figure

@@ -14,23 +14,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
+from shuffledp.figures import style
 from shuffledp.figures.bounds import Line
-from shuffledp.figures.style import (
-    count_units,
-    distance_label,
-    escape_math,
-    local_style,
-    marker_style,
-    new_figure,
-    number_label,
-    plain_log_axis,
-    plural,
-    power,
-    series_look,
-    series_rows,
-    series_shifts,
-    spaced_labels,
-)
 from shuffledp.mechanisms.catalogue import CATALOGUE, UNBIASED
 from shuffledp.mechanisms.recommendation import best_by_trust, trust_kind
 from shuffledp.pipeline.selection import at_targets
@@ -88,7 +73,7 @@ def draw_slots(slots: Path, summary: Path) -> Figure:
     return slots_errors(pd.read_csv(slots), at_targets(pd.read_csv(summary)))
 
 
-@local_style()
+@style.local_style()
 def mechanism_errors(summary: pd.DataFrame) -> Figure:
     """Draw errors of all mechanisms at equal certified privacy, against eps and against n.
 
@@ -105,11 +90,12 @@ def mechanism_errors(summary: pd.DataFrame) -> Figure:
     lines = max(
         sum(1 + str(handle.get_label()).count("\n") for handle in column) for column in legend
     )
-    figure = new_figure(6.4 + _LINE_HEIGHT * (lines + 1))
+    figure = style.new_figure(6.4 + _LINE_HEIGHT * (lines + 1))
     panels = figure.subplots(3, 2, sharex="col", sharey="row")
+    at_n, at_eps = calibrated[calibrated["n"] == n], calibrated[calibrated["eps"] == eps]
     columns = (
-        ("eps", calibrated[calibrated["n"] == n], f"n = {count_units(n, unit)}", r"$\epsilon$"),
-        ("n", calibrated[calibrated["eps"] == eps], rf"$\epsilon={eps:g}$", number_label(unit)),
+        ("eps", at_n, f"n = {style.count_units(n, unit)}", r"$\epsilon$"),
+        ("n", at_eps, rf"$\epsilon={eps:g}$", style.number_label(unit)),
     )
     for column, (x, rows, fixed, label) in zip(panels.T, columns, strict=True):
         for axes, (estimate, measured, prefix, _) in zip(column, _ROWS, strict=True):
@@ -121,11 +107,11 @@ def mechanism_errors(summary: pd.DataFrame) -> Figure:
         largest = calibrated[calibrated["estimator"] == estimate]["p90"].max()
         axes.set_yscale("log")
         axes.margins(y=0.15)  # leaves room for at least two tick labels
-        plain_log_axis(axes.yaxis)
-        axes.set_ylabel(label.format(units=plural(unit)) or distance_label(largest))
+        style.plain_log_axis(axes.yaxis)
+        axes.set_ylabel(label.format(units=style.plural(unit)) or style.distance_label(largest))
     # The legend is filled column by column, so that all columns need the same number of entries.
     longest = max(map(len, legend))
-    blank = Line2D([], [], linestyle="none", label=" ")
+    blank = style.legend_mark(" ")
     figure.legend(
         handles=[h for column in legend for h in (*column, *[blank] * (longest - len(column)))],
         loc="outside lower left",
@@ -137,22 +123,22 @@ def mechanism_errors(summary: pd.DataFrame) -> Figure:
     )
     colluding, response_rate = summary[["colluding", "response_rate"]].iloc[0]
     setting = Setting(int(n), 2, colluding=colluding, response_rate=response_rate)
-    title = escape_math(summary["region"].iloc[0])
+    title = style.escape_math(summary["region"].iloc[0])
     figure.suptitle(
         f"{title}{setting.participation_text}: every mechanism is calibrated to the same "
-        rf"certified ($\epsilon$, $\delta={power(delta)}$)"
+        rf"certified ($\epsilon$, $\delta={style.power(delta)}$)"
     )
     return figure
 
 
 def _draw_panel(axes: Axes, table: pd.DataFrame, x: str, measured: str, prefix: str) -> None:
     """Draw the measured and the expected errors of each series against x."""
-    for series, shift in series_shifts(table, _SERIES_OFFSET):
-        rows, look = series_rows(table, series).sort_values(x), series_look(*series)
+    for series, shift in style.series_shifts(table, _SERIES_OFFSET):
+        rows, look = style.series_rows(table, series).sort_values(x), style.series_look(*series)
         at, low, high = rows[x] * shift, rows[f"{prefix}p10"], rows[f"{prefix}p90"]
         axes.vlines(at, low, high, color=look.colour, linewidth=0.9)
         label = " ".join(series)
-        axes.plot(at, rows[measured], linestyle="none", **marker_style(look), label=label)
+        axes.plot(at, rows[measured], linestyle="none", **style.marker_style(look), label=label)
         expected = rows[f"expected_{measured}"].fillna(rows[measured])
         axes.plot(at, expected, color=look.colour, linewidth=0.8)
     axes.grid(visible=True, axis="y")
@@ -165,11 +151,11 @@ def _label_values(axes: Axes, values: pd.Series) -> None:
     unique = np.sort(values.unique())
     if unique.max() < 10.0 * unique.min() and len(unique) <= 6:
         labels = {value: f"{value:,.6g}" for value in unique}
-        shown = spaced_labels(labels, axes.get_xlim(), _GLYPH_WIDTH)
+        shown = style.spaced_labels(labels, axes.get_xlim(), _GLYPH_WIDTH)
         axes.set_xticks(list(shown), list(shown.values()))
         axes.xaxis.set_minor_locator(NullLocator())
     else:
-        plain_log_axis(axes.xaxis)
+        style.plain_log_axis(axes.xaxis)
 
 
 def _mechanism_legend(rows: pd.DataFrame) -> list[list[Line2D]]:
@@ -182,11 +168,11 @@ def _mechanism_legend(rows: pd.DataFrame) -> list[list[Line2D]]:
         label = textwrap.fill(f"{mechanism.label} ({cost})", _LEGEND_LINE_CHARACTERS)
         if np.isfinite(row["local_eps0"]):
             label += rf", $\epsilon_0={row['local_eps0']:.3g}$"
-        look = marker_style(mechanism.estimators[0].look)
+        look = style.marker_style(mechanism.estimators[0].look)
         handle = Line2D([], [], linewidth=0.8, **look, label=label)
         columns.setdefault(trust_kind(mechanism), []).append(handle)
     return [
-        [Line2D([], [], linestyle="none", label=heading), *columns[kind]]
+        [style.legend_mark(heading), *columns[kind]]
         for kind, heading in _TRUST.items()
         if kind in columns
     ]
@@ -195,7 +181,7 @@ def _mechanism_legend(rows: pd.DataFrame) -> list[list[Line2D]]:
 # --- Signed dummies by the number of slots -------------------------------------------------
 
 
-@local_style()
+@style.local_style()
 def slots_errors(table: pd.DataFrame, summary: pd.DataFrame) -> Figure:
     """Draw the error per cell of signed dummies against the slots of an envelope.
 
@@ -221,7 +207,7 @@ def slots_errors(table: pd.DataFrame, summary: pd.DataFrame) -> Figure:
     budgets = sorted(table["eps"].unique(), reverse=True)
     look = CATALOGUE[_SIGNED_DUMMIES].estimators[0].look
     references: dict[str, str] = {}  # kinds of trust by the names of mechanisms
-    figure = new_figure(1.2 + 2.0 * len(budgets))
+    figure = style.new_figure(1.2 + 2.0 * len(budgets))
     panels = figure.subplots(len(budgets), 2, sharex="col", sharey="row", squeeze=False)
     for row, eps in zip(panels, budgets, strict=True):
         signed, others_at_eps = table[table["eps"] == eps], others[others["eps"] == eps]
@@ -229,7 +215,7 @@ def slots_errors(table: pd.DataFrame, summary: pd.DataFrame) -> Figure:
             axes.set_xscale("log")
             axes.set_yscale("log")
             axes.set_xlim(table[x].min() / _SLOT_MARGIN, table[x].max() * _SLOT_MARGIN)
-            axes.plot(signed[x], signed["cell_error"], linestyle="none", **marker_style(look))
+            axes.plot(signed[x], signed["cell_error"], linestyle="none", **style.marker_style(look))
             best = best_by_trust(others_at_eps)
             for kind in filter(best.get, _REFERENCE_LINES):  # solid lines first, below dashed ones
                 name, line = best[kind], _REFERENCE_LINES[kind]
@@ -239,14 +225,14 @@ def slots_errors(table: pd.DataFrame, summary: pd.DataFrame) -> Figure:
                 references[name] = kind
             axes.set_title(rf"$\epsilon={eps:g}$", loc="left")
             axes.grid(visible=True, axis="y")
-        row[0].set_ylabel(f"error per cell ({plural(unit)})\n(root mean square)")
+        row[0].set_ylabel(f"error per cell ({style.plural(unit)})\n(root mean square)")
         _label_short_axis(row[0].yaxis)
     panels[-1, 0].set_xlabel("messages in an envelope, including blank ones")
     panels[-1, 1].set_xlabel("mean messages per user, without blank ones")
     for axes in panels[-1]:
         _label_short_axis(axes.xaxis)
     label = CATALOGUE[_SIGNED_DUMMIES].label
-    legend = [Line2D([], [], linestyle="none", **marker_style(look), label=label)]
+    legend = [style.legend_mark(label, **style.marker_style(look))]
     for kind, line in _REFERENCE_LINES.items():
         for name in (name for name, trust in references.items() if trust == kind):
             colour, label = CATALOGUE[name].estimators[0].look.colour, CATALOGUE[name].label
@@ -255,8 +241,8 @@ def slots_errors(table: pd.DataFrame, summary: pd.DataFrame) -> Figure:
     figure.legend(handles=legend, loc="outside lower left", ncols=2)
     region, delta = summary["region"].iloc[0], table["delta"].iloc[0]
     figure.suptitle(
-        f"{region}, {count_units(n, unit)}: signed dummies in envelopes of several lengths, "
-        rf"$\delta={power(delta)}$"
+        f"{region}, {style.count_units(n, unit)}: signed dummies in envelopes of several lengths, "
+        rf"$\delta={style.power(delta)}$"
     )
     return figure
 

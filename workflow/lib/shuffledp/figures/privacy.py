@@ -12,6 +12,7 @@ from matplotlib.ticker import FuncFormatter, MultipleLocator, PercentFormatter
 
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.errors import InputError
+from shuffledp.figures import style
 from shuffledp.figures.bounds import (
     KIND_LABELS,
     LINE_STYLES,
@@ -19,18 +20,6 @@ from shuffledp.figures.bounds import (
     bound_colour,
     coincidence_note,
     guarantee_steps,
-)
-from shuffledp.figures.style import (
-    budget_looks,
-    count_units,
-    escape_math,
-    format_eps,
-    local_style,
-    new_figure,
-    number_label,
-    plain_log_axis,
-    plural,
-    power,
 )
 from shuffledp.pipeline.tables import read_counts, read_tables
 
@@ -56,7 +45,7 @@ def draw_privacy(curves: Path, *, title: str, unit: str, target_delta: float) ->
     return delta_curves(read_tables([curves]), title, unit, target_delta)
 
 
-@local_style()
+@style.local_style()
 def delta_curves(curves: pd.DataFrame, title: str, unit: str, target_delta: float) -> Figure:
     """Draw delta against eps, one panel per eps0, from delta = 1 to 1e-12 on a logarithmic axis.
 
@@ -72,7 +61,7 @@ def delta_curves(curves: pd.DataFrame, title: str, unit: str, target_delta: floa
     budgets = sorted(curves["eps0"].unique())
     columns = min(len(budgets), _MAX_COLUMNS)
     rows = -(-len(budgets) // columns)
-    figure = new_figure(1.2 + 2.9 * rows)
+    figure = style.new_figure(1.2 + 2.9 * rows)
     panels = np.atleast_1d(
         figure.subplots(rows, columns, sharey=True, gridspec_kw=_PANEL_GAP)
     ).ravel()
@@ -101,8 +90,8 @@ def delta_curves(curves: pd.DataFrame, title: str, unit: str, target_delta: floa
     )
     k = int(curves["k"].iloc[0])
     figure.suptitle(
-        f"{escape_math(title)}: $\\delta$ of shuffled randomised response, "
-        f"n = {count_units(sizes[0], unit)}, k = {k} cells"
+        f"{style.escape_math(title)}: $\\delta$ of shuffled randomised response, "
+        f"n = {style.count_units(sizes[0], unit)}, k = {k} cells"
     )
     return figure
 
@@ -178,7 +167,7 @@ def _mark_target(axes: Axes, rows: pd.DataFrame, target_delta: float) -> None:
     """Mark the target delta, and the eps that the bound ``upper`` certifies there."""
     level = np.log10(target_delta)
     axes.axhline(level, color="0.4", linewidth=0.8, linestyle=(0, (2, 2)), zorder=1)
-    label = rf"target $\delta={power(target_delta)}$"
+    label = rf"target $\delta={style.power(target_delta)}$"
     upper = rows[(rows["bound"] == "upper") & np.isfinite(rows["log10_delta"])]
     above_line = True
     if not upper.empty:
@@ -186,7 +175,7 @@ def _mark_target(axes: Axes, rows: pd.DataFrame, target_delta: float) -> None:
         nearest = upper.loc[(upper["log10_delta"] - level).abs().idxmin()]
         if np.isclose(nearest["log10_delta"], level, atol=1e-6):
             axes.plot(nearest["eps"], level, "o", color="#000000", markersize=5, zorder=4)
-            label += ":\n" + rf"$\epsilon\leq{format_eps(nearest['eps'])}$ certified"
+            label += ":\n" + rf"$\epsilon\leq{style.format_eps(nearest['eps'])}$ certified"
             above_line = nearest["eps"] < _MAX_LABEL_ABOVE * axes.get_xlim()[1]
     axes.annotate(
         label,
@@ -205,7 +194,7 @@ def _label_delta_axis(axes: Axes, lowest: float) -> None:
     axes.set_ylim(lowest, 0.0)
     axes.yaxis.set_major_locator(MultipleLocator(2.0))
     axes.yaxis.set_minor_locator(MultipleLocator(1.0))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda x, _: f"${power(10.0**x)}$"))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda x, _: f"${style.power(10.0**x)}$"))
     axes.grid(visible=True, axis="y")
 
 
@@ -218,7 +207,7 @@ def draw_sizes(sizes: Path, cells: Path, *, title: str, unit: str) -> Figure:
     return users_needed(read_tables([sizes]), total, title, unit)
 
 
-@local_style()
+@style.local_style()
 def users_needed(table: pd.DataFrame, total: int, title: str, unit: str) -> Figure:
     """Draw certified eps against the number of people, one curve per eps0.
 
@@ -227,14 +216,14 @@ def users_needed(table: pd.DataFrame, total: int, title: str, unit: str) -> Figu
     for n people holds for more. Markers are at the requested eps; if there are few curves, they are
     labelled with n. Dotted lines are at eps0, the privacy of one report alone.
     """
-    figure = new_figure(3.6)
+    figure = style.new_figure(3.6)
     axes = figure.subplots()
     positive = table[table["eps"] > 0.0]
-    looks = budget_looks(table["eps0"])
+    looks = style.budget_looks(table["eps0"])
     for eps0, look in looks.items():
         rows = positive[positive["eps0"] == eps0].sort_values("n")
         _draw_sizes_of_budget(axes, rows, look, labelled=len(looks) <= _MAX_LABELLED)
-    axes.set(xscale="log", yscale="log", xlabel=number_label(unit))
+    axes.set(xscale="log", yscale="log", xlabel=style.number_label(unit))
     axes.set_ylabel(r"certified $\epsilon$")
     axes.margins(y=0.08)
     low, high = min(table["n"].min(), total), max(table["n"].max(), total)
@@ -250,12 +239,12 @@ def users_needed(table: pd.DataFrame, total: int, title: str, unit: str) -> Figu
             ha="right",
             fontsize=7,
         )
-    plain_log_axis(axes.xaxis)
-    plain_log_axis(axes.yaxis)
+    style.plain_log_axis(axes.xaxis)
+    style.plain_log_axis(axes.yaxis)
     axes.grid(visible=True, axis="both")
     axes.axvline(total, color="0.4", linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)
     axes.annotate(
-        f"all {count_units(total, unit)}",
+        f"all {style.count_units(total, unit)}",
         (total, 1.0),
         (0, 2),
         xycoords=axes.get_xaxis_transform(),
@@ -265,8 +254,8 @@ def users_needed(table: pd.DataFrame, total: int, title: str, unit: str) -> Figu
     )
     k, delta = table["k"].iloc[0], table["delta"].iloc[0]
     figure.suptitle(
-        f"How many {plural(unit)} are needed? {escape_math(title)}, k = {k} cells, "
-        rf"$\delta={power(delta)}$"
+        f"How many {style.plural(unit)} are needed? {style.escape_math(title)}, k = {k} cells, "
+        rf"$\delta={style.power(delta)}$"
     )
     return figure
 
@@ -297,7 +286,7 @@ def draw_units(privacy: Path, users: Path, *, title: str) -> Figure:
     return units_privacy(read_tables([privacy]), pd.read_csv(users), title)
 
 
-@local_style()
+@style.local_style()
 def units_privacy(table: pd.DataFrame, users: pd.DataFrame, title: str) -> Figure:
     """Draw the eps of a person against the person's number of check-ins, one colour per eps0.
 
@@ -308,27 +297,29 @@ def units_privacy(table: pd.DataFrame, users: pd.DataFrame, title: str) -> Figur
     a second panel shows the share of users with at least as many check-ins.
     """
     users_known = not users.empty
-    figure = new_figure(4.6 if users_known else 3.4)
+    figure = style.new_figure(4.6 if users_known else 3.4)
     heights = [2.2, 1.0] if users_known else [1.0]
     panels = np.atleast_1d(figure.subplots(len(heights), 1, sharex=True, height_ratios=heights))
     upper, last = panels[0], panels[-1]
-    looks = budget_looks(table["eps0"])
+    looks = style.budget_looks(table["eps0"])
     for eps0, look in looks.items():
         _draw_units_of_budget(upper, table[table["eps0"] == eps0], look, users_known=users_known)
     largest = max(table["checkins"].max(), users["checkins"].max() if users_known else 1)
     upper.set(xscale="log", yscale="log", ylabel=r"certified $\epsilon$ of a person")
     upper.set_xlim(_MIN_CHECKINS, 1.15 * largest)
     upper.set_ylim(top=_MAX_EPS)
-    plain_log_axis(upper.yaxis)
+    style.plain_log_axis(upper.yaxis)
     upper.grid(visible=True, axis="both")
     if users_known:
         _draw_users(last, users)
     last.set_xlabel("check-ins of a person")
-    plain_log_axis(last.xaxis)
+    style.plain_log_axis(last.xaxis)
     figure.legend(
         handles=_unit_legend(looks, users_known=users_known), loc="outside lower center", ncols=2
     )
-    figure.suptitle(f"{escape_math(title)}: one check-in or one user? {_user_counts(table, users)}")
+    figure.suptitle(
+        f"{style.escape_math(title)}: one check-in or one user? {_user_counts(table, users)}"
+    )
     return figure
 
 
@@ -373,17 +364,14 @@ def _unit_legend(looks: dict[float, dict[str, Any]], *, users_known: bool) -> li
         Line2D([], [], color="0.25", linestyle=_UNIT_LINES[unit], label=label)
         for unit, label in labels.items()
     ]
-    budgets = [
-        Line2D([], [], linestyle="none", label=rf"$\epsilon_0={eps0:g}$", **look)
-        for eps0, look in looks.items()
-    ]
+    budgets = [style.legend_mark(rf"$\epsilon_0={eps0:g}$", **look) for eps0, look in looks.items()]
     return [*units, *budgets]
 
 
 def _user_counts(table: pd.DataFrame, users: pd.DataFrame) -> str:
     """Return the part of the title with the numbers of check-ins and users, k and delta."""
     row = table[table["unit"] == "checkin"].iloc[0]
-    setting = rf"k = {row['k']} cells, $\delta={power(row['delta'])}$"
+    setting = rf"k = {row['k']} cells, $\delta={style.power(row['delta'])}$"
     if users.empty:
         return f"{row['n']:,} check-ins, {setting}\n(the data do not identify users)"
     checkins = np.repeat(users["checkins"], users["users"])

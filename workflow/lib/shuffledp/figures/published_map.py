@@ -52,7 +52,7 @@ def draw_published_map(
     norm = LogNorm(bottom, top)
     legend = fill_legend([(_MAYBE_EMPTY, "may be empty: the 95 % interval includes 0")])
     titles = [windows[number] for number in shown]
-    figure, panels, bar = map_panels(place, titles, legend, 1, named=False)
+    figure, panels, bar = map_panels(place, titles, legend, named=False)
     for axes, number in zip(panels, shown, strict=True):
         empty = maybe_empty[number]
         collection = draw_values(

@@ -8,19 +8,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from shuffledp.errors import InputError
+from shuffledp.figures import style
 from shuffledp.figures.map_panels import MapContext
 from shuffledp.figures.maps import estimate_maps, release_panels
-from shuffledp.figures.style import (
-    count_units,
-    escape_math,
-    format_eps,
-    local_style,
-    marker_style,
-    new_figure,
-    plural,
-    power,
-    series_look,
-)
 from shuffledp.geography.grid import read_cells, windows_of
 from shuffledp.mechanisms.catalogue import CATALOGUE, DISTRIBUTION, POSTERIOR, UNBIASED
 from shuffledp.mechanisms.recommendation import best_by_trust, recommended
@@ -97,7 +87,7 @@ def draw_series(
     )
 
 
-@local_style()
+@style.local_style()
 def series_figure(
     title: str,
     windows: list[str],
@@ -116,10 +106,10 @@ def series_figure(
     busiest = np.argsort(-truth.sum(axis=0), kind="stable")[:_MAX_PLACES]
     columns = min(len(busiest), 3)
     lines = -(-len(busiest) // columns)
-    figure = new_figure(1.1 + 1.7 * lines)
+    figure = style.new_figure(1.1 + 1.7 * lines)
     panels = figure.subplots(lines, columns, sharex=True, squeeze=False)
     at = np.arange(len(windows))
-    look = marker_style(series_look(mechanism, UNBIASED))
+    look = style.marker_style(style.series_look(mechanism, UNBIASED))
     for axes, place in zip(panels.flat, busiest, strict=False):
         axes.plot(at, truth[:, place], color="black", linewidth=1.0, label="truth")
         axes.errorbar(
@@ -132,7 +122,7 @@ def series_figure(
             label=f"{CATALOGUE[mechanism].label}, \N{PLUS-MINUS SIGN} 2 standard errors",
             **look,
         )
-        axes.set_title(escape_math(places[place]), loc="left")
+        axes.set_title(style.escape_math(places[place]), loc="left")
         axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
         axes.grid(axis="y")
         shown = at[:: -(-len(windows) // 6)]
@@ -140,7 +130,7 @@ def series_figure(
     for axes in panels.flat[len(busiest) :]:
         axes.set_visible(False)
     for axes in panels[:, 0]:
-        axes.set_ylabel(plural(unit))
+        axes.set_ylabel(style.plural(unit))
     handles, labels = panels[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=2)
     figure.suptitle(title)
@@ -150,6 +140,6 @@ def series_figure(
 def _title(title: str, unit: str, rows: pd.DataFrame) -> str:
     n, eps, delta = (rows[name].iloc[0] for name in ("n", "eps", "delta"))
     return (
-        rf"{escape_math(title)}: n = {count_units(int(n), unit)}, $\epsilon = {format_eps(eps)}$, "
-        rf"$\delta = {power(delta)}$"
+        rf"{style.escape_math(title)}: n = {style.count_units(int(n), unit)}, "
+        rf"$\epsilon = {style.format_eps(eps)}$, $\delta = {style.power(delta)}$"
     )

@@ -192,13 +192,15 @@ def format_eps(eps: float) -> str:
     return f"{float(_ROUND_UP.create_decimal(repr(float(eps)))):g}"
 
 
+def legend_mark(label: str, **marker: Any) -> Line2D:
+    """Return a legend entry without a line, and without a marker unless its style is given."""
+    return Line2D([], [], linestyle="none", label=label, **marker)
+
+
 def legend_marks(series: Sequence[Series]) -> list[Line2D]:
     """Return legend entries that show the markers of series without lines."""
     estimators = [get_estimator(*pair) for pair in series]
-    return [
-        Line2D([], [], linestyle="none", **marker_style(e.look), markersize=5, label=e.label)
-        for e in estimators
-    ]
+    return [legend_mark(e.label, **marker_style(e.look), markersize=5) for e in estimators]
 
 
 def plain_log_axis(axis: Axis) -> None:

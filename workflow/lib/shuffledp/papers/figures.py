@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
+from shuffledp.figures import style
 from shuffledp.figures.bounds import (
     GUARANTEES,
     KIND_LABELS,
@@ -24,20 +25,6 @@ from shuffledp.figures.bounds import (
     bound_colour,
     coincidence_note,
     guarantee_steps,
-)
-from shuffledp.figures.style import (
-    DISTANCE_LABEL,
-    Series,
-    legend_marks,
-    list_series,
-    local_style,
-    marker_style,
-    new_figure,
-    ordered_colours,
-    plain_log_axis,
-    power,
-    series_look,
-    series_rows,
 )
 from shuffledp.numerics.arrays import Floats
 from shuffledp.papers.figure_specs import Between, FigureText
@@ -57,7 +44,7 @@ def draw_curves(curves: Path) -> Figure:
     return curve_panels(read_tables([curves]), FigureText.read(read_metadata(curves)))
 
 
-@local_style()
+@style.local_style()
 def curve_panels(table: pd.DataFrame, text: FigureText) -> Figure:
     """Draw every panel of a figure, with one legend for all.
 
@@ -78,7 +65,7 @@ def curve_panels(table: pd.DataFrame, text: FigureText) -> Figure:
     empty = rows * columns - len(panels)
     # The legend takes the place of a missing panel, if there is one.
     legend_rows = 0 if empty else -(-len(names) // 2) + len(note.splitlines())
-    figure = new_figure(_PANEL_HEIGHT_INCHES * rows + 0.16 * legend_rows + 0.4)
+    figure = style.new_figure(_PANEL_HEIGHT_INCHES * rows + 0.16 * legend_rows + 0.4)
     panel_axes = np.atleast_1d(figure.subplots(rows, columns, squeeze=False)).ravel()
     looks = _looks(table, marked=text.between == "points")
     for axes, panel in zip(panel_axes, panels, strict=False):
@@ -96,16 +83,16 @@ def curve_panels(table: pd.DataFrame, text: FigureText) -> Figure:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
     }
     lines = [handles[name] for name in names]
-    style: dict[str, Any] = {"handlelength": 3.5, "title_fontsize": 7.5, "alignment": "left"}
+    options: dict[str, Any] = {"handlelength": 3.5, "title_fontsize": 7.5, "alignment": "left"}
     if empty:
         labels = [textwrap.fill(name, _SIDE_LINE_CHARACTERS) for name in names]
         title = "\n".join(
             textwrap.fill(line, _SIDE_LINE_CHARACTERS + 8) for line in note.splitlines()
         )
-        panel_axes[-1].legend(lines, labels, loc="upper left", title=title or None, **style)
+        panel_axes[-1].legend(lines, labels, loc="upper left", title=title or None, **options)
     else:
         where: dict[str, Any] = {"loc": "outside lower center", "ncols": 2}
-        figure.legend(lines, names, title=note or None, **where, **style)
+        figure.legend(lines, names, title=note or None, **where, **options)
     figure.suptitle(text.title)
     return figure
 
@@ -119,7 +106,7 @@ def _looks(table: pd.DataFrame, *, marked: bool) -> dict[str, tuple[str, str]]:
     markers = cycle(_MARKERS)
     kinds = table.drop_duplicates("curve").set_index("curve")["kind"]
     named = {str(name): bound_colour(str(name)) for name in kinds.index}
-    others = iter(ordered_colours(sum(colour is None for colour in named.values())))
+    others = iter(style.ordered_colours(sum(colour is None for colour in named.values())))
     looks = {}
     for name, colour in named.items():
         plain = colour is not None and kinds[name] == "exact" and not marked
@@ -132,7 +119,7 @@ def _label_log_axes(axes: Axes) -> None:
     for axis in (axes.xaxis, axes.yaxis):
         low, high = axis.get_view_interval()
         if axis.get_scale() == "log" and low >= _PLAIN_NUMBERS[0] and high <= _PLAIN_NUMBERS[1]:
-            plain_log_axis(axis)
+            style.plain_log_axis(axis)
 
 
 def _draw_panel(
@@ -141,21 +128,21 @@ def _draw_panel(
     for number, (name, rows) in enumerate(table.groupby("curve", sort=False)):
         colour, marker = looks[str(name)]
         kind = rows["kind"].iloc[0]
-        x, y, style, apart = rows["x"].to_numpy(), rows["y"].to_numpy(), "default", 1
+        x, y, drawstyle, apart = rows["x"].to_numpy(), rows["y"].to_numpy(), "default", 1
         proven = kind in GUARANTEES
         if proven and between == "next":
-            style = "steps-pre"
+            drawstyle = "steps-pre"
         elif proven and between == "delta over eps":
-            (x, y), style, apart = _steps(x, y), "steps-post", STEPS
+            (x, y), drawstyle, apart = _steps(x, y), "steps-post", STEPS
         elif proven and between == "eps over delta":
-            (y, x), style, apart = _steps(y, x), "steps-pre", STEPS
+            (y, x), drawstyle, apart = _steps(y, x), "steps-pre", STEPS
         guide = proven and between == "points"
         step = 1 if guide else max(1, len(rows) // _MARKS_PER_CURVE)
         axes.plot(
             x,
             y,
             color=colour,
-            drawstyle=style,
+            drawstyle=drawstyle,
             marker=marker,
             markevery=(apart * (number % step), apart * step),
             markersize=3.5,
@@ -188,7 +175,7 @@ def draw_all_bounds(curves: Path) -> Figure:
     return all_bounds(read_tables([curves]), FigureText.read(read_metadata(curves)))
 
 
-@local_style()
+@style.local_style()
 def all_bounds(table: pd.DataFrame, text: FigureText) -> Figure:
     """Draw log delta against eps for every bound of a table, one panel for each group of bounds.
 
@@ -199,7 +186,7 @@ def all_bounds(table: pd.DataFrame, text: FigureText) -> Figure:
     """
     groups = {str(name): rows for name, rows in table.groupby("panel", sort=False)}
     rows = -(-len(groups) // 2)
-    figure = new_figure(0.8 + 2.3 * rows)
+    figure = style.new_figure(0.8 + 2.3 * rows)
     panels = figure.subplots(rows, 2, sharex=True, sharey=True, squeeze=False)
     reference = table[table["curve"] == _REFERENCE]
     handles = []
@@ -207,8 +194,8 @@ def all_bounds(table: pd.DataFrame, text: FigureText) -> Figure:
         zip(panels.flat, groups.items(), strict=False)
     ):
         if number:
-            handles.append(_heading(""))
-        handles += [_heading(group), *_draw_group(axes, group_rows, reference)]
+            handles.append(style.legend_mark(""))
+        handles += [style.legend_mark(group), *_draw_group(axes, group_rows, reference)]
         axes.set_title(group, loc="left")
         axes.grid(visible=True, axis="both")
     for axes in panels.flat[len(groups) :]:
@@ -216,7 +203,7 @@ def all_bounds(table: pd.DataFrame, text: FigureText) -> Figure:
     first = panels[0, 0]
     first.set(xscale="log", ylim=(MIN_LOG10_DELTA, -2.0))
     first.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    first.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"${power(10.0**value)}$"))
+    first.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"${style.power(10.0**value)}$"))
     for axes in panels[-1]:
         axes.set_xlabel(text.x_label)
     for axes in panels[:, 0]:
@@ -224,7 +211,7 @@ def all_bounds(table: pd.DataFrame, text: FigureText) -> Figure:
     figure.legend(
         handles=handles,
         loc="outside right center",
-        title=rf"bound ($\epsilon$ at $\delta={power(10.0**_RANKING_LOG10_DELTA)}$)",
+        title=rf"bound ($\epsilon$ at $\delta={style.power(10.0**_RANKING_LOG10_DELTA)}$)",
         title_fontsize=7.5,
         fontsize=7.0,
         labelspacing=0.35,
@@ -244,11 +231,6 @@ def all_bounds(table: pd.DataFrame, text: FigureText) -> Figure:
     return figure
 
 
-def _heading(text: str) -> Line2D:
-    """Return a legend entry without a line."""
-    return Line2D([], [], linestyle="none", label=text)
-
-
 def _draw_group(axes: Axes, table: pd.DataFrame, reference: pd.DataFrame) -> list[Line2D]:
     """Draw the bounds of a group and the reference, and return legend entries of the group."""
     by_name = {str(name): rows.sort_values("x") for name, rows in table.groupby("curve")}
@@ -264,7 +246,7 @@ def _draw_group(axes: Axes, table: pd.DataFrame, reference: pd.DataFrame) -> lis
     for name in by_name.keys() - shown.keys():
         highest = by_name[name]["y"].max()
         below = rf"off the plot, $\delta<10^{{{np.ceil(highest):.0f}}}$"
-        handles.append(_heading(f"{name}:\n{below}"))
+        handles.append(style.legend_mark(f"{name}:\n{below}"))
     return handles
 
 
@@ -299,9 +281,9 @@ def _draw_bound(axes: Axes, rows: pd.DataFrame) -> None:
 
 def _line_style_handles(table: pd.DataFrame) -> list[Line2D]:
     """Return legend entries for the line styles."""
-    style: dict[str, Any] = {"color": "black", "linewidth": 1.2}
+    look: dict[str, Any] = {"color": "black", "linewidth": 1.2}
     return [
-        Line2D([], [], linestyle=LINE_STYLES[kind], label=label, **style)
+        Line2D([], [], linestyle=LINE_STYLES[kind], label=label, **look)
         for kind, label in KIND_LABELS.items()
         if kind != "as printed" and (table["kind"] == kind).any()
     ]
@@ -329,13 +311,13 @@ def draw_synthetic_distances(distances: Path) -> Figure:
     return synthetic_distances(read_tables([distances]))
 
 
-@local_style()
+@style.local_style()
 def delta_contours(table: pd.DataFrame, count: int) -> Figure:
     """Draw delta over eps and eps0 as contours on one log scale (paper A's surfaces of figure 1).
 
     The table is `paper_a.surface_table`; the title states the number of other users in the cell x0.
     """
-    figure = new_figure(3.6)
+    figure = style.new_figure(3.6)
     panels = figure.subplots(1, 2, sharey=True)
     deepest = _LEVEL_STEP * (table["log10_delta"].min() // _LEVEL_STEP)
     levels = [*np.arange(deepest, _FINE_LEVELS[0], _LEVEL_STEP), *_FINE_LEVELS]
@@ -345,7 +327,7 @@ def delta_contours(table: pd.DataFrame, count: int) -> Figure:
         axes.set_xlabel(r"central budget $\epsilon$ (nats)")
     panels[0].set_ylabel(r"local budget $\epsilon_0$ (nats)")
     bar = figure.colorbar(filled, ax=panels, label=r"$\delta$ (probability)", pad=0.02)
-    bar.set_ticks(levels, labels=[f"${power(10.0**level)}$" for level in levels])
+    bar.set_ticks(levels, labels=[f"${style.power(10.0**level)}$" for level in levels])
     n, k = table["n"].iloc[0], table["k"].iloc[0]
     figure.suptitle(
         rf"Biswas et al., figure 1: n = {n}, k = {k}, {count} others in $x_0$ (assumed)"
@@ -360,7 +342,7 @@ def _draw_contours(axes: Axes, rows: pd.DataFrame, levels: list[float]) -> Any:
     # White lines on the dark half of the bands.
     inks = ["white"] * (len(levels) // 2) + ["black"] * (len(levels) - len(levels) // 2)
     lines = axes.tricontour(*points, levels, colors=inks, linewidths=0.6, linestyles="solid")
-    axes.clabel(lines, fmt=lambda level: f"${power(10.0**level)}$", fontsize=7)
+    axes.clabel(lines, fmt=lambda level: f"${style.power(10.0**level)}$", fontsize=7)
     top = rows["eps0"].max()
     axes.fill_between([0.0, top], [0.0, top], color="0.9", linewidth=0.0, zorder=0)
     note = r"$\delta=0$ where $\epsilon\geq\epsilon_0$"
@@ -370,33 +352,34 @@ def _draw_contours(axes: Axes, rows: pd.DataFrame, levels: list[float]) -> Any:
     return filled
 
 
-@local_style()
+@style.local_style()
 def synthetic_distances(utility: pd.DataFrame) -> Figure:
     """Draw total variation distance over n on the synthetic data (figure 2).
 
     The table is `paper_a.distance_table`. The panels show medians with bands from the 5 % to the
     95 % quantile, with the Gaussian as published (left) and at equal privacy (right).
     """
-    figure = new_figure(3.9)
+    figure = style.new_figure(3.9)
     panels = figure.subplots(1, 2, sharey=True)
     eps0 = utility["eps0"].iloc[0]
     for axes, calibration in zip(panels, ("as-published", "matched"), strict=True):
         rows = utility[utility["calibration"].isin(["none", calibration])]
-        for series in list_series(rows):
-            _draw_band(axes, series_rows(rows, series), series)
+        for series in style.list_series(rows):
+            _draw_band(axes, style.series_rows(rows, series), series)
         axes.set(xscale="log", yscale="log", xlabel="number of users n")
         axes.grid(visible=True, axis="both")
-    plain_log_axis(panels[0].yaxis)
-    panels[0].set_ylabel(DISTANCE_LABEL)
+    style.plain_log_axis(panels[0].yaxis)
+    panels[0].set_ylabel(style.DISTANCE_LABEL)
     panels[0].set_title(rf"as published: Gaussian at $\epsilon=\epsilon_0={eps0:g}$", loc="left")
     matched = utility[utility["calibration"] == "matched"]
-    delta = power(matched["delta"].iloc[0])
+    delta = style.power(matched["delta"].iloc[0])
     low, high = matched["eps"].min(), matched["eps"].max()
     panels[1].set_title(
         rf"equal privacy: $\delta={delta}$, $\epsilon$ = {high:.2g} falling to {low:.2g}",
         loc="left",
     )
-    figure.legend(handles=legend_marks(list_series(utility)), loc="outside lower center", ncols=3)
+    marks = style.legend_marks(style.list_series(utility))
+    figure.legend(handles=marks, loc="outside lower center", ncols=3)
     figure.suptitle(
         "Biswas et al., figure 2: 15 cells, normal data of variance 2 rounded to whole numbers "
         "(assumed)"
@@ -404,11 +387,12 @@ def synthetic_distances(utility: pd.DataFrame) -> Figure:
     return figure
 
 
-def _draw_band(axes: Axes, rows: pd.DataFrame, series: Series) -> None:
-    look, (low, high) = series_look(*series), _QUANTILES
+def _draw_band(axes: Axes, rows: pd.DataFrame, series: style.Series) -> None:
+    look, (low, high) = style.series_look(*series), _QUANTILES
     levels = rows.groupby("n")["tv_distance"].quantile(np.array([low, 0.5, high])).unstack()
     sizes = levels.index.to_numpy()
     axes.fill_between(
         sizes, levels[low], levels[high], color=look.colour, alpha=0.15, linewidth=0.0
     )
-    axes.plot(sizes, levels[0.5], linestyle="-" if look.filled else "--", **marker_style(look))
+    line = "-" if look.filled else "--"
+    axes.plot(sizes, levels[0.5], linestyle=line, **style.marker_style(look))

@@ -11,16 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from shuffledp.figures.style import (
-    DISTANCE_LABEL,
-    count_units,
-    escape_math,
-    local_style,
-    marker_style,
-    new_figure,
-    plain_log_axis,
-    power,
-)
+from shuffledp.figures import style
 from shuffledp.mechanisms.catalogue import Look
 
 # Legend and look of each estimator of `shuffledp.papers.paper_d.estimates`.
@@ -67,7 +58,7 @@ def draw_estimates(estimates: Path, privacy: Path | None = None, *, title: str) 
     return estimate_panels(table, title)
 
 
-@local_style()
+@style.local_style()
 def estimate_panels(table: pd.DataFrame, title: str) -> Figure:
     """Draw estimates with their range, and their error, along each sweep of a figure.
 
@@ -82,7 +73,7 @@ def estimate_panels(table: pd.DataFrame, title: str) -> Figure:
     one_row = len(sweeps) == 1
     has_privacy = "eps_upper" in table
     height = 2.9 if one_row else 5.2 + 2.3 * has_privacy
-    figure = new_figure(height + 0.16 * (len(names) + has_privacy))
+    figure = style.new_figure(height + 0.16 * (len(names) + has_privacy))
     shape = (1, 2 + has_privacy) if one_row else (2 + has_privacy, 2)
     panels = figure.subplots(*shape, squeeze=False)
     panels_by_sweep = [panels[0]] if one_row else list(panels.T)
@@ -100,7 +91,7 @@ def estimate_panels(table: pd.DataFrame, title: str) -> Figure:
         for axes in (errors, *privacy):
             axes.set_yscale("log")
             axes.margins(y=0.1)
-            plain_log_axis(axes.yaxis)
+            style.plain_log_axis(axes.yaxis)
     handles = [_legend_handle(name) for name in names]
     if has_privacy:
         handles.append(_published_privacy_line())
@@ -116,7 +107,7 @@ def _draw_estimates(axes: Axes, rows: pd.DataFrame, names: list[str]) -> None:
     for place, (look, series) in enumerate(_series(rows, names)):
         at = series["value"] + _SERIES_OFFSET * width * (place - (len(names) - 1) / 2.0)
         axes.vlines(at, series["p05"], series["p95"], color=look.colour, linewidth=0.9)
-        axes.plot(at, series["mean"], linestyle="none", markersize=3.0, **marker_style(look))
+        axes.plot(at, series["mean"], linestyle="none", markersize=3.0, **style.marker_style(look))
 
 
 def _draw_errors(axes: Axes, rows: pd.DataFrame, names: list[str]) -> None:
@@ -124,17 +115,19 @@ def _draw_errors(axes: Axes, rows: pd.DataFrame, names: list[str]) -> None:
         measured = np.hypot(series["mean"] - series["truth"], series["deviation"])
         expected = np.hypot(series["expected_bias"], series["expected_deviation"])
         axes.plot(series["value"], expected, color=look.colour, linewidth=0.9)
-        axes.plot(series["value"], measured, linestyle="none", markersize=3.5, **marker_style(look))
+        axes.plot(
+            series["value"], measured, linestyle="none", markersize=3.5, **style.marker_style(look)
+        )
 
 
 def _draw_privacy(axes: Axes, rows: pd.DataFrame, names: list[str]) -> None:
     for look, series in _series(rows, names):
         # Marks without a line: nothing is certified between them.
         points = series["value"], series["eps_upper"]
-        axes.plot(*points, linestyle="none", markersize=3.5, **marker_style(look))
+        axes.plot(*points, linestyle="none", markersize=3.5, **style.marker_style(look))
     ((look, series),) = _series(rows, ["as-published"])
     axes.plot(series["value"], series["eps_published"], color=look.colour, linestyle=":")
-    axes.set_ylabel(rf"certified $\epsilon$, $\delta={power(rows['delta'].iloc[0])}$")
+    axes.set_ylabel(rf"certified $\epsilon$, $\delta={style.power(rows['delta'].iloc[0])}$")
 
 
 def _series(rows: pd.DataFrame, names: list[str]) -> Iterator[tuple[Look, pd.DataFrame]]:
@@ -150,7 +143,7 @@ def _published_privacy_line() -> Line2D:
 
 def _legend_handle(name: str) -> Line2D:
     label, look = _LOOKS[name]
-    return Line2D([], [], linewidth=0.9, **marker_style(look), label=label)
+    return Line2D([], [], linewidth=0.9, **style.marker_style(look), label=label)
 
 
 # Looks of the laws of paper D's Table 3, in Okabe and Ito's colours, with marks for grey print.
@@ -172,7 +165,7 @@ def draw_training(accuracies: Path, noise: Path) -> Figure:
     return training_panels(pd.read_csv(accuracies), pd.read_csv(noise))
 
 
-@local_style()
+@style.local_style()
 def training_panels(accuracies: pd.DataFrame, noise: pd.DataFrame) -> Figure:
     """Draw accuracy over epochs for each law of budgets, and the certified eps of a record.
 
@@ -182,14 +175,14 @@ def training_panels(accuracies: pd.DataFrame, noise: pd.DataFrame) -> Figure:
     epochs over the budget of a step.
     """
     counts = list(accuracies["counted_as"].unique())
-    figure = new_figure(3.3)
+    figure = style.new_figure(3.3)
     *panels, last = figure.subplots(1, len(counts) + 1)
     n = accuracies["n_train"].iloc[0]
     for axes, size in zip(panels, counts, strict=True):
         rows = accuracies[accuracies["counted_as"] == size]
         for place, (law, look) in enumerate(_LAWS.items()):
             series = rows[rows["law"] == law]
-            marked = marker_style(look) | {
+            marked = style.marker_style(look) | {
                 "markevery": (2 * place % _EPOCHS_PER_MARK, _EPOCHS_PER_MARK)
             }
             axes.plot(series["epoch"], series["train_accuracy"], linewidth=1.2, **marked)
@@ -202,7 +195,7 @@ def training_panels(accuracies: pd.DataFrame, noise: pd.DataFrame) -> Figure:
         axes.set_title(f"{n:,} images{note}", loc="left")
     panels[0].set_ylabel("accuracy")
     _draw_budgets(last, noise.sort_values("eps"))
-    entries = [Line2D([], [], label=law, **marker_style(look)) for law, look in _LAWS.items()]
+    entries = [Line2D([], [], label=law, **style.marker_style(look)) for law, look in _LAWS.items()]
     entries.append(Line2D([], [], color="0.3", linestyle="--", linewidth=0.8, label="test set"))
     as_printed = f"test set, as printed: {_PRINTED_ACCURACY:.2%}"
     entries.append(Line2D([], [], color="0.5", linestyle=":", label=as_printed))
@@ -232,9 +225,9 @@ def _draw_budgets(axes: Axes, noise: pd.DataFrame) -> None:
     axes.plot(noise["eps"], noise["eps"], color="0.5", linewidth=0.8, linestyle=":")
     axes.set(xlabel=r"budget of a step $\epsilon_i$", xscale="log", yscale="log")
     axes.set_xlim(noise["eps"].min() / 3.0, noise["eps"].max() * 2.0)
-    axes.set_ylabel(rf"certified $\epsilon$ of a record, $\delta={power(delta)}$")
-    plain_log_axis(axes.xaxis)
-    plain_log_axis(axes.yaxis)
+    axes.set_ylabel(rf"certified $\epsilon$ of a record, $\delta={style.power(delta)}$")
+    style.plain_log_axis(axes.xaxis)
+    style.plain_log_axis(axes.yaxis)
     axes.grid(visible=True, axis="both")
     axes.set_title("privacy of a record", loc="left")
 
@@ -280,7 +273,7 @@ def draw_places(table: Path, *, title: str, unit: str) -> Figure:
     return place_panels(pd.read_csv(table), title, unit)
 
 
-@local_style()
+@style.local_style()
 def place_panels(table: pd.DataFrame, title: str, unit: str) -> Figure:
     """Draw total variation distance over the certified eps.
 
@@ -290,7 +283,7 @@ def place_panels(table: pd.DataFrame, title: str, unit: str) -> Figure:
     with quartiles. Lines show k-RR with one budget for all users and a curator's Gaussian noise, at
     the same certified eps as the marks.
     """
-    figure = new_figure(6.4)
+    figure = style.new_figure(6.4)
     panels = figure.subplots(2, 2, sharex=True, sharey="row")
     shown = [name for name in _PLACEMENTS if name in set(table["placement"])]
     for row, (estimator, kind) in zip(panels, _ESTIMATES.items(), strict=True):
@@ -300,20 +293,22 @@ def place_panels(table: pd.DataFrame, title: str, unit: str) -> Figure:
             _draw_series(axes, alike[alike["placement"] == placement])
             axes.set_title(f"{kind}, {_PLACEMENTS[placement]}", loc="left")
             axes.grid(visible=True, axis="both")
-        row[0].set_ylabel(DISTANCE_LABEL)
+        row[0].set_ylabel(style.DISTANCE_LABEL)
     for axes in panels.flat:
         axes.set(xscale="log", yscale="log")
         axes.margins(0.08)
-        plain_log_axis(axes.xaxis)
-        plain_log_axis(axes.yaxis)
+        style.plain_log_axis(axes.xaxis)
+        style.plain_log_axis(axes.yaxis)
     first = table.iloc[0]
     for axes in panels[-1]:
-        axes.set_xlabel(rf"certified $\epsilon$ of all users, $\delta={power(first['delta'])}$")
+        axes.set_xlabel(
+            rf"certified $\epsilon$ of all users, $\delta={style.power(first['delta'])}$"
+        )
     figure.legend(handles=_place_handles(table), loc="outside lower left", ncols=1)
     budgets = f"(shares and budgets: {first['budgets']})"
     figure.suptitle(
-        f"{escape_math(title)}: {count_units(first['n'], unit)} in k={first['k']} cells, "
-        f"with personal budgets\n{fill(budgets, _TITLE_LINE_CHARACTERS)}"
+        f"{style.escape_math(title)}: {style.count_units(first['n'], unit)} in k={first['k']} "
+        f"cells, with personal budgets\n{fill(budgets, _TITLE_LINE_CHARACTERS)}"
     )
     return figure
 
@@ -332,7 +327,7 @@ def _draw_series(axes: Axes, rows: pd.DataFrame) -> None:
             series["eps_upper"], series["p25"], series["p75"], color=look.colour, linewidth=0.9
         )
         points = series["eps_upper"], series["tv_distance"]
-        axes.plot(*points, linestyle="none", **marker_style(look))
+        axes.plot(*points, linestyle="none", **style.marker_style(look))
 
 
 def _place_handles(table: pd.DataFrame) -> list[Line2D]:
@@ -342,7 +337,7 @@ def _place_handles(table: pd.DataFrame) -> list[Line2D]:
     if table.loc[table["series"] == "by-share", "bias"].max() > 0.0:
         labels["by-share"] = _BY_SHARE_OF_OTHERS
     marks = [
-        Line2D([], [], linestyle="none", **marker_style(look), label=labels[name])
+        style.legend_mark(labels[name], **style.marker_style(look))
         for name, (_, look) in _PLACE_LOOKS.items()
         if name in names
     ]
