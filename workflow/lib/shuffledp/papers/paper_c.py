@@ -344,49 +344,6 @@ _BALLE_NOTE: Final = (
     "as well."
 )
 
-_ADVERSARY_FIGURES: Final[Mapping[str, FigureSpec]] = {
-    "figure-1": FigureSpec(
-        title=(
-            "Koskela et al., figure 1: $n_c$ rounds of shuffled k-RR, by what the adversary knows"
-        ),
-        x_label=r"$\delta$",
-        y_label=r"total $\epsilon$",
-        between="eps over delta",
-        compute=_figure_1,
-        caption=(
-            "n = 1,000 users, k = 4 cells, gamma = 0.25 (eps0 = log 13 = 2.565), n_c = 1, 4, "
-            f"16 rounds; all as stated. {_LEGEND} {_BALLE_NOTE} Here it gives eps >= 1.3 for "
-            "every delta shown, so that the theorem itself does not apply."
-        ),
-        y_scale="linear",
-    ),
-    "figure-3": FigureSpec(
-        title="Koskela et al., figure 3: shuffled k-RR, one round",
-        x_label=r"$\delta$",
-        y_label=r"$\epsilon$",
-        between="eps over delta",
-        compute=_figure_3,
-        caption=(
-            "k = 5 cells, gamma = 0.1 (eps0 = log 46 = 3.829), n = 1,000 (a) and 10,000 (b); "
-            f"all as stated. {_LEGEND} {_BALLE_NOTE} In (a) the whole curve lies beyond."
-        ),
-        y_scale="linear",
-    ),
-    "figure-4": FigureSpec(
-        title=("Koskela et al., figure 4: $n_c$ rounds of shuffled k-RR against basic composition"),
-        x_label=r"$\delta$",
-        y_label=r"total $\epsilon$",
-        between="eps over delta",
-        compute=_figure_4,
-        caption=(
-            "n = 10,000 users, k = 5 cells, gamma = 0.1 (eps0 = log 46 = 3.829), n_c = 1, 2, 4 "
-            f"rounds; all as stated. {_LEGEND} {_BALLE_NOTE} Basic composition: n_c rounds "
-            "of (eps, delta) are (n_c eps, n_c delta)."
-        ),
-        y_scale="linear",
-    ),
-}
-
 
 # --- Figures 2, 5 and 6: the clones pair (section 6) ----------------------------------------------
 
@@ -485,13 +442,6 @@ def _clones_spec(number: int, eps0: float, n: int, min_delta: float) -> FigureSp
         caption=f"n = {n:,} users, eps0 = {eps0:g}, {_CLONES_CAPTION}",
         x_scale="linear",
     )
-
-
-_CLONES_FIGURES: Final[Mapping[str, FigureSpec]] = {
-    "figure-2": _clones_spec(2, 4.0, 10_000, 1e-11),
-    "figure-5": _clones_spec(5, 7.0, 100_000, 1e-8),
-    "figure-6": _clones_spec(6, 9.0, 1_000_000, 1e-8),
-}
 
 
 # --- Figures 7 to 9: the clones pair against its closed form --------------------------------------
@@ -611,13 +561,6 @@ def _closed_form_spec(number: int, eps0: float, n: int, compose: Composition) ->
     )
 
 
-_CLOSED_FORM_FIGURES: Final[Mapping[str, FigureSpec]] = {
-    "figure-7": _closed_form_spec(7, 4.0, 10_000, basic),
-    "figure-8": _closed_form_spec(8, 9.0, 1_000_000, basic),
-    "figure-9": _closed_form_spec(9, 9.0, 1_000_000, advanced),
-}
-
-
 # --- Figure 10: privacy by the number of cells ----------------------------------------------------
 
 _CELLS: Final = (2, 3, 4, 8, 16)
@@ -651,7 +594,53 @@ def _figure_10() -> pd.DataFrame:
     return curves(part for setting in settings for part in _panels(*setting))
 
 
-_CELLS_FIGURES: Final[Mapping[str, FigureSpec]] = {
+FIGURES: Final[Mapping[str, FigureSpec]] = {
+    "figure-1": FigureSpec(
+        title=(
+            "Koskela et al., figure 1: $n_c$ rounds of shuffled k-RR, by what the adversary knows"
+        ),
+        x_label=r"$\delta$",
+        y_label=r"total $\epsilon$",
+        between="eps over delta",
+        compute=_figure_1,
+        caption=(
+            "n = 1,000 users, k = 4 cells, gamma = 0.25 (eps0 = log 13 = 2.565), n_c = 1, 4, "
+            f"16 rounds; all as stated. {_LEGEND} {_BALLE_NOTE} Here it gives eps >= 1.3 for "
+            "every delta shown, so that the theorem itself does not apply."
+        ),
+        y_scale="linear",
+    ),
+    "figure-3": FigureSpec(
+        title="Koskela et al., figure 3: shuffled k-RR, one round",
+        x_label=r"$\delta$",
+        y_label=r"$\epsilon$",
+        between="eps over delta",
+        compute=_figure_3,
+        caption=(
+            "k = 5 cells, gamma = 0.1 (eps0 = log 46 = 3.829), n = 1,000 (a) and 10,000 (b); "
+            f"all as stated. {_LEGEND} {_BALLE_NOTE} In (a) the whole curve lies beyond."
+        ),
+        y_scale="linear",
+    ),
+    "figure-4": FigureSpec(
+        title=("Koskela et al., figure 4: $n_c$ rounds of shuffled k-RR against basic composition"),
+        x_label=r"$\delta$",
+        y_label=r"total $\epsilon$",
+        between="eps over delta",
+        compute=_figure_4,
+        caption=(
+            "n = 10,000 users, k = 5 cells, gamma = 0.1 (eps0 = log 46 = 3.829), n_c = 1, 2, 4 "
+            f"rounds; all as stated. {_LEGEND} {_BALLE_NOTE} Basic composition: n_c rounds "
+            "of (eps, delta) are (n_c eps, n_c delta)."
+        ),
+        y_scale="linear",
+    ),
+    "figure-2": _clones_spec(2, 4.0, 10_000, 1e-11),
+    "figure-5": _clones_spec(5, 7.0, 100_000, 1e-8),
+    "figure-6": _clones_spec(6, 9.0, 1_000_000, 1e-8),
+    "figure-7": _closed_form_spec(7, 4.0, 10_000, basic),
+    "figure-8": _closed_form_spec(8, 9.0, 1_000_000, basic),
+    "figure-9": _closed_form_spec(9, 9.0, 1_000_000, advanced),
     "figure-10": FigureSpec(
         title="Koskela et al., figure 10: k cells and the clones bound; "
         r"(a) n = 1,000, $\epsilon_0 = 1$; (b) n = 10,000, $\epsilon_0 = 4$",
@@ -670,14 +659,6 @@ _CELLS_FIGURES: Final[Mapping[str, FigureSpec]] = {
         ),
         y_scale="linear",
     ),
-}
-
-
-FIGURES: Final[Mapping[str, FigureSpec]] = {
-    **_ADVERSARY_FIGURES,
-    **_CLONES_FIGURES,
-    **_CLOSED_FORM_FIGURES,
-    **_CELLS_FIGURES,
 }
 
 
