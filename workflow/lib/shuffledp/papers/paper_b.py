@@ -38,11 +38,11 @@ ERLINGSSON: Final = "Erlingsson et al., Rényi (Girgis et al., eq. 9, reconstruc
 
 CERTIFIED_NOTE: Final = (
     "The certified curves are those of 2-RR: the upper one bounds every eps0-LDP randomiser, the "
-    "lower one is reached by data sets whose other users all agree. "
+    "lower one is reached by data sets whose other users all agree."
 )
 EQUATION_9_NOTE: Final = (
     "Their eq. (9), missing from the available text, is reconstructed as 2 l exp(4 eps0) "
-    "(exp(eps0) - 1)^2 / n from what the text says of it. "
+    "(exp(eps0) - 1)^2 / n from what the text says of it."
 )
 
 
@@ -131,23 +131,6 @@ def rdp_against_order() -> pd.DataFrame:
     return curves(part for setting in settings for part in _order_panel(setting))
 
 
-_FIGURE_2: Final = FigureSpec(
-    title="Girgis et al., figure 2: Rényi divergence of the shuffle model",
-    x_label=r"order $\lambda$",
-    y_label="Rényi divergence",
-    between="next",
-    compute=rdp_against_order,
-    caption=(
-        "All eps0 and n are assumed; the available text does not state them. "
-        + EQUATION_9_NOTE
-        + "The paper's bounds never exceed eps0; eq. (9) is drawn without that limit. The special "
-        "pair is that of Theorem 3.4 (2-RR, all users equal against one flipped) in the direction "
-        "with the larger divergence; Theorem 3.4 is the other direction, which is much smaller at "
-        "high orders: at order 1,802, n = 10,000, eps0 = 3 it is a quarter of the larger one."
-    ),
-)
-
-
 # --- Figure 3: eps of one round over eps0 ---------------------------------------------------------
 
 SINGLE_DELTA: Final = 1e-6
@@ -206,25 +189,6 @@ def eps_of_one_round() -> pd.DataFrame:
     return curves(part for panel in panels for part in _eps0_panel(*panel))
 
 
-_FIGURE_3: Final = FigureSpec(
-    title=r"Girgis et al., figure 3: one round, $\delta=10^{-6}$",
-    x_label=r"$\epsilon_0$",
-    y_label=r"$\epsilon$",
-    compute=eps_of_one_round,
-    caption=(
-        "delta = 1e-6 as stated; n and the ranges of eps0 are assumed, chosen so that b "
-        "and d are the panels with eps0 > 1, as the text says. "
-        + CERTIFIED_NOTE
-        + EQUATION_9_NOTE
-        + "Points that do not improve on eps0 are omitted. The privacy blanket is the smaller of "
-        "the bounds by Hoeffding's and by Bennett's inequality. The paper argues with Lemma 2.1 "
-        "applied to the special pair, which is no bound: it is an upper bound on a lower bound. "
-        "The exact eps of the pair is shown as well."
-    ),
-    x_scale="linear",
-)
-
-
 # --- Figure 4: composition ------------------------------------------------------------------------
 
 COMPOSED_DELTA: Final = 1e-8
@@ -232,7 +196,7 @@ ROUNDS: Final = np.round(np.geomspace(10.0, 1e5, 9))
 FEW_ROUNDS: Final = ROUNDS[::2]
 LOWER: Final = "certified lower bound"
 SPLIT_NOTE: Final = (
-    "Composition theorems spend half of delta on the rounds and half on their slack. "
+    "Composition theorems spend half of delta on the rounds and half on their slack."
 )
 
 # Step of the privacy-loss grid relative to the default. It changes eps by a relative 1e-4 or so,
@@ -351,23 +315,6 @@ def eps_of_composition() -> pd.DataFrame:
     )
 
 
-_FIGURE_4: Final = FigureSpec(
-    title=r"Girgis et al., figure 4: composition, $\delta=10^{-8}$",
-    x_label="rounds",
-    y_label=r"$\epsilon$",
-    compute=eps_of_composition,
-    caption=(
-        "delta = 1e-8 and panel a, eps0 = 0.5, n = 1,000,000, as stated; other panels are "
-        "assumed. " + CERTIFIED_NOTE + SPLIT_NOTE + EQUATION_9_NOTE + "Points that do not improve "
-        "on the sum of the eps0 are omitted. The factor 8 in the abstract is about 100,000 rounds "
-        "of panel a, where Theorem 3.1 gives eps = 1.640: numeric clones with optimal composition "
-        "need 4.5 times as much, with advanced composition 5.5 times, the closed form of "
-        "clones 21 times. The certified upper bound is 0.905, 1.8 times smaller than "
-        "Theorem 3.1 and 8.1 times smaller than numeric clones with optimal composition."
-    ),
-)
-
-
 # --- Figure 5: Poisson sampling of users before each round ----------------------------------------
 
 _SAMPLED_ORDERS = ORDERS[ORDERS <= 1000.0]  # the sampling theorem sums over all smaller orders
@@ -427,33 +374,71 @@ def eps_of_sampling() -> pd.DataFrame:
     )
 
 
-_FIGURE_5: Final = FigureSpec(
-    title=r"Girgis et al., figure 5: Poisson sampling before each round, $\delta=10^{-8}$",
-    x_label="rounds",
-    y_label=r"$\epsilon$",
-    compute=eps_of_sampling,
-    caption=(
-        "In panel a, eps0 = 3 and n = 1,000,000 users before sampling are as stated. The sampling "
-        "rate is assumed in all panels, and so is delta = 1e-8, which is stated for figure 4. "
-        "Only the certified curve is a guarantee for the replacement of a record: it holds even "
-        "if the sample is known, and its number of users per round is a lower bound that fails "
-        "with probability 1e-14. The dotted curves take the mean number of users, and use "
-        "theorems (Zhu and Wang; Li, Qardaji and Su) about adding or removing a record: they are "
-        "no guarantee for replacement. "
-        + SPLIT_NOTE
-        + "The factor of at least 10 in the abstract refers to 10,000 rounds of panel a, where "
-        "Theorem 3.1 gives eps = 1.016: the closed form of clones, there no better than eps0, "
-        "needs 12.0 times as much with optimal composition, numeric clones 3.5 times (4.2 with "
-        "advanced composition)."
-    ),
-)
-
-
 FIGURES: Final[Mapping[str, FigureSpec]] = {
-    "figure-2": _FIGURE_2,
-    "figure-3": _FIGURE_3,
-    "figure-4": _FIGURE_4,
-    "figure-5": _FIGURE_5,
+    "figure-2": FigureSpec(
+        title="Girgis et al., figure 2: Rényi divergence of the shuffle model",
+        x_label=r"order $\lambda$",
+        y_label="Rényi divergence",
+        between="next",
+        compute=rdp_against_order,
+        caption=(
+            "All eps0 and n are assumed; the available text does not state them. "
+            f"{EQUATION_9_NOTE} The paper's bounds never exceed eps0; eq. (9) is drawn without "
+            "that limit. The special pair is that of Theorem 3.4 (2-RR, all users equal against "
+            "one flipped) in the direction with the larger divergence; Theorem 3.4 is the other "
+            "direction, which is much smaller at high orders: at order 1,802, n = 10,000, eps0 = "
+            "3 it is a quarter of the larger one."
+        ),
+    ),
+    "figure-3": FigureSpec(
+        title=r"Girgis et al., figure 3: one round, $\delta=10^{-6}$",
+        x_label=r"$\epsilon_0$",
+        y_label=r"$\epsilon$",
+        compute=eps_of_one_round,
+        caption=(
+            "delta = 1e-6 as stated; n and the ranges of eps0 are assumed, chosen so that b and "
+            f"d are the panels with eps0 > 1, as the text says. {CERTIFIED_NOTE} "
+            f"{EQUATION_9_NOTE} Points that do not improve on eps0 are omitted. The privacy "
+            "blanket is the smaller of the bounds by Hoeffding's and by Bennett's inequality. "
+            "The paper argues with Lemma 2.1 applied to the special pair, which is no bound: it "
+            "is an upper bound on a lower bound. The exact eps of the pair is shown as well."
+        ),
+        x_scale="linear",
+    ),
+    "figure-4": FigureSpec(
+        title=r"Girgis et al., figure 4: composition, $\delta=10^{-8}$",
+        x_label="rounds",
+        y_label=r"$\epsilon$",
+        compute=eps_of_composition,
+        caption=(
+            "delta = 1e-8 and panel a, eps0 = 0.5, n = 1,000,000, as stated; other panels are "
+            f"assumed. {CERTIFIED_NOTE} {SPLIT_NOTE} {EQUATION_9_NOTE} Points that do not improve "
+            "on the sum of the eps0 are omitted. The factor 8 in the abstract is about 100,000 "
+            "rounds of panel a, where Theorem 3.1 gives eps = 1.640: numeric clones with optimal "
+            "composition need 4.5 times as much, with advanced composition 5.5 times, the closed "
+            "form of clones 21 times. The certified upper bound is 0.905, 1.8 times smaller than "
+            "Theorem 3.1 and 8.1 times smaller than numeric clones with optimal composition."
+        ),
+    ),
+    "figure-5": FigureSpec(
+        title=r"Girgis et al., figure 5: Poisson sampling before each round, $\delta=10^{-8}$",
+        x_label="rounds",
+        y_label=r"$\epsilon$",
+        compute=eps_of_sampling,
+        caption=(
+            "In panel a, eps0 = 3 and n = 1,000,000 users before sampling are as stated. The "
+            "sampling rate is assumed in all panels, and so is delta = 1e-8, which is stated for "
+            "figure 4. Only the certified curve is a guarantee for the replacement of a record: "
+            "it holds even if the sample is known, and its number of users per round is a lower "
+            "bound that fails with probability 1e-14. The dotted curves take the mean number of "
+            "users, and use theorems (Zhu and Wang; Li, Qardaji and Su) about adding or removing "
+            f"a record: they are no guarantee for replacement. {SPLIT_NOTE} The factor of at "
+            "least 10 in the abstract refers to 10,000 rounds of panel a, where Theorem 3.1 "
+            "gives eps = 1.016: the closed form of clones, there no better than eps0, needs 12.0 "
+            "times as much with optimal composition, numeric clones 3.5 times (4.2 with advanced "
+            "composition)."
+        ),
+    ),
 }
 
 
