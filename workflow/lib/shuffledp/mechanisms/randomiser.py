@@ -305,9 +305,8 @@ class SupportRandomiser(Randomiser):
 
     def homogeneous_laws(self, eps: float) -> tuple[Atoms, ...]:
         """Return the laws of G for data sets in which all others hold x2, x0 or x1."""
-        patterns = np.array(list(self.patterns), np.float64)
+        log_ratios = self.eps0 * np.array(list(self.patterns), np.float64)
         masses = np.array(list(self.patterns.values()))
-        log_ratios = self.eps0 * patterns
         laws = []
         for held in (2, 0, 1) if self.k > 2 else (0, 1):
             others = log_ratios[:, held]
@@ -323,9 +322,8 @@ class SupportRandomiser(Randomiser):
 
     def slots(self, eps: float, kappa: float) -> tuple[Atoms, ...]:
         """Return the laws of G where another user holds x0, x1 or, for k > 2, another record."""
-        patterns = np.array(list(self.patterns), np.float64)
+        log_ratios = self.eps0 * np.array(list(self.patterns), np.float64)
         masses = np.array(list(self.patterns.values()))
-        log_ratios = self.eps0 * patterns
         laws = []
         for held in (0, 1, 2) if self.k > 2 else (0, 1):
             left = np.exp(log_ratios[:, held]) - kappa / self.normaliser
