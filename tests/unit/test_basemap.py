@@ -4,7 +4,6 @@ import json
 from itertools import combinations
 from pathlib import Path
 
-import geopandas as gpd
 import numpy as np
 import pytest
 import shapely
@@ -13,6 +12,7 @@ from matplotlib.figure import Figure
 from shuffledp.errors import InputError
 from shuffledp.figures import basemap, maps
 from shuffledp.figures.map_panels import MapContext
+from town import town_cells
 
 SHIPPED = Path(__file__).parents[2] / "resources" / "basemaps"
 
@@ -44,10 +44,7 @@ RIVER = feature("LineString", [[2.0, 60.02], [2.04, 60.025]], attribution="Sea: 
 
 @pytest.fixture
 def cells():
-    row, column = np.divmod(np.arange(12), 4)
-    west, south = 2.0 + 0.01 * column, 60.0 + 0.01 * row
-    geometry = shapely.box(west, south, west + 0.01, south + 0.01)
-    return gpd.GeoDataFrame({"count": np.zeros(12, dtype=int)}, geometry=geometry, crs=4326)
+    return town_cells(count=np.zeros(12, dtype=int))
 
 
 def two_panels(cells, layers) -> Figure:

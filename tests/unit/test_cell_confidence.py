@@ -11,20 +11,18 @@ from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.pipeline.selection import calibrated
 from shuffledp.pipeline.tables import CERTAINTY
 from shuffledp.studies.cell_confidence import confidence_tables
-from shuffledp.studies.releases import release_sweep
 from shuffledp.studies.sweeps import BudgetSweep
+from town import PLACE, release_tables
 from waiting import run_python
 
 COUNTS = np.array([0, 30, 500, 70, 900, 10, 1, 1200, 600, 330, 250, 109])
 N, K = int(COUNTS.sum()), COUNTS.size
 TARGET = 1e-6
-PLACE = {"region": "town", "grid": "3x4"}
 
 
 def released(mechanisms, repetitions, samples=None):
     sweep = BudgetSweep(3.0, [], TARGET)
-    parts = release_sweep(samples or {N: COUNTS}, sweep, repetitions, mechanisms, seed=7, **PLACE)
-    return pd.concat([releases for releases, _ in parts], ignore_index=True)
+    return release_tables(sweep, samples or {N: COUNTS}, mechanisms, repetitions)[0]
 
 
 def judged(table, samples=None):

@@ -20,20 +20,16 @@ from shuffledp.mechanisms.catalogue import get_estimator
 from shuffledp.pipeline.selection import calibrated
 from shuffledp.pipeline.tables import CERTAINTY, write_table
 from shuffledp.studies.cell_confidence import confidence_tables
-from shuffledp.studies.releases import release_sweep
 from shuffledp.studies.sweeps import BudgetSweep
+from town import COUNTS, PLACE, release_tables, town_cells
 
-COUNTS = np.array([0, 3, 50, 7, 90, 1, 0, 120, 60, 33, 25, 11])
 ORDER = [7, 4, 8, 2, 9, 10, 11, 3, 1, 5, 0, 6]  # by count; 0 and 6 are empty
 TARGET = 1e-3
 MECHANISMS = ["gaussian", "krr"]
-PLACE = {"region": "town", "grid": "3x4"}
 
 
 def matched_releases(samples, **more):
-    sweep = BudgetSweep(4.0, [], TARGET)
-    parts = release_sweep(samples, sweep, 1, MECHANISMS, seed=7, **PLACE, **more)
-    table = pd.concat([releases for releases, _ in parts], ignore_index=True)
+    table, _ = release_tables(BudgetSweep(4.0, [], TARGET), samples, MECHANISMS, 1, **more)
     return calibrated(table, "matched", TARGET)
 
 
@@ -51,11 +47,7 @@ def rows(table):
 
 @pytest.fixture(scope="module")
 def cells():
-    row, column = np.divmod(np.arange(12), 4)
-    west, south = 2.0 + 0.01 * column, 60.0 + 0.01 * row
-    geometry = shapely.box(west, south, west + 0.01, south + 0.01)
-    names = [f"cell {number}" for number in range(12)]
-    return gpd.GeoDataFrame({"count": COUNTS, "name": names}, geometry=geometry, crs=4326)
+    return town_cells(count=COUNTS, name=[f"cell {number}" for number in range(12)])
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from html import unescape
 from itertools import pairwise
 from typing import Any
 
-import geopandas as gpd
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
@@ -34,12 +33,11 @@ from shuffledp.pipeline.tables import RELEASES, SAMPLES, write_table
 from shuffledp.studies.comparison import comparison_summary
 from shuffledp.studies.individual import individual_summary, own_delta_summary
 from shuffledp.studies.privacy import privacy_curves
-from shuffledp.studies.releases import release_sweep
 from shuffledp.studies.samples import sample_table
 from shuffledp.studies.sweeps import BudgetSweep
+from town import COUNTS, release_tables, town_cells
 from waiting import run_python
 
-COUNTS = np.array([0, 3, 50, 7, 90, 1, 0, 120, 60, 33, 25, 11])
 TARGET = 1e-3
 NAMES: dict[str, Any] = {"seed": 7, "region": "made-up", "grid": "3x4"}
 EPS = [0.5, 1.0]
@@ -51,15 +49,9 @@ SAMPLES_BY_SIZE = {n: rows["count"].to_numpy() for n, rows in SAMPLED.groupby("n
 
 def released(mechanisms):
     """Return releases and their utility."""
-    parts = [
-        part
-        for eps0 in BUDGETS
-        for part in release_sweep(
-            SAMPLES_BY_SIZE, BudgetSweep(eps0, EPS, TARGET), 5, mechanisms, **NAMES
-        )
-    ]
-    releases, utility = (pd.concat(each, ignore_index=True) for each in zip(*parts, strict=True))
-    return releases, utility
+    sweeps = [BudgetSweep(eps0, EPS, TARGET) for eps0 in BUDGETS]
+    tables = [release_tables(sweep, SAMPLES_BY_SIZE, mechanisms, 5, **NAMES) for sweep in sweeps]
+    return [pd.concat(each, ignore_index=True) for each in zip(*tables, strict=True)]
 
 
 @pytest.fixture(scope="module")
@@ -102,12 +94,7 @@ def curves():
 
 @pytest.fixture(scope="module")
 def cells():
-    row, column = np.divmod(np.arange(12), 4)
-    west, south = 2.0 + 0.01 * column, 60.0 + 0.01 * row
-    geometry = shapely.box(west, south, west + 0.01, south + 0.01)
-    return gpd.GeoDataFrame(
-        {"cell": np.arange(12), "name": "", "count": COUNTS}, geometry=geometry, crs=4326
-    )
+    return town_cells(cell=np.arange(12), name="", count=COUNTS)
 
 
 @pytest.fixture(scope="module")
@@ -306,20 +293,9 @@ def test_release_panels_refuse_another_histogram_or_missing_cells(releases):
 # --- selection -----------------------------------------------------------------------------------
 
 
-def test_calibrated_takes_the_pair_at_the_target(utility):
-    rows = calibrated(utility, "matched", TARGET)
-    gaussian = rows[rows["calibration"] == "matched"]
-    np.testing.assert_allclose(gaussian["delta"], TARGET, rtol=1e-9)
-    assert set(rows["calibration"]) == {"none", "matched"}
-    # 2 sizes, 2 budgets, 5 repetitions, 4 series of k-RR and 2 of the Gaussian
-    assert len(rows) == 2 * 2 * 5 * (4 + 2)
-
-
 def test_calibrated_names_what_is_missing(utility):
     with pytest.raises(ValueError, match=r"target_delta.*1e-05"):
         calibrated(utility, "matched", 1e-5)
-    with pytest.raises(ValueError, match=r"calibration must be one of.*'equal'"):
-        calibrated(utility, "equal", TARGET)
     with pytest.raises(ValueError, match="as-published"):
         calibrated(utility[utility["calibration"] != "as-published"], "as-published", TARGET)
 

@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import stats
 from shuffledp.accounting.setting import Setting
@@ -15,8 +14,8 @@ from shuffledp.mechanisms.signed_dummies import SignedDummiesParameters
 from shuffledp.mechanisms.two_servers import GaussianServersParameters
 from shuffledp.mechanisms.user_dummies import UserDummiesParameters
 from shuffledp.numerics.posterior import NoiseLaw, posterior_median
-from shuffledp.studies.releases import release_sweep
 from shuffledp.studies.sweeps import TargetSweep
+from town import release_tables
 
 WITH_POSTERIOR = [
     name for name, entry in CATALOGUE.items() if POSTERIOR in {e.name for e in entry.estimators}
@@ -211,17 +210,10 @@ def test_posterior_medians_of_sparse_maps_beat_projection(name):
 @pytest.mark.parametrize("estimate", ["projected", "posterior"])
 def test_a_sweep_has_posterior_medians_on_request(estimate):
     counts = np.array([0, 0, 0, 7, 0, 120, 33, 0, 0, 240])
-    parts = release_sweep(
-        {400: counts},
-        TargetSweep([1.0], 1e-6),
-        2,
-        ["two-servers", "krr"],
-        seed=1,
-        region="town",
-        grid="shape",
-        estimate=estimate,
+    sweep = TargetSweep([1.0], 1e-6)
+    releases, utility = release_tables(
+        sweep, {400: counts}, ["two-servers", "krr"], 2, estimate=estimate
     )
-    releases, utility = (pd.concat(each) for each in zip(*parts, strict=True))
     both = {("two-servers", "raw"), ("two-servers", "projected"), ("krr", "raw")}
     for table in (releases, utility):
         series = set(zip(table["mechanism"], table["estimator"], strict=True))

@@ -23,11 +23,10 @@ from shuffledp.pipeline.tables import (
 from shuffledp.studies.comparison import COLUMNS, comparison_summary, findings
 from shuffledp.studies.individual import individual_summary, own_delta_summary
 from shuffledp.studies.privacy import other_counts, privacy_curves, privacy_table
-from shuffledp.studies.releases import release_sweep
 from shuffledp.studies.samples import read_samples, sample_sizes, sample_table
 from shuffledp.studies.sweeps import BudgetSweep, matched_budgets
+from town import COUNTS, release_tables
 
-COUNTS = np.array([0, 3, 50, 7, 90, 1, 0, 120, 60, 33, 25, 11])
 SAMPLE = np.array([0, 2, 26, 3, 45, 0, 0, 60, 30, 16, 12, 6])
 SETTING = Setting(400, 12, 4.0)
 TARGET = 1e-3
@@ -47,24 +46,10 @@ def twin(monkeypatch):
     monkeypatch.setitem(CATALOGUE, "twin", entry)
 
 
-def releases_and_utility(**changes):
+def releases_and_utility(eps0=4.0, eps=(0.5,), **changes):
     """Return releases and their utility."""
-    asked = {
-        "samples": {400: COUNTS},
-        "eps0": 4.0,
-        "eps": [0.5],
-        "target_delta": TARGET,
-        "repetitions": 3,
-        "mechanisms": ["gaussian", "krr"],
-        "seed": 7,
-        "region": "town",
-        "grid": "3x4",
-    } | changes
-    sweep = BudgetSweep(*(asked.pop(key) for key in ("eps0", "eps", "target_delta")))
-    releases, utility = (
-        pd.concat(parts, ignore_index=True)
-        for parts in zip(*release_sweep(sweep=sweep, **asked), strict=True)
-    )
+    asked = {"samples": {400: COUNTS}, "mechanisms": ["gaussian", "krr"], "repetitions": 3}
+    releases, utility = release_tables(BudgetSweep(eps0, eps, TARGET), **asked | changes)
     assert sorted(releases.columns) == sorted(RELEASES.names)
     assert sorted(utility.columns) == sorted(UTILITY.names)
     return releases, utility
@@ -450,13 +435,16 @@ def test_a_comparison_needs_the_matched_target():
 
 
 def test_calibrated_selects_one_calibration_and_local_mechanisms():
-    table = released(repetitions=2)
+    samples = {200: SAMPLE, 400: COUNTS}
+    tables = [released(eps0=eps0, samples=samples, repetitions=2) for eps0 in (2.0, 4.0)]
+    table = pd.concat(tables, ignore_index=True)
     matched = calibrated(table, "matched", TARGET)
     assert set(matched["calibration"]) == {"none", "matched"}
-    at = matched.loc[matched["calibration"] == "matched", "log10_delta"]
-    np.testing.assert_allclose(at, np.log10(TARGET), atol=1e-9)
-    # 4 series of k-RR, 2 of the Gaussian, 2 repetitions, 12 cells
-    assert len(matched) == (4 + 2) * 2 * 12
+    at = matched[matched["calibration"] == "matched"]
+    np.testing.assert_allclose(at["log10_delta"], np.log10(TARGET), atol=1e-9)
+    np.testing.assert_allclose(at["delta"], TARGET, rtol=1e-9)
+    # 4 series of k-RR, 2 of the Gaussian, 2 budgets, 2 sizes, 2 repetitions, 12 cells
+    assert len(matched) == (4 + 2) * 2 * 2 * 2 * 12
     published = calibrated(table, "as-published", TARGET)
     assert set(published["calibration"]) == {"none", "as-published"}
     with pytest.raises(InputError, match=r"calibration must be one of.*'equal'"):

@@ -21,7 +21,6 @@ from shuffledp.mechanisms.target_calibration import (
     read_parameters,
 )
 from shuffledp.pipeline.tables import PROMISES, UTILITY, read_tables, write_csv, write_table
-from shuffledp.studies.releases import release_sweep
 from shuffledp.studies.sweeps import TargetSweep, promises_table
 from shuffledp.studies.utility import (
     COLUMNS,
@@ -29,6 +28,7 @@ from shuffledp.studies.utility import (
     target_findings,
     utility_summary,
 )
+from town import release_tables
 
 SAMPLES = {
     200: np.array([0, 20, 5, 75, 60, 40]),
@@ -60,23 +60,13 @@ def unable(monkeypatch):
     monkeypatch.setitem(CATALOGUE, "unable", replace(entry, class_path=f"{__name__}.Unable"))
 
 
-def releases_and_utility(mechanism, **changes):
+def releases_and_utility(
+    mechanism, eps=(0.5, 1.0), delta=DELTA, colluding=0, response_rate=1.0, **changes
+):
     """Return releases and their utility."""
-    asked = {
-        "samples": SAMPLES,
-        "eps": [0.5, 1.0],
-        "delta": DELTA,
-        "colluding": 0,
-        "response_rate": 1.0,
-        "repetitions": 3,
-        "seed": 7,
-        "region": "town",
-        "grid": "3x4",
-    } | changes
-    keys = ("eps", "delta", "colluding", "response_rate")
-    sweep = TargetSweep(*(asked.pop(key) for key in keys))
-    parts = release_sweep(sweep=sweep, mechanisms=[mechanism], **asked)
-    releases, utility = (pd.concat(each, ignore_index=True) for each in zip(*parts, strict=True))
+    sweep = TargetSweep(eps, delta, colluding, response_rate)
+    asked = {"samples": SAMPLES, "mechanisms": [mechanism], "repetitions": 3} | changes
+    releases, utility = release_tables(sweep, **asked)
     assert list(utility.columns) and set(utility.columns) == set(UTILITY.names)
     return releases, utility
 
