@@ -28,6 +28,7 @@ from shuffledp.mechanisms.catalogue import VIEWS
 from shuffledp.mechanisms.krr import KRandomisedResponse, KRRParameters
 from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.papers.literature import renyi
+from waiting import run_python
 
 SETTING = ["--n", "1e4", "--k", "16", "--eps0", "1"]
 
@@ -748,8 +749,7 @@ def test_a_reader_that_goes_away_is_no_error(arguments):
 
 
 def test_the_package_runs_as_a_process():
-    command = [sys.executable, "-m", "shuffledp", "delta", *SETTING, "--eps", "x"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    done = run_python("-m", "shuffledp", "delta", *SETTING, "--eps", "x")
     assert done.returncode == 2
     assert "x is not a number" in done.stderr
     assert done.stderr.count("\n") == 1

@@ -6,13 +6,13 @@ import json
 import re
 import runpy
 import shutil
-import subprocess
 import sys
 from base64 import b64decode
 from pathlib import Path
 
 import pytest
 import shuffledp
+import waiting
 from needs import needs
 
 ROOT = Path(__file__).parents[2]
@@ -110,10 +110,7 @@ def site(tmp_path_factory):
             picture = "comparison" if run == "figures" else "privacy"
             source = ROOT / "docs" / "figures" / f"{picture}.png"
             shutil.copy(source, clone / "results" / run / f"{name}.png")
-    built = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict"],
-        cwd=clone, capture_output=True, text=True, check=False, timeout=600,
-    )  # fmt: skip
+    built = waiting.run([sys.executable, "-m", "mkdocs", "build", "--strict"], 600, cwd=clone)
     assert built.returncode == 0, built.stderr
     return clone / "site"
 
@@ -196,9 +193,7 @@ def test_snakemake_has_rules_for_the_pictures_of_the_gallery():
             *options, target = command.split()[1:]
             targets.setdefault(tuple(options), []).append(target)
     for options, files in targets.items():
-        done = subprocess.run(
-            [sys.executable, "-m", "snakemake", "-n", "--nolock", "--quiet", "all",
-             *(options if options[-1] == "--" else [*options, "--"]), *files],
-            cwd=ROOT, capture_output=True, text=True, check=False, timeout=600,
-        )  # fmt: skip
+        end = [] if options[-1] == "--" else ["--"]
+        command = [sys.executable, "-m", "snakemake", "-n", "--nolock", "--quiet", "all"]
+        done = waiting.run([*command, *options, *end, *files], 600, cwd=ROOT)
         assert done.returncode == 0, done.stderr

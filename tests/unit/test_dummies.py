@@ -1,7 +1,5 @@
 """Dummies and geometric noise, against exact rationals, direct sums and simulation."""
 
-import subprocess
-import sys
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations_with_replacement
@@ -43,6 +41,7 @@ from shuffledp.mechanisms.two_servers import (
     draw_gaussian,
 )
 from shuffledp.mechanisms.user_dummies import UserDummies, UserDummiesParameters
+from waiting import run_python
 
 TARGET = log(1e-6)
 
@@ -628,7 +627,7 @@ print(int(peak) < 500_000)
 
 def test_small_budgets_and_many_pairs_take_little_memory():
     """Arrays as long as 1 / eps or the number of pairs once took up to 22 GB."""
-    ran = subprocess.run([sys.executable, "-c", SMALL], check=False, capture_output=True, text=True)
+    ran = run_python("-c", SMALL)
     assert ran.returncode == 0, ran.stderr
     fits, below, distance, little = ran.stdout.split()
     assert (fits, below, little) == ("True", "True", "True")

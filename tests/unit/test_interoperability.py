@@ -1,8 +1,6 @@
 """Exported curves against our own ends, dp_accounting's own distributions and closed forms."""
 
 import csv
-import subprocess
-import sys
 from math import exp, inf
 from pathlib import Path
 
@@ -15,6 +13,7 @@ from effort import examples
 from scipy.stats import norm
 from shuffledp import Setting, epsilon, from_dp_accounting, to_dp_accounting, to_opendp_profile
 from shuffledp.errors import InputError
+from waiting import run_python
 
 ROOT = Path(__file__).parents[2]
 REPLACE_ONE = plds.NeighborRel.REPLACE_ONE
@@ -232,5 +231,4 @@ def test_an_error_names_the_missing_package(call, package):
         f"import sys; sys.modules[{package.replace('-', '_')!r}] = None\n"
         f"import shuffledp; s = shuffledp.Setting(10, 3, 1.0); shuffledp.{call}"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert f"which is not installed: pip install {package}" in done.stderr
+    assert f"which is not installed: pip install {package}" in run_python("-c", code).stderr

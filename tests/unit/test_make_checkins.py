@@ -2,21 +2,19 @@
 
 import gzip
 import statistics
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 from shuffledp.geography.checkins import SNAP, Tally, crop_checkins
 from shuffledp.geography.regions import Box, Region
+from waiting import run_python
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "make_checkins.py"
 ROWS = 20_000
 
 
 def make(path, seed, *options):
-    command = [sys.executable, SCRIPT, path, "--rows", str(ROWS), "--seed", str(seed), *options]
-    subprocess.run(command, check=True, timeout=300)
+    assert run_python(SCRIPT, path, "--rows", ROWS, "--seed", seed, *options).returncode == 0
     return path.read_bytes()
 
 

@@ -5,7 +5,6 @@ import gzip
 import hashlib
 import os
 import shutil
-import subprocess
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +15,7 @@ from shuffledp.errors import InputError
 from shuffledp.geography.checkins import CheckinError, Layout, Tally, crop_checkins
 from shuffledp.geography.regions import Box, Region
 from shuffledp.pipeline.files import file_sha256, verified_sha256
+from waiting import run
 
 TOWN = Region("town", Box(south=48.0, north=48.1, west=2.0, east=2.1))
 COLUMNS = {"user": "who", "time": "when", "latitude": "y", "longitude": "x"}
@@ -209,16 +209,10 @@ def test_the_checksum_agrees_with_sha256sum_and_md5sum(folder, algorithm):
     (folder / "_SUCCESS").touch()
     (folder / ".hidden.parquet").touch()
     part(folder / "B é.parquet", 50, [48.05])
-    listing = subprocess.run(
-        f"LC_ALL=C {algorithm}sum *.parquet",
-        shell=True,
-        cwd=folder,
-        capture_output=True,
-        check=True,
-        timeout=300,
-    ).stdout
-    assert listing.count(b"\n") == 4
-    expected = hashlib.new(algorithm, listing).hexdigest()
+    command = ["sh", "-c", f"LC_ALL=C {algorithm}sum *.parquet"]
+    listing = run(command, 300, cwd=folder).stdout
+    assert listing.count("\n") == 4
+    expected = hashlib.new(algorithm, listing.encode()).hexdigest()
     verified_sha256(folder, f"{algorithm}:{expected}")
     if algorithm == "sha256":
         assert file_sha256(folder) == expected

@@ -5,7 +5,6 @@ import os
 import shutil
 import sqlite3
 import struct
-import subprocess
 import sys
 import tempfile
 import zipfile
@@ -32,6 +31,7 @@ from shuffledp.geography.layer_files import MAX_BYTES, MAX_FEATURES
 from shuffledp.geography.polygons import read_polygons
 from shuffledp.geography.regions import region_from_config
 from unit.layers import written
+from waiting import run
 
 BASEMAPS = Path(__file__).parents[2] / "resources" / "basemaps"
 FORMATS = ("geojson", "parquet", "gpkg", "shp")
@@ -319,13 +319,9 @@ def test_an_index_that_repeats_shapes_is_refused(tmp_path):
 def test_gdal_reads_nothing_with_another_driver_than_that_of_shapefiles(tmp_path):
     path = written(tmp_path, table(SQUARE, name=["a"]), "shp")
     script = Path(shuffledp.__file__).parent / "geography" / "shapefile_process.py"
-    process = subprocess.run(
-        [sys.executable, "-P", script, path, tmp_path / "layer.arrow"],
-        env={name: value for name, value in os.environ.items() if "GDAL" not in name},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    environment = {name: value for name, value in os.environ.items() if "GDAL" not in name}
+    command = [sys.executable, "-P", script, path, tmp_path / "layer.arrow"]
+    process = run(command, 300, env=environment)
     assert process.returncode != 0
     assert "must have only the driver of shapefiles, got " in process.stderr
     assert "OGR_VRT" in process.stderr

@@ -6,7 +6,6 @@ import importlib
 import json
 import pydoc
 import re
-import subprocess
 import sys
 import tomllib
 from decimal import Decimal
@@ -20,6 +19,7 @@ from shuffledp import Setting, queries, version
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import probabilities
 from shuffledp.errors import InputError
+from waiting import run, run_python
 
 ROOT = Path(__file__).parents[2]
 LIBRARY = ROOT / "workflow" / "lib"
@@ -30,8 +30,8 @@ EXTRAS = ("diffprivlib", "geopandas", "matplotlib", "pandas", "pyarrow", "shapel
 
 def loaded(code):
     """Return the modules that a new process has loaded after running some code."""
-    code = f"import sys; sys.path.insert(0, {str(LIBRARY)!r})\n{code}\nprint(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = run_python("-c", f"{code}\nimport sys; print(*sys.modules)")
+    assert done.returncode == 0, done.stderr
     return set(done.stdout.split())
 
 
@@ -315,5 +315,5 @@ def test_the_whole_api_is_typed(tmp_path):
     assert {*shuffledp.__all__, "publish"} <= used
     (tmp_path / "typed.py").write_text(TYPED)
     command = [sys.executable, "-m", "mypy", "--strict", str(tmp_path / "typed.py")]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = run(command, 600, cwd=ROOT)
     assert done.returncode == 0, done.stdout

@@ -2,12 +2,12 @@
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from needs import INSTALLED, REQUIRED, needs, required
+from waiting import run
 
 TESTS = Path(__file__).parents[1]
 EXAMPLES = """
@@ -61,15 +61,9 @@ def test_a_run_lists_what_it_left_out_and_fails_if_that_is_required(
     (tmp_path / "test_examples.py").write_text(EXAMPLES)
     (tmp_path / "pytest.ini").write_text(SETTINGS)
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
-    result = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "tiers", *workers],
-        cwd=tmp_path,
-        env=environment | {"PYTHONPATH": str(TESTS), REQUIRED: demanded},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    environment |= {"PYTHONPATH": str(TESTS), REQUIRED: demanded}
+    command = [sys.executable, "-m", "pytest", "-p", "tiers", *workers]
+    result = run(command, 120, cwd=tmp_path, env=environment)
     assert result.returncode == status, result.stdout
     assert "1 passed, 2 skipped" in result.stdout
     summary = result.stdout.partition("tests left out, and why")[2]

@@ -1,6 +1,5 @@
 """The search for the worst pair of a matrix: certified bounds, zeros, and memory."""
 
-import subprocess
 import sys
 from itertools import permutations
 
@@ -16,6 +15,7 @@ from shuffledp.accounting.rounds.convolution import LOG_TAIL, deviation
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.matrix import MatrixRandomiser, pairs_within
+from waiting import run_python
 
 
 def curve(n, randomiser):
@@ -174,10 +174,6 @@ rows /= rows.sum(axis=1, keepdims=True)
     ],
 )
 def test_no_matrix_takes_a_gigabyte(rows, n, eps):
-    child = _CHILD.format(rows=rows, n=n, eps=eps)
-    path = "import sys; sys.path[:0] = " + repr(sys.path)
-    finished = subprocess.run(
-        [sys.executable, "-W", "error", "-c", path + child],
-        check=True, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
+    finished = run_python("-W", "error", "-c", _CHILD.format(rows=rows, n=n, eps=eps))
+    assert finished.returncode == 0, finished.stderr
     assert int(finished.stdout) < 2**20

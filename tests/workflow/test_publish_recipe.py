@@ -32,12 +32,8 @@ def rule():
 
 def snakemake(folder, *arguments):
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    return run(
-        [sys.executable, "-m", "snakemake", "--cores", "1", *arguments],
-        600,
-        cwd=folder,
-        env={**os.environ, "PATH": path},
-    )
+    command = [sys.executable, "-m", "snakemake", "--cores", "1", *arguments]
+    return run(command, 600, cwd=folder, env={**os.environ, "PATH": path})
 
 
 def charges(folder):
