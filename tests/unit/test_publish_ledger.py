@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 import threading
 from decimal import Decimal
 from pathlib import Path
@@ -22,8 +20,8 @@ from shuffledp.publishing.ledger import (
     read_ledger,
 )
 from shuffledp.publishing.noise import Guarantee, zcdp_eps
+from waiting import run_python
 
-LIBRARY = Path(__file__).parents[2] / "workflow" / "lib"
 PURE = Guarantee(1.0)
 
 
@@ -197,6 +195,12 @@ def words(records, output, *more, eps="1"):
     ]
 
 
+def refused(capsys, records, output, *more, eps="1"):
+    """Return what the command says when it refuses."""
+    assert main(words(records, output, *more, eps=eps)) == 2
+    return capsys.readouterr().err
+
+
 def test_noise_is_drawn_only_after_the_charge_is_on_the_disk(records, monkeypatch):
     seen = []
 
@@ -224,8 +228,7 @@ def test_a_crash_after_the_noise_leaves_no_folder(records, monkeypatch, capsys):
         main(words(records, "map", "--total", "2"))
     assert sorted(path.name for path in records.parent.iterdir()) == ["l.jsonl", "taps.csv"]
     monkeypatch.undo()
-    assert main(words(records, "map")) == 2
-    assert "interrupted: restore it, or pay" in capsys.readouterr().err
+    assert "interrupted: restore it, or pay" in refused(capsys, records, "map")
     assert main(words(records, "map", "--again")) == 0
     assert main(["ledger", "show", str(records.parent / "l.jsonl"), "--format", "csv"]) == 0
     shown = capsys.readouterr().out
@@ -243,8 +246,7 @@ def test_the_same_map_is_returned_without_new_noise(records, capsys):
     assert folder_sha256(records.parent / "map") == before
     assert len(read_ledger(records.parent / "l.jsonl").charges) == 1
     # It is the same map under another name, too.
-    assert main(words(records, "other")) == 2
-    assert "use that folder, or pay" in capsys.readouterr().err
+    assert "use that folder, or pay" in refused(capsys, records, "other")
 
 
 def test_a_changed_file_of_the_same_name_is_published_if_it_is_paid_for(records, capsys):
@@ -252,8 +254,7 @@ def test_a_changed_file_of_the_same_name_is_published_if_it_is_paid_for(records,
     records.write_text("card,lat,lon\n" + "\n".join(f"u{i},0.5,0.5" for i in range(900)) + "\n")
     assert main(words(records, "map")) == 0
     assert "nothing is charged, and no record is read" in " ".join(capsys.readouterr().out.split())
-    assert main(words(records, "new")) == 2
-    assert "also if the records or cells have changed" in capsys.readouterr().err
+    assert "also if the records or cells have changed" in refused(capsys, records, "new")
     assert main(words(records, "new", "--again")) == 0
     assert pd.read_csv(records.parent / "new" / "map.csv")["noisy_count"].max() > 600
     assert read_ledger(records.parent / "l.jsonl").left == 0
@@ -285,13 +286,10 @@ def test_an_altered_or_missing_map_is_not_replaced_for_free(records, capsys):
     assert main(words(records, "map", "--total", "2")) == 0
     csv = records.parent / "map" / "map.csv"
     csv.write_text(csv.read_text() + "\n")
-    assert main(words(records, "map")) == 2
-    assert "which is altered" in capsys.readouterr().err
-    assert main(words(records, "map", "--again")) == 2
-    assert "is never overwritten" in capsys.readouterr().err
+    assert "which is altered" in refused(capsys, records, "map")
+    assert "is never overwritten" in refused(capsys, records, "map", "--again")
     (records.parent / "map").rename(records.parent / "old")
-    assert main(words(records, "map")) == 2
-    assert "which is missing" in capsys.readouterr().err
+    assert "which is missing" in refused(capsys, records, "map")
     assert main(words(records, "map", "--again")) == 0
     assert read_ledger(records.parent / "l.jsonl").left == 0
 
@@ -301,21 +299,19 @@ def test_a_publication_that_exceeds_the_total_is_refused_before_the_records_are_
 ):
     assert main(words(records, "map", "--total", "1.5")) == 0
     records.write_text("")
-    assert main(words(records, "second", eps="0.6")) == 2
-    assert "costs eps=0.6, but 0.5 is left of 1.5" in capsys.readouterr().err
+    assert "costs eps=0.6, but 0.5 is left of 1.5" in refused(capsys, records, "second", eps="0.6")
     assert not (records.parent / "second").exists()
 
 
 def test_the_total_cannot_be_changed(records, capsys):
     assert main(words(records, "map", "--total", "2")) == 0
-    assert main(words(records, "second", "--total", "9", eps="0.5")) == 2
-    assert "total of this ledger is eps=2 and cannot be changed" in capsys.readouterr().err
+    told = refused(capsys, records, "second", "--total", "9", eps="0.5")
+    assert "total of this ledger is eps=2 and cannot be changed" in told
     assert main(words(records, "second", "--total", "2", eps="0.5")) == 0
 
 
 PREPARED = """
 import os, signal, sys
-sys.path.insert(0, sys.argv[1])
 import geopandas, opendp.prelude, pandas, pyarrow.csv, pyarrow.parquet, scipy.optimize
 from shuffledp.publishing import folder as folders, publication
 publication.folders.fits_on_page = lambda cells, windows: False
@@ -338,10 +334,7 @@ def child(function, *arguments):
 
 def prepared(code, *arguments):
     """Run code in a process in which `child` forks others, and return what it prints."""
-    done = subprocess.run(
-        [sys.executable, "-c", PREPARED + code, str(LIBRARY), *arguments],
-        check=False, capture_output=True, text=True, timeout=600,
-    )  # fmt: skip
+    done = run_python("-c", PREPARED + code, *arguments, seconds=600.0)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -354,7 +347,7 @@ from shuffledp.publishing.ledger import first_total, make_charge, opened
 from shuffledp.publishing.noise import Guarantee
 
 def spend():
-    ledger, eps, guarantee = Path(sys.argv[2]), Decimal("0.1"), Guarantee(0.1)
+    ledger, eps, guarantee = Path(sys.argv[1]), Decimal("0.1"), Guarantee(0.1)
     while True:
         with opened(ledger) as book:
             charge = make_charge({}, ledger, eps, guarantee, "eps", os.urandom(8).hex())
@@ -371,7 +364,7 @@ for process in [child(spend) for _ in range(2)]:
 
 def test_two_processes_at_once_spend_the_total_and_no_more(tmp_path):
     ledger = tmp_path / "l.jsonl"
-    prepared(RACE, str(ledger))
+    prepared(RACE, ledger)
     state = read_ledger(ledger)
     assert len(state.charges) == 50
     assert state.left == 0
@@ -406,7 +399,7 @@ def verified(folder):
 
 KILLS = """
 EVENTS = {"open", "os.mkdir", "os.remove", "os.rename"}
-folder, arguments = sys.argv[2], sys.argv[3:]
+folder, arguments = sys.argv[1], sys.argv[2:]
 
 def publish_until(number):
     left = number
@@ -448,9 +441,7 @@ for number in range(1, 100):
 
 def test_no_kill_leaves_a_map_that_was_not_paid_for(records):
     folder = records.parent
-    ends = prepared(KILLS, str(folder), *words(records, "none", "--total", "200")).splitlines()[
-        -40:
-    ]
+    ends = prepared(KILLS, folder, *words(records, "none", "--total", "200")).splitlines()[-40:]
     *killed, last = (line.split() for line in ends if line[0].isdigit())
     assert [end[1:] for end in killed] == [["9", "0"]] * len(killed)
     assert last[1:] == ["0", "0"]
