@@ -13,16 +13,7 @@ from effort import examples
 from shuffledp.accounting.registry import get_bound
 from shuffledp.errors import InputError
 from shuffledp.figures.style import missing_glyphs
-from shuffledp.pipeline.configuration import (
-    check_bounds,
-    check_cells,
-    check_configuration,
-    check_glyphs,
-    check_mechanisms,
-    effective_regions,
-    leave_out,
-    region_titles,
-)
+from shuffledp.pipeline import configuration
 from shuffledp.pipeline.schema import check_schema
 from unit.test_configuration import CITIES, DEFAULT, DEFAULTS, SCHEMA
 from waiting import run
@@ -85,7 +76,7 @@ def outline(tmp_path, monkeypatch):
 def completed(config):
     """Complete a configuration as the workflow does: no empty regions, the defaults added."""
     config = copy.deepcopy(config)
-    leave_out(config)
+    configuration.leave_out(config)
     return DEFAULTS | config
 
 
@@ -94,12 +85,12 @@ def refusal(config):
     try:
         config = completed(config)
         check_schema(config, SCHEMA)
-        check_configuration(config, CITIES)
-        regions = effective_regions(config)
-        check_mechanisms(regions)
-        check_bounds(regions, get_bound)
-        check_glyphs(region_titles(regions), missing_glyphs)
-        check_cells(regions)
+        configuration.check_configuration(config, CITIES)
+        regions = configuration.effective_regions(config)
+        configuration.check_mechanisms(regions)
+        configuration.check_bounds(regions, get_bound)
+        configuration.check_glyphs(configuration.region_titles(regions), missing_glyphs)
+        configuration.check_cells(regions)
     except InputError as error:
         assert len(str(error)) < 6000
         return str(error)

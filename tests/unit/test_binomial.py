@@ -8,20 +8,7 @@ import pytest
 from effort import long
 from hypothesis import given
 from hypothesis import strategies as st
-from shuffledp.accounting.laws.binomial import (
-    log_cdf_ends,
-    log_cdf_rough_bound,
-    log_cdf_upper,
-    log_excess_bound,
-    log_pmf,
-    log_pmf_error,
-    log_pmf_run,
-    log_pmf_run_error,
-    log_pmf_with_error,
-    log_tail_ends,
-    log_tail_rough_bound,
-    log_tail_upper,
-)
+from shuffledp.accounting.laws import binomial
 from shuffledp.accounting.laws.binomial_sum import log_pmf_ratio
 from shuffledp.accounting.laws.excess import log_excess
 
@@ -76,9 +63,10 @@ def test_tails_agree_with_ball_arithmetic(n, p, t):
     mass, excess = _tail_sums(x, n, p, x - 0.4)
     # The float 1 - p is rounded, which the tail of many trials magnifies.
     width = 1e-12 + 8e-15 * np.sqrt(n)
-    _inside(log_tail_ends(x, n, p), reference + mass.log(), width)
+    _inside(binomial.log_tail_ends(x, n, p), reference + mass.log(), width)
     _inside(log_excess(x - 0.4, n, p), reference + excess.log(), width)
-    assert abs(reference - float(log_pmf(x, n, p))) < float(log_pmf_error(x, n, p, 1.0 - p))
+    error = float(binomial.log_pmf_error(x, n, p, 1.0 - p))
+    assert abs(reference - float(binomial.log_pmf(x, n, p))) < error
 
 
 @pytest.mark.slow
@@ -89,33 +77,33 @@ def test_geometric_series_bounds_are_slightly_above_the_truth(n, p, t):
     mass, excess = _tail_sums(x + 1, n, p, x)
     rounding = 1e-3  # what callers add
     for bound, truth in (
-        (log_tail_rough_bound(x + 1, n, p, 1 - p), reference + mass.log()),
-        (log_cdf_rough_bound(n - x - 1, n, 1 - p, p), reference + mass.log()),
-        (log_excess_bound(x, n, p, 1 - p), reference + excess.log()),
+        (binomial.log_tail_rough_bound(x + 1, n, p, 1 - p), reference + mass.log()),
+        (binomial.log_cdf_rough_bound(n - x - 1, n, 1 - p, p), reference + mass.log()),
+        (binomial.log_excess_bound(x, n, p, 1 - p), reference + excess.log()),
     ):
         assert float(truth) - rounding < bound < float(truth) + rounding + 3.0 / t**2
 
 
 def test_bounds_of_certain_and_impossible_events():
     for bound in (
-        log_tail_rough_bound,
-        lambda x, n, p, q: log_cdf_rough_bound(n - np.array(x), n, q, p),
+        binomial.log_tail_rough_bound,
+        lambda x, n, p, q: binomial.log_cdf_rough_bound(n - np.array(x), n, q, p),
     ):
         assert bound([0, 3, 20, 21], 20, 0.5, 0.5)[[0, 1, 3]].tolist() == [0.0, 0.0, -np.inf]
         assert bound([0, 1, 3, 4], 3, 0.0, 1.0).tolist() == [0.0, -np.inf, -np.inf, -np.inf]
         assert bound([0, 1, 3, 4], 3, 1.0, 0.0).tolist() == [0.0, 0.0, 0.0, -np.inf]
         assert bound([0, 1], 0, 0.5, 0.5).tolist() == [0.0, -np.inf]
-    assert float(log_tail_rough_bound(20, 20, 0.5, 0.5)) == pytest.approx(20 * log(0.5))
-    assert log_excess_bound([3, 20], 20, 0.0, 1.0).tolist() == [-np.inf, -np.inf]
-    assert float(log_excess_bound(20, 20, 0.5, 0.5)) == -np.inf
+    assert float(binomial.log_tail_rough_bound(20, 20, 0.5, 0.5)) == pytest.approx(20 * log(0.5))
+    assert binomial.log_excess_bound([3, 20], 20, 0.0, 1.0).tolist() == [-np.inf, -np.inf]
+    assert float(binomial.log_excess_bound(20, 20, 0.5, 0.5)) == -np.inf
 
 
 @pytest.mark.parametrize(("n", "p"), [(0, 0.5), (12, 0.3), (20, 1e-310), (300, 0.01), (10**9, 0.2)])
 def test_probability_and_error_equal_those_computed_separately(n, p):
     x = np.unique(np.clip(np.floor(n * p + np.arange(-20.0, 21.0)), 0.0, n))
-    value, error = log_pmf_with_error(x, n, p, 1 - p)
-    assert value.tolist() == log_pmf(x, n, p, 1 - p).tolist()
-    assert error == pytest.approx(log_pmf_error(x, n, p, 1 - p), rel=1e-12)
+    value, error = binomial.log_pmf_with_error(x, n, p, 1 - p)
+    assert value.tolist() == binomial.log_pmf(x, n, p, 1 - p).tolist()
+    assert error == pytest.approx(binomial.log_pmf_error(x, n, p, 1 - p), rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -150,9 +138,9 @@ def test_a_ratio_with_a_subnormal_probability_is_enclosed():
 def test_tails_of_subnormal_probabilities_are_enclosed(x, n, p):
     """A tail that starts 1e308 times above the mean was NaN once."""
     truth = log(comb(n, x)) + x * log(p)  # later terms add less than 1e-280 of it
-    ends = log_tail_ends(x, n, p)
+    ends = binomial.log_tail_ends(x, n, p)
     assert ends.low - 1e-9 <= truth <= ends.high + 1e-9
-    mirrored = log_cdf_ends(n - x, n, 1.0, p)
+    mirrored = binomial.log_cdf_ends(n - x, n, 1.0, p)
     assert mirrored.low - 1e-9 <= truth <= mirrored.high + 1e-9
 
 
@@ -163,7 +151,7 @@ def test_tails_of_subnormal_probabilities_are_enclosed(x, n, p):
 )
 def test_excess_equals_the_plain_sum(n, p, z):
     j = np.arange(n + 1)
-    expected = float((np.exp(log_pmf(j, n, p)) * np.maximum(j - z, 0)).sum())
+    expected = float((np.exp(binomial.log_pmf(j, n, p)) * np.maximum(j - z, 0)).sum())
     ends = log_excess(z, n, p)
     assert float(np.exp(ends.low)) <= expected * (1.0 + 1e-12)
     assert float(np.exp(ends.high)) == pytest.approx(expected, rel=1e-9, abs=1e-290)
@@ -171,7 +159,7 @@ def test_excess_equals_the_plain_sum(n, p, z):
 
 @given(n=st.integers(1, 200), p=st.floats(1e-6, 1 - 1e-6), x=st.integers(-2, 202))
 def test_tails_are_complementary(n, p, x):
-    total = np.exp(log_cdf_upper(x - 1, n, p)) + np.exp(log_tail_upper(x, n, p))
+    total = np.exp(binomial.log_cdf_upper(x - 1, n, p)) + np.exp(binomial.log_tail_upper(x, n, p))
     assert total == pytest.approx(1.0, abs=1e-12)
 
 
@@ -179,19 +167,19 @@ def test_tails_are_complementary(n, p, x):
 def test_consecutive_probabilities_equal_single_ones(n, p):
     count = 2900 if n == 3000 else 20_000
     first = 50 if n == 3000 else round(n * p - 9000)
-    run = log_pmf_run(first, count, n, p, 1 - p)
-    single = log_pmf(first + np.arange(count), n, p)
+    run = binomial.log_pmf_run(first, count, n, p, 1 - p)
+    single = binomial.log_pmf(first + np.arange(count), n, p)
     x = first + np.arange(count)
-    error = 2.0 * log_pmf_error(x, n, p, 1 - p) + log_pmf_run_error(run)
+    error = 2.0 * binomial.log_pmf_error(x, n, p, 1 - p) + binomial.log_pmf_run_error(run)
     assert np.all(np.abs(run - single) <= error)
-    assert log_pmf_run(first, 3, n, p, 1 - p).tolist() == single[:3].tolist()
+    assert binomial.log_pmf_run(first, 3, n, p, 1 - p).tolist() == single[:3].tolist()
 
 
 def test_limits_of_the_arguments():
-    assert log_pmf([-1, 4], 3, 0.5).tolist() == [-np.inf, -np.inf]
-    assert log_pmf(0, 0, 0.5) == 0.0
-    assert np.exp(log_pmf([0, 3], 3, [0.0, 1.0])).tolist() == [1.0, 1.0]
-    assert log_tail_upper([0, 4], 3, 0.5).tolist() == [0.0, -np.inf]
+    assert binomial.log_pmf([-1, 4], 3, 0.5).tolist() == [-np.inf, -np.inf]
+    assert binomial.log_pmf(0, 0, 0.5) == 0.0
+    assert np.exp(binomial.log_pmf([0, 3], 3, [0.0, 1.0])).tolist() == [1.0, 1.0]
+    assert binomial.log_tail_upper([0, 4], 3, 0.5).tolist() == [0.0, -np.inf]
     assert float(np.exp(log_excess(-1.0, 5, 0.0).high)) == pytest.approx(1.0)
     assert float(np.exp(log_excess(2.5, 5, 1.0).high)) == pytest.approx(2.5)
     assert float(log_excess(2.5, 5, 0.0).high) == -np.inf
@@ -201,4 +189,4 @@ def test_limits_of_the_arguments():
 
 @pytest.mark.filterwarnings("error")
 def test_a_tail_that_overflows_is_bounded_by_one():
-    assert log_tail_rough_bound(3.0, 1e9, 1.0, 1e-310) == 0.0
+    assert binomial.log_tail_rough_bound(3.0, 1e9, 1.0, 1e-310) == 0.0

@@ -18,22 +18,10 @@ from shapely import LineString, box
 from shuffledp.figures.basemap import backdrop
 from shuffledp.mechanisms.catalogue import CATALOGUE
 from shuffledp.mechanisms.recommendation import recommended, trust_kind
-from shuffledp.page import maps
+from shuffledp.page import maps, sentences
 from shuffledp.page.data import columns, configuration_text, provenance, records_of, revision
 from shuffledp.page.maps import map_data
 from shuffledp.page.render import embedded_json, render
-from shuffledp.page.sentences import (
-    accuracy,
-    best_guess,
-    is_noise,
-    occupied_cells,
-    percent,
-    single_report,
-    strength,
-    trust,
-    unbroken,
-    verdict,
-)
 from shuffledp.papers import page_section
 from shuffledp.papers.page_section import reproduction_data
 from waiting import run_python
@@ -53,33 +41,33 @@ def test_the_probability_of_a_right_guess_is_attained(ratio, delta):
     for p, q in product([first, second], repeat=2):
         assert sum(max(a - ratio * b, 0) for a, b in zip(p, q, strict=True)) <= delta
     best = sum(max(pair) for pair in zip(first, second, strict=True)) / 2
-    stated = best_guess(float(np.log(ratio)), float(delta))
+    stated = sentences.best_guess(float(np.log(ratio)), float(delta))
     assert stated == pytest.approx(float(best), rel=1e-12)
 
 
 def test_chances_are_rounded_up():
     # (1 + 1e-6 / e) / (1 + 1 / e) = 0.731058...
-    assert "at most 73.2 %;" in strength(1.0, 1e-6)
-    assert "eps = 1 and delta = 1e-6" in strength(1.0, 1e-6)
-    assert "at most a factor of 2.72, plus delta" in strength(1.0, 1e-6)
-    assert "at most 50 %;" in strength(0.0, 0.0)
+    assert "at most 73.2 %;" in sentences.strength(1.0, 1e-6)
+    assert "eps = 1 and delta = 1e-6" in sentences.strength(1.0, 1e-6)
+    assert "at most a factor of 2.72, plus delta" in sentences.strength(1.0, 1e-6)
+    assert "at most 50 %;" in sentences.strength(0.0, 0.0)
 
 
 def test_a_single_report_of_randomised_response_may_be_false():
     # 1 / (1 + 11 / e^5) = 0.93096...
-    assert "93.1 % of the reports are the truth" in single_report("krr", 5.0, 12)
+    assert "93.1 % of the reports are the truth" in sentences.single_report("krr", 5.0, 12)
 
 
 def test_no_line_breaks_between_a_number_and_its_unit():
     plan = {"accuracy": "The error is 4 check-ins or 3.1 % of 12 cells.", "n": 12, "curve": [[1.0]]}
     expected = "The error is 4\xa0check-ins or 3.1\xa0% of 12\xa0cells."
-    assert unbroken(plan) == plan | {"accuracy": expected}
+    assert sentences.unbroken(plan) == plan | {"accuracy": expected}
 
 
 def test_a_share_is_rounded_up():
-    assert percent(0.8912) == "89.2 %" and percent(0.99) == "99 %"
-    assert percent(1.0 - 2.0**-20) == "all but one in 1,048,576"
-    assert percent(1.0) == "all"
+    assert sentences.percent(0.8912) == "89.2 %" and sentences.percent(0.99) == "99 %"
+    assert sentences.percent(1.0 - 2.0**-20) == "all but one in 1,048,576"
+    assert sentences.percent(1.0) == "all"
 
 
 def test_unknown_people_and_times_are_left_out(tmp_path):
@@ -121,32 +109,34 @@ def test_the_least_trusting_mechanism_is_recommended():
 def test_trust_and_the_content_of_a_report_agree_with_the_catalogue():
     for name, entry in CATALOGUE.items():
         local = trust_kind(entry) == "local"
-        sentence = single_report(name, 8.0 if local else np.inf, 408)
+        sentence = sentences.single_report(name, 8.0 if local else np.inf, 408)
         assert ("single re" in sentence and "is the truth" in sentence) != local
-        assert ("curator" in trust(entry)) == entry.central
-        assert entry.central or "must not collude" in trust(entry)
-    assert "wrong once in 2,982" in single_report("oue", 8.0, 408)
-    assert "learns the exact map" in trust(CATALOGUE["shuffler-dummies"])
+        assert ("curator" in sentences.trust(entry)) == entry.central
+        assert entry.central or "must not collude" in sentences.trust(entry)
+    assert "wrong once in 2,982" in sentences.single_report("oue", 8.0, 408)
+    assert "learns the exact map" in sentences.trust(CATALOGUE["shuffler-dummies"])
 
 
 def test_a_map_of_noise_is_not_recommended():
     good, poor = SUMMARY.iloc[0], SUMMARY.iloc[1]
-    assert not is_noise(good, 12) and verdict(good, 12).startswith(
+    assert not sentences.is_noise(good, 12) and sentences.verdict(good, 12).startswith(
         "Yes. The map divides Town into 12 cells."
     )
-    assert is_noise(poor, 12)
-    assert verdict(poor, 12).startswith("No: this map would be mostly noise.")
-    assert "48 % of the average cell, which has 8.3" in accuracy(good, 12)
+    assert sentences.is_noise(poor, 12)
+    assert sentences.verdict(poor, 12).startswith("No: this map would be mostly noise.")
+    assert "48 % of the average cell, which has 8.3" in sentences.accuracy(good, 12)
 
 
 def test_empty_cells_that_a_map_shows_are_counted():
-    sentence = occupied_cells([5.0, 1.0, 7.0, 0.1], [1.0, 1.0, 1.0, 1.0], [4, 3, 0, 0], 2.0)
+    sentence = sentences.occupied_cells(
+        [5.0, 1.0, 7.0, 0.1], [1.0, 1.0, 1.0, 1.0], [4, 3, 0, 0], 2.0
+    )
     assert "Of 4 cells, 2 are occupied. This map shows 1 of them" in sentence
     assert "It also shows 1 empty cell as occupied." in sentence
-    assert "It also shows 2 empty cells as occupied." in occupied_cells(
+    assert "It also shows 2 empty cells as occupied." in sentences.occupied_cells(
         [5.0, 5.0], [1.0, 1.0], [0, 0], 2.0
     )
-    assert "It also" not in occupied_cells([5.0, 0.0], [1.0, 1.0], [4, 0], 2.0)
+    assert "It also" not in sentences.occupied_cells([5.0, 0.0], [1.0, 1.0], [4, 0], 2.0)
 
 
 def test_no_data_can_end_its_html_element():

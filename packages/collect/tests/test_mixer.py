@@ -13,26 +13,9 @@ import time
 from contextlib import closing
 from dataclasses import replace
 
+import collection_parts as parts
 import numpy as np
 import pytest
-from collection_parts import (
-    Mixer,
-    bodies,
-    campaign,
-    closed,
-    free_port,
-    key_file,
-    messages_of,
-    opened,
-    path_of,
-    post,
-    private,
-    random_envelopes,
-    serving,
-    store_file,
-    tokens_of,
-    without_noise,
-)
 from cryptography.exceptions import InvalidTag
 from effort import examples
 from scipy.stats import chisquare, spearmanr
@@ -62,24 +45,24 @@ PEOPLE = 40
 
 @pytest.fixture
 def made():
-    return campaign()
+    return parts.campaign()
 
 
 @pytest.fixture
 def tokens(made):
-    return tokens_of(made, PEOPLE)
+    return parts.tokens_of(made, PEOPLE)
 
 
 @pytest.fixture
 def path(tmp_path, made, tokens):
-    return store_file(tmp_path / "store", made, tokens)
+    return parts.store_file(tmp_path / "store", made, tokens)
 
 
 @pytest.fixture
 def filled(made, tokens, path):
     """A store with an envelope of each token."""
     store = Store(path)
-    envelopes = random_envelopes(made, tokens)
+    envelopes = parts.random_envelopes(made, tokens)
     assert set(store.take(envelopes)) == {Answer.COUNTED}
     with closing(store):
         yield store, envelopes
@@ -89,10 +72,10 @@ def filled(made, tokens, path):
 
 
 def test_no_byte_of_a_store_tells_the_order_of_arrival(tmp_path):
-    made = campaign()
-    tokens = tokens_of(made, made.people)
-    store = Store(store_file(tmp_path / "store", made, tokens))
-    envelopes = random_envelopes(made, tokens)
+    made = parts.campaign()
+    tokens = parts.tokens_of(made, made.people)
+    store = Store(parts.store_file(tmp_path / "store", made, tokens))
+    envelopes = parts.random_envelopes(made, tokens)
     for start in range(0, len(envelopes), 20):
         store.take(envelopes[start : start + 20])
     files = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
@@ -121,8 +104,8 @@ def test_no_byte_of_a_store_tells_the_order_of_arrival(tmp_path):
 
 def test_every_order_of_a_few_messages_is_as_likely(tmp_path):
     """Also of two transactions: the second moves those of the first."""
-    made = campaign()
-    store = Store(store_file(tmp_path / "store", made, tokens_of(made, 1)))
+    made = parts.campaign()
+    store = Store(parts.store_file(tmp_path / "store", made, parts.tokens_of(made, 1)))
     marks = [bytes([i]) * SEALED for i in range(4)]
     seen = dict.fromkeys(range(24), 0)
     orders = {}
@@ -147,7 +130,7 @@ def test_after_a_close_nothing_of_it_is_in_the_store(tmp_path, made, tokens, fil
     )
     batch = close_round(store, tmp_path / "batch")
     store._store.set_trace_callback(None)
-    taken, sent = messages_of(batch), bodies(envelopes)
+    taken, sent = parts.messages_of(batch), parts.bodies(envelopes)
     assert set(sent) <= set(taken) and len(set(taken)) == batch.messages
     assert taken == sorted(taken)
     files = [file.read_bytes() for file in tmp_path.glob("store*")]
@@ -159,19 +142,19 @@ def test_after_a_close_nothing_of_it_is_in_the_store(tmp_path, made, tokens, fil
 
 def test_a_server_keeps_and_says_no_address_and_no_time(tmp_path, made, tokens, path):
     """Known addresses and times, and what it printed and has: byte by byte."""
-    envelopes = random_envelopes(made, tokens)
+    envelopes = parts.random_envelopes(made, tokens)
     sources = [f"127.0.{i}.{200 - i}" for i in range(8)]
     begun = time.time()
-    with Mixer(path) as mixer:
+    with parts.Mixer(path) as mixer:
         for source, each in zip(sources, envelopes, strict=False):
             with socket.socket() as client:
                 client.bind((source, 0))
                 client.connect(("127.0.0.1", mixer.port))
-                head = f"POST {path_of(made)} HTTP/1.0\r\nContent-Length: {len(each)}\r\n\r\n"
+                head = f"POST {parts.path_of(made)} HTTP/1.0\r\nContent-Length: {len(each)}\r\n\r\n"
                 client.sendall(head.encode() + each)
                 assert client.recv(100).startswith(b"HTTP/1.1 204")
-        post(mixer.port, "/v1/x/y", b"x")
-        post(mixer.port, path_of(made), b"x" * 10**6)
+        parts.post(mixer.port, "/v1/x/y", b"x")
+        parts.post(mixer.port, parts.path_of(made), b"x" * 10**6)
         assert mixer.stop() == -signal.SIGTERM
     printed = mixer.printed.decode()
     assert printed.count("\n") == 1, printed
@@ -237,7 +220,8 @@ def test_a_close_that_is_interrupted_goes_on(tmp_path, monkeypatch, filled, path
     store.close()
     with closing(Store(path)) as again:
         batch = close_round(again, tmp_path / "batch")
-        assert messages_of(batch) == sorted(drawn) and set(bodies(envelopes)) <= set(drawn)
+        assert parts.messages_of(batch) == sorted(drawn)
+        assert set(parts.bodies(envelopes)) <= set(drawn)
         assert again.size == 0
         assert again.written == hashlib.sha256(batch.path.read_bytes()).digest()
         with pytest.raises(InputError, match="was written"):
@@ -261,18 +245,18 @@ def test_another_file_is_not_overwritten(tmp_path, filled):
 
 def test_more_tokens_than_tickets_are_refused(tmp_path, made):
     with pytest.raises(InputError, match="has 400 tickets, got 401 tokens"):
-        store_file(tmp_path / "many", made, tokens_of(made, 401))
+        parts.store_file(tmp_path / "many", made, parts.tokens_of(made, 401))
 
 
 # --- Nobody gets in ------------------------------------------------------------------------
 
 
 def test_who_gets_in_and_what_the_others_are_told(tmp_path, made, tokens, path):
-    first, second = random_envelopes(made, tokens[:2])
+    first, second = parts.random_envelopes(made, tokens[:2])
     other = first[:TOKEN] + second[TOKEN:]
     guessed = bytes(TOKEN) + first[TOKEN:]
-    there = path_of(made)
-    with serving(path) as port:
+    there = parts.path_of(made)
+    with parts.serving(path) as port:
         for body, status in (
             (first, 204),
             (first, 204),
@@ -282,12 +266,12 @@ def test_who_gets_in_and_what_the_others_are_told(tmp_path, made, tokens, path):
             (b"", 400),
             (first + b"x", 413),
         ):
-            got, words = post(port, there, body)
+            got, words = parts.post(port, there, body)
             assert got == status
             assert words.count("\n") == (status != 204) and len(words) < 80, words
         odd = (2, 0, -1, "01", "1.0", "+1", "%31", "%31%00", "%D9%A1")
         for where in (
-            *(path_of(made, number) for number in odd),
+            *(parts.path_of(made, number) for number in odd),
             there.upper(),
             there.replace(made.name, made.name[::-1]),
             there.replace(made.name, "0" * 64),
@@ -301,20 +285,20 @@ def test_who_gets_in_and_what_the_others_are_told(tmp_path, made, tokens, path):
             f"/v1/{made.name}/1;a=b",
             "/",
         ):
-            got, words = post(port, where, second)
+            got, words = parts.post(port, where, second)
             assert got in (404, 405), (where, got, words)
             assert words.count("\n") <= 1
-        assert post(port, there, second)[0] == 204
+        assert parts.post(port, there, second)[0] == 204
     with closing(Store(path)) as store:
         assert store.respondents == 2 and store.size == 2 * made.laws.slots
 
 
 def test_a_thousand_mutated_envelopes(tmp_path):
     """By changed, cut, lengthened and repeated bytes: only those that are counted are."""
-    made = without_noise()
-    tokens = tokens_of(made, 50)
-    store = Store(store_file(tmp_path / "store", made, tokens))
-    envelopes, source = random_envelopes(made, tokens), random.Random(7)
+    made = parts.without_noise()
+    tokens = parts.tokens_of(made, 50)
+    store = Store(parts.store_file(tmp_path / "store", made, tokens))
+    envelopes, source = parts.random_envelopes(made, tokens), random.Random(7)
     store.take(envelopes[:25])
     mutants = [mutated(source.choice(envelopes), source) for _ in range(1000)]
     known = {each[:HEAD] for each in envelopes}
@@ -333,7 +317,7 @@ def test_a_thousand_mutated_envelopes(tmp_path):
             counted = fresh.setdefault(token, mutant)[:HEAD] == mutant[:HEAD]
             assert answer is (Answer.COUNTED if counted else Answer.USED)
     assert store.respondents == 25 + len(fresh)
-    assert set(store.messages()) == set(bodies(envelopes[:25])) | set(bodies(fresh.values()))
+    assert set(store.messages()) == {*parts.bodies(envelopes[:25]), *parts.bodies(fresh.values())}
     store.close()
 
 
@@ -355,7 +339,7 @@ def mutated(text, source):
 
 def test_a_thousand_mutated_messages(tmp_path):
     """None is counted, none stops the analyst: also with points of low order."""
-    made, count = without_noise(), examples(1000)
+    made, count = parts.without_noise(), examples(1000)
     slots, source = made.laws.slots, random.Random(3)
     people = max(made.at_least, -(-count // slots))
     honest = [seal(made, 1, [plus(1)] * slots) for _ in range(3)]
@@ -370,9 +354,9 @@ def test_a_thousand_mutated_messages(tmp_path):
     odd += [bytes(SEALED)] * (people * slots - len(odd))
     joined = [b"".join(each) for each in honest]
     joined += [b"".join(odd[i * slots : (i + 1) * slots]) for i in range(people)]
-    tokens = tokens_of(made, people + 3)
+    tokens = parts.tokens_of(made, people + 3)
     sent = [token + bytes(16) + body for token, body in zip(tokens, joined, strict=True)]
-    counted = opened(tmp_path, made, closed(tmp_path, made, sent))
+    counted = parts.opened(tmp_path, made, parts.closed(tmp_path, made, sent))
     assert counted.counts.tolist() == [0, 3 * slots, 0, 0, 0]
     assert counted.foreign == len(set(odd))
 
@@ -387,27 +371,27 @@ def half(port, text):
 def test_slow_clients_are_let_go_and_stop_nobody(tmp_path, monkeypatch, made, tokens, path):
     monkeypatch.setattr(server, "_SECONDS_TO_SEND", 0.6)
     monkeypatch.setattr(server, "_SECONDS_OF_CONNECTION", 0.9)
-    envelopes = random_envelopes(made, tokens)
-    head = f"POST {path_of(made)} HTTP/1.1\r\nHost: x\r\nContent-Length: "
+    envelopes = parts.random_envelopes(made, tokens)
+    head = f"POST {parts.path_of(made)} HTTP/1.1\r\nHost: x\r\nContent-Length: "
     known = f"{head}{len(envelopes[0])}\r\n\r\n".encode() + envelopes[0][:9]
     elsewhere = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999\r\n\r\n"
-    with serving(path) as port:
+    with parts.serving(path) as port:
         texts = [b"", b"POST /v1", head.encode(), known, elsewhere]
         slow = [half(port, texts[i % len(texts)]) for i in range(64)]
         begun = time.perf_counter()
-        assert post(port, path_of(made), envelopes[1], timeout=5)[0] == 204
+        assert parts.post(port, parts.path_of(made), envelopes[1], timeout=5)[0] == 204
         assert time.perf_counter() - begun < 0.5
         said = b""
         for client in slow:
             client.settimeout(10)
             said += everything(client)
         assert said.count(b"408 Request Timeout") == 13, said[:500]
-        assert post(port, path_of(made), envelopes[0], timeout=5)[0] == 204
+        assert parts.post(port, parts.path_of(made), envelopes[0], timeout=5)[0] == 204
 
 
 def test_what_is_no_request_gets_a_line_and_is_not_told_of(capfd, made, tokens, path):
-    first, second = random_envelopes(made, tokens[:2])
-    head = f"POST {path_of(made)} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n".encode()
+    first, second = parts.random_envelopes(made, tokens[:2])
+    head = f"POST {parts.path_of(made)} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n".encode()
     length = f"Content-Length: {len(first)}".encode()
     source = random.Random(9)
     odd = [
@@ -420,7 +404,7 @@ def test_what_is_no_request_gets_a_line_and_is_not_told_of(capfd, made, tokens, 
         b"POST /\xff HTTP/1.1\r\nHost: \xff\r\n\r\n",
         b"CONNECT a:1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
     ]
-    with serving(path) as port:
+    with parts.serving(path) as port:
         for text in odd:
             said = everything(half(port, text))
             assert re.match(rb"HTTP/1.1 40[04] ", said) or said == b"", (text[:60], said)
@@ -448,8 +432,9 @@ def everything(client):
 @pytest.mark.parametrize("chunked", [True, False])
 def test_a_body_without_end_is_not_read(made, path, chunked, where):
     """The client sends up to 1 GB; the slow twin measures the server's memory."""
-    with serving(path) as port:
-        assert sent_of(port, path_of(made) if where == "here" else "/x", chunked, 2**30) < 2**26
+    with parts.serving(path) as port:
+        asked = parts.path_of(made) if where == "here" else "/x"
+        assert sent_of(port, asked, chunked, 2**30) < 2**26
 
 
 def sent_of(port, path, chunked, size):
@@ -470,12 +455,12 @@ def sent_of(port, path, chunked, size):
 
 @pytest.mark.slow
 def test_memory_of_a_server_under_bodies_of_a_gigabyte(made, tokens, path):
-    envelope = random_envelopes(made, tokens[:1])[0]
-    with Mixer(path) as mixer:
-        assert post(mixer.port, path_of(made), envelope)[0] == 204
+    envelope = parts.random_envelopes(made, tokens[:1])[0]
+    with parts.Mixer(path) as mixer:
+        assert parts.post(mixer.port, parts.path_of(made), envelope)[0] == 204
         before = mixer.memory()
         for chunked in (True, False):
-            for where in (path_of(made), "/v1/a/1", "/x"):
+            for where in (parts.path_of(made), "/v1/a/1", "/x"):
                 for _ in range(3):
                     sent_of(mixer.port, where, chunked, 2**30)
         assert mixer.memory() - before < 2**25
@@ -490,20 +475,20 @@ def batch(tmp_path, made, tokens):
     """A batch of real messages."""
     sealed = seal(made, 1, [plus(1)] * PEOPLE)
     sent = [token + bytes(16) + body for token, body in zip(tokens, sealed, strict=True)]
-    return closed(tmp_path, made, sent)
+    return parts.closed(tmp_path, made, sent)
 
 
 def altered(batch, sealed=None, **changes):
     """Write a batch with other messages or another header."""
     header = json.loads(batch.header) | changes
-    sealed = messages_of(batch) if sealed is None else sealed
+    sealed = parts.messages_of(batch) if sealed is None else sealed
     batch.path.write_bytes(canonical(header) + b"\n" + b"".join(sealed))
 
 
 def refusal(tmp_path, capsys, made, batch, key=None, *more):
     """The message of a refused batch, which leaves the key."""
     (tmp_path / "campaign.json").write_bytes(made.text)
-    key = key or key_file(tmp_path / "key")
+    key = key or parts.key_file(tmp_path / "key")
     words = ["open", str(batch.path), "--campaign", str(tmp_path / "campaign.json"), *more]
     words += ["--key", str(key), "--output", str(tmp_path / "counts"), "--workers", "1"]
     assert main(words) == 2
@@ -536,8 +521,8 @@ def test_what_is_not_a_batch(tmp_path, capsys, made, batch, content):
 
 def test_totals_that_the_dummies_cannot_explain(tmp_path, capsys):
     """One victim, messages of the mixer's own for all others, and no dummies."""
-    made = campaign(cells=40, at_least=100)
-    batch = closed(tmp_path, made, random_envelopes(made, tokens_of(made, 100)))
+    made = parts.campaign(cells=40, at_least=100)
+    batch = parts.closed(tmp_path, made, parts.random_envelopes(made, parts.tokens_of(made, 100)))
     alone = [seal(made, 1, [plus(1)])[0], *seal(made, 1, [plus(2)] * 99)]
     low, high = batch_module._dummies_range(made)
     mean = made.cells * made.laws.mixer.masses @ made.laws.mixer.values
@@ -551,14 +536,14 @@ def test_totals_that_the_dummies_cannot_explain(tmp_path, capsys):
 
 
 def test_wrong_keys(tmp_path, capsys, made, batch):
-    for text in ("", "00", "zz" * 32, "00" * 32, private(2).private_bytes_raw().hex()):
+    for text in ("", "00", "zz" * 32, "00" * 32, parts.private(2).private_bytes_raw().hex()):
         (tmp_path / "wrong").write_text(text)
         refusal(tmp_path, capsys, made, batch, tmp_path / "wrong")
 
 
 def test_the_checksum_that_the_mixer_told(tmp_path, capsys, made, batch):
     told = hashlib.sha256(batch.path.read_bytes()).hexdigest()
-    messages = messages_of(batch)
+    messages = parts.messages_of(batch)
     altered(batch, [seal(made, 1, [plus(2)])[0], *messages[1:]])
     error = refusal(tmp_path, capsys, made, batch, None, "--sha256", told)
     assert f"expected {told}" in error
@@ -571,16 +556,17 @@ def test_the_checksum_that_the_mixer_told(tmp_path, capsys, made, batch):
 def test_messages_of_another_round_or_campaign(tmp_path, capsys, made, batch, foreign):
     """Sealed for the same key and another context; if all messages are, the key is kept."""
     rounds = replace(made, rounds=made.rounds * 2)
-    messages = messages_of(batch)
+    messages = parts.messages_of(batch)
     foreign = len(messages) if foreign is None else foreign
-    theirs = [seal(rounds, 2, [plus(1)])[0], *seal(campaign(eps=1.9), 1, [plus(1)] * (foreign - 1))]
+    other = seal(parts.campaign(eps=1.9), 1, [plus(1)] * (foreign - 1))
+    theirs = [*seal(rounds, 2, [plus(1)]), *other]
     altered(batch, theirs + messages[foreign:])
     if foreign == len(messages):
         refusal(tmp_path, capsys, made, batch)
     else:
-        assert opened(tmp_path, made, batch).foreign == foreign
+        assert parts.opened(tmp_path, made, batch).foreign == foreign
     # The round is part of the context.
-    (bound,), key = seal(rounds, 2, [plus(1)]), private(1)
+    (bound,), key = seal(rounds, 2, [plus(1)]), parts.private(1)
     assert suite().decrypt(bound, key, info=info(rounds, 2)) == plus(1)
     for other in (info(rounds, 1), info(made, 1)):
         with pytest.raises(InvalidTag):
@@ -589,13 +575,13 @@ def test_messages_of_another_round_or_campaign(tmp_path, capsys, made, batch, fo
 
 def test_many_messages_are_opened_by_several_processes(tmp_path, monkeypatch, made, batch):
     monkeypatch.setattr("shuffledp_collect.analyst._CHUNK", 7)
-    counted = opened(tmp_path, made, batch, workers=2)
+    counted = parts.opened(tmp_path, made, batch, workers=2)
     assert (counted.foreign, counted.repeated, counted.out_of_range) == (0, 0, 0)
 
 
 def test_an_opening_that_was_interrupted_leaves_no_key(tmp_path, monkeypatch, made, batch):
     """A second opening would draw other noise for the same counts."""
-    key, output = key_file(tmp_path / "key"), tmp_path / "counts"
+    key, output = parts.key_file(tmp_path / "key"), tmp_path / "counts"
     with monkeypatch.context() as patched:
         patched.setattr("shuffledp_collect.analyst.destroy", _stop)
         with pytest.raises(Stopped):
@@ -624,10 +610,10 @@ def test_altered_counts(tmp_path, made, name, value):
 
 def test_a_device_sends_the_same_until_it_is_counted(tmp_path):
     """Nobody answers; the store is away; the answer was lost; the round is closed."""
-    port = free_port()
-    made = replace(campaign(), address=f"http://127.0.0.1:{port}")
+    port = parts.free_port()
+    made = replace(parts.campaign(), address=f"http://127.0.0.1:{port}")
     tickets = [os.urandom(16) for _ in range(3)]
-    path = store_file(tmp_path / "store", made, [token(made, 1, each) for each in tickets])
+    path = parts.store_file(tmp_path / "store", made, [token(made, 1, each) for each in tickets])
     first, second, late = (Device(tmp_path / name) for name in ("first", "second", "late"))
     for ticket, each in zip(tickets, (first, second, late), strict=True):
         each.report(made, 1, ticket, 2)
@@ -635,7 +621,7 @@ def test_a_device_sends_the_same_until_it_is_counted(tmp_path):
     envelope = waiting.read_bytes()
     with pytest.raises(OSError, match="nobody answers"):
         first.send(made, 1, patience=0.0)
-    with Mixer(path, port=port):
+    with parts.Mixer(path, port=port):
         path.rename(tmp_path / "away")
         with pytest.raises(OSError, match="cannot take the envelope now"):
             first.send(made, 1, patience=0.0)
@@ -647,7 +633,7 @@ def test_a_device_sends_the_same_until_it_is_counted(tmp_path):
         assert [file.suffix for file in (tmp_path / "first").iterdir()] == [".counted"]
         # Counted, and the device never heard of it.
         (lost,) = (tmp_path / "second").iterdir()
-        assert post(port, path_of(made), lost.read_bytes())[0] == 204
+        assert parts.post(port, parts.path_of(made), lost.read_bytes())[0] == 204
         second.send(made, 1)
         with closing(Store(path)) as store:
             assert store.respondents == 2 and store.size == 2
@@ -658,12 +644,12 @@ def test_a_device_sends_the_same_until_it_is_counted(tmp_path):
 
 def test_the_place_of_a_message_in_an_envelope_says_nothing(monkeypatch):
     """A mixer that knew it could keep the records and drop the dummies."""
-    made, marks = without_noise(), [bytes([i]) * SEALED for i in range(6)]
+    made, marks = parts.without_noise(), [bytes([i]) * SEALED for i in range(6)]
     monkeypatch.setattr(device, "seal", lambda *_: list(marks))
     seen = np.zeros(6)
     for _ in range(600):
         envelope = make_envelope(made, 1, bytes(16), 1)
-        sent = bodies([envelope])
+        sent = parts.bodies([envelope])
         assert sorted(sent) == marks
         seen[sent.index(marks[0])] += 1
     assert chisquare(seen).pvalue > 1e-6

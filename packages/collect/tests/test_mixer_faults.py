@@ -10,19 +10,8 @@ from contextlib import closing
 from http.client import HTTPException
 from pathlib import Path
 
+import collection_parts as parts
 import pytest
-from collection_parts import (
-    Mixer,
-    bodies,
-    free_port,
-    messages_of,
-    path_of,
-    post,
-    random_envelopes,
-    store_file,
-    tokens_of,
-    without_noise,
-)
 from faults.test_disks import NAMESPACE, mounts  # noqa: F401 - a fixture
 from shuffledp_collect.batch import close_round, read_batch
 from shuffledp_collect.mixer import Store
@@ -70,7 +59,7 @@ class Clients:
 
     def _answered(self, envelope, hangs_up):
         try:
-            status, _ = post(self.port, self.path, envelope, 0.001 if hangs_up else 30.0)
+            status, _ = parts.post(self.port, self.path, envelope, 0.001 if hangs_up else 30.0)
         except (OSError, HTTPException):
             with self._lock:
                 self.unheard += 1
@@ -86,19 +75,19 @@ class Clients:
 
 def prepared(folder, people):
     """Return a campaign without noise, its envelopes, and a store and a port for its mixer."""
-    made = without_noise(people=people)
-    tokens = tokens_of(made, people)
-    path = store_file(folder / "store", made, tokens)
-    return made, random_envelopes(made, tokens), path, free_port()
+    made = parts.without_noise(people=people)
+    tokens = parts.tokens_of(made, people)
+    path = parts.store_file(folder / "store", made, tokens)
+    return made, parts.random_envelopes(made, tokens), path, parts.free_port()
 
 
 def test_a_mixer_that_is_killed_under_load(tmp_path):
     """Every envelope that was answered 204 is in the batch exactly once."""
     made, envelopes, path, port = prepared(tmp_path, 2000)
     source = random.Random(1)
-    with Clients(port, path_of(made), envelopes) as clients:
+    with Clients(port, parts.path_of(made), envelopes) as clients:
         for _ in range(KILLS):
-            with Mixer(path, port=port) as mixer:
+            with parts.Mixer(path, port=port) as mixer:
                 aim = len(clients.counted) + source.randrange(5, made.people // KILLS - 20)
                 wait_until(lambda aim=aim: len(clients.counted) >= aim, "answers")
                 mixer.kill()
@@ -106,15 +95,15 @@ def test_a_mixer_that_is_killed_under_load(tmp_path):
                 with closing(Store(path)) as store:
                     held = list(store.messages())
                     assert len(held) == store.respondents * made.laws.slots
-                assert set(bodies(before)) <= set(held) and len(set(held)) == len(held)
-        with Mixer(path, port=port):
+                assert set(parts.bodies(before)) <= set(held) and len(set(held)) == len(held)
+        with parts.Mixer(path, port=port):
             clients.join()
     assert clients.counted == set(envelopes)
     assert clients.unheard > KILLS and not clients.closed
     with closing(Store(path)) as store:
         batch = close_round(store, tmp_path / "batch")
     assert batch.respondents == made.people
-    assert sorted(messages_of(batch)) == sorted(bodies(envelopes))
+    assert sorted(parts.messages_of(batch)) == sorted(parts.bodies(envelopes))
 
 
 def close_by_command(path, output):
@@ -124,8 +113,8 @@ def close_by_command(path, output):
 def test_a_close_under_load(tmp_path):
     made, envelopes, path, port = prepared(tmp_path, 1500)
     with (
-        Mixer(path, port=port),
-        Clients(port, path_of(made), envelopes) as clients,
+        parts.Mixer(path, port=port),
+        Clients(port, parts.path_of(made), envelopes) as clients,
     ):
         wait_until(lambda: len(clients.counted) >= 100, "answers")
         done = close_by_command(path, tmp_path / "batch")
@@ -136,12 +125,15 @@ def test_a_close_under_load(tmp_path):
         assert clients.others <= {503}
         batch = read_batch(tmp_path / "batch", made)
         assert batch.respondents == len(clients.counted)
-        assert sorted(messages_of(batch)) == sorted(bodies(clients.counted))
+        assert sorted(parts.messages_of(batch)) == sorted(parts.bodies(clients.counted))
 
 
 def test_a_store_that_is_away_and_back(tmp_path):
     made, envelopes, path, port = prepared(tmp_path, 1000)
-    with Mixer(path, port=port) as mixer, Clients(port, path_of(made), envelopes) as clients:
+    with (
+        parts.Mixer(path, port=port) as mixer,
+        Clients(port, parts.path_of(made), envelopes) as clients,
+    ):
         for _ in range(5):
             before, clients.others = len(clients.counted), set()
             wait_until(lambda aim=before + 50: len(clients.counted) >= aim, "answers")
@@ -156,7 +148,7 @@ def test_a_store_that_is_away_and_back(tmp_path):
         assert mixer.printed.count(b"\n") == 1, mixer.printed
     with closing(Store(path)) as store:
         batch = close_round(store, tmp_path / "batch")
-    assert sorted(messages_of(batch)) == sorted(bodies(envelopes))
+    assert sorted(parts.messages_of(batch)) == sorted(parts.bodies(envelopes))
 
 
 def test_a_mixer_without_room(tmp_path, mounts):  # noqa: F811 - the fixture
@@ -186,18 +178,18 @@ def without_room(disk):
     mount(["-t", "tmpfs", "-o", "size=60m"])
     made, envelopes, path, _ = prepared(disk, 1000)
     mount(["-o", f"remount,size={used() + 80}k"])
-    found, there = {}, path_of(made)
+    found, there = {}, parts.path_of(made)
     counted = []
-    with Mixer(path) as mixer:
+    with parts.Mixer(path) as mixer:
         for each in envelopes:
-            status, _ = post(mixer.port, there, each)
+            status, _ = parts.post(mixer.port, there, each)
             if status != 204:
                 break
             counted.append(each)
         found |= {"refused": status, "counted before": len(counted)}
         mount(["-o", "remount,size=60m"])
         for each in envelopes:
-            assert post(mixer.port, there, each)[0] == 204
+            assert parts.post(mixer.port, there, each)[0] == 204
     # Room for the store alone, then for the batch as well.
     mount(["-o", f"remount,size={used() + 100}k"])
     done = close_by_command(path, disk / "batch")
@@ -206,8 +198,8 @@ def without_room(disk):
     mount(["-o", "remount,size=60m"])
     done = close_by_command(path, disk / "batch")
     assert done.returncode == 0, done.stderr
-    taken = messages_of(read_batch(disk / "batch", made))
-    found["missing"] = len(set(bodies(envelopes)) - set(taken))
+    taken = parts.messages_of(read_batch(disk / "batch", made))
+    found["missing"] = len(set(parts.bodies(envelopes)) - set(taken))
     found["twice"] = len(taken) - len(set(taken))
     print(json.dumps(found))
 

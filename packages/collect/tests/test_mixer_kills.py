@@ -7,16 +7,8 @@ import signal
 import sys
 from contextlib import closing
 
+import collection_parts as parts
 import pytest
-from collection_parts import (
-    bodies,
-    campaign,
-    messages_of,
-    random_envelopes,
-    store_file,
-    tokens_of,
-    without_noise,
-)
 from effort import long
 from shuffledp_collect.batch import close_round
 from shuffledp_collect.messages import HEAD
@@ -55,10 +47,10 @@ def count_events(path, folder, counter, deadly):
 @pytest.mark.parametrize("kills", [2, long(20)])
 def test_a_close_that_is_killed_at_any_moment_is_done_again(tmp_path, kills):
     """The same batch bytes once one was written, and dummies that are drawn once."""
-    made = campaign(cells=40, at_least=100)
-    tokens = tokens_of(made, 150)
-    envelopes = random_envelopes(made, tokens)
-    path = store_file(tmp_path / "store", made, tokens)
+    made = parts.campaign(cells=40, at_least=100)
+    tokens = parts.tokens_of(made, 150)
+    envelopes = parts.random_envelopes(made, tokens)
+    path = parts.store_file(tmp_path / "store", made, tokens)
     with closing(Store(path)) as store:
         assert set(store.take(envelopes)) == {Answer.COUNTED}
     counter, source, whole = FORK.Value("q", 0), random.Random(5), path.read_bytes()
@@ -69,7 +61,7 @@ def test_a_close_that_is_killed_at_any_moment_is_done_again(tmp_path, kills):
     assert in_a_process(count_events, path, tmp_path / "first", counter, 0) == 0
     events = counter.value
     assert events > 100
-    sent = set(bodies(envelopes))
+    sent = set(parts.bodies(envelopes))
     drawn_at = set()
     for kill in range(kills):
         path.write_bytes(whole)
@@ -88,7 +80,7 @@ def test_a_close_that_is_killed_at_any_moment_is_done_again(tmp_path, kills):
         with closing(Store(path)) as store:
             batch = close_round(store, file)
             assert store.size == 0 and store.written
-        taken = messages_of(batch)
+        taken = parts.messages_of(batch)
         assert batch.respondents == len(envelopes)
         assert before is None or taken == before
         assert len(set(taken)) == len(taken) and sent <= set(taken)
@@ -106,11 +98,11 @@ def empty_until_rows_go(path):
 
 
 def test_messages_are_overwritten_in_place(tmp_path):
-    made = campaign(cells=40, at_least=100)
-    tokens = tokens_of(made, 150)
-    path = store_file(tmp_path / "store", made, tokens)
+    made = parts.campaign(cells=40, at_least=100)
+    tokens = parts.tokens_of(made, 150)
+    path = parts.store_file(tmp_path / "store", made, tokens)
     with closing(Store(path)) as store:
-        store.take(random_envelopes(made, tokens))
+        store.take(parts.random_envelopes(made, tokens))
         store.draw()
         taken = list(store.messages())
     assert in_a_process(empty_until_rows_go, path) == -signal.SIGKILL
@@ -126,10 +118,10 @@ def take_all(path, envelopes, answers):
 
 
 def test_what_was_answered_is_there_once_after_kills(tmp_path):
-    made = without_noise()
-    tokens = tokens_of(made, 60)
-    envelopes = random_envelopes(made, tokens)
-    path = store_file(tmp_path / "store", made, tokens)
+    made = parts.without_noise()
+    tokens = parts.tokens_of(made, 60)
+    envelopes = parts.random_envelopes(made, tokens)
+    path = parts.store_file(tmp_path / "store", made, tokens)
     answers = FORK.Value("q", 0)
     for answered in range(0, 60, 15):
         child = FORK.Process(target=take_all, args=(path, envelopes, answers))
@@ -148,4 +140,4 @@ def test_what_was_answered_is_there_once_after_kills(tmp_path):
         assert set(store.take(envelopes)) == {Answer.COUNTED}
         batch = close_round(store, tmp_path / "batch")
     assert batch.respondents == 60
-    assert len(set(messages_of(batch))) == batch.messages == 60 * made.laws.slots
+    assert len(set(parts.messages_of(batch))) == batch.messages == 60 * made.laws.slots
