@@ -8,6 +8,7 @@ import resource
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,17 @@ def assert_only(target: Path, content: bytes) -> None:
 
 def files_left(target: Path) -> list[str]:
     return sorted(path.name for path in target.parent.iterdir()) if target.parent.exists() else []
+
+
+@contextmanager
+def broken_then_fetched(target, answer, checksum, content=CONTENT, match=None, **server):
+    """Yield the server of a download that failed, and then download all of `CONTENT` from it."""
+    with FileServer(content, [answer], **server) as it:
+        with pytest.raises(DownloadError, match=match):
+            fetch(it.url(), target, checksum=checksum, retries=0, **QUICK)
+        yield it
+        fetch(it.url(), target, checksum=checksum, **QUICK)
+    assert_only(target, CONTENT)
 
 
 @pytest.mark.parametrize("checksum", [SHA256, MD5, SHA256.upper().replace("SHA", "sha")])
@@ -71,13 +83,9 @@ def test_a_broken_download_continues_only_where_that_is_safe(
 
 @pytest.mark.parametrize("part", [CONTENT, CONTENT + b"more"], ids=["complete", "too long"])
 def test_a_part_as_long_as_the_file_is_checked(target, part):
-    with FileServer(CONTENT, [Answer(cut=CUT)]) as server:
-        with pytest.raises(DownloadError):
-            fetch(server.url(), target, checksum=SHA256, retries=0, **QUICK)
+    with broken_then_fetched(target, Answer(cut=CUT), SHA256) as server:
         target.with_name(target.name + ".part").write_bytes(part)
-        fetch(server.url(), target, checksum=SHA256, **QUICK)
-        assert part != CONTENT or len(server.requests) == 2
-    assert_only(target, CONTENT)
+    assert part != CONTENT or len(server.requests) == 2
 
 
 def test_a_part_of_unknown_origin_is_discarded(target):
@@ -92,12 +100,8 @@ def test_a_part_of_unknown_origin_is_discarded(target):
 def test_a_file_with_another_checksum_is_replaced_once_the_download_succeeds(target):
     target.parent.mkdir()
     target.write_bytes(OTHER)
-    with FileServer(CONTENT, [Answer(404)]) as server:
-        with pytest.raises(DownloadError):
-            fetch(server.url(), target, checksum=SHA256, **QUICK)
+    with broken_then_fetched(target, Answer(404), SHA256):
         assert_only(target, OTHER)
-        fetch(server.url(), target, checksum=SHA256, **QUICK)
-    assert_only(target, CONTENT)
 
 
 def test_without_checksum_the_obtained_one_is_logged(target, caplog):
@@ -109,12 +113,9 @@ def test_without_checksum_the_obtained_one_is_logged(target, caplog):
 
 
 def test_a_break_that_only_the_checksum_reveals(target):
-    with FileServer(CONTENT, [Answer(cut=CUT)], stated_length=False) as server:
-        with pytest.raises(DownloadError, match=f"the {CUT} bytes fetched have checksum"):
-            fetch(server.url(), target, checksum=SHA256, **QUICK)
+    asked = {"match": f"the {CUT} bytes fetched have checksum", "stated_length": False}
+    with broken_then_fetched(target, Answer(cut=CUT), SHA256, **asked):
         assert files_left(target) == []
-        fetch(server.url(), target, checksum=SHA256, **QUICK)
-    assert_only(target, CONTENT)
 
 
 def test_a_killed_process_leaves_no_file_and_the_next_one_continues(target):
@@ -140,24 +141,17 @@ def test_a_killed_process_leaves_no_file_and_the_next_one_continues(target):
 
 @pytest.mark.parametrize("validators", [{"ETag": '"one"'}, {"Last-Modified": "yesterday"}])
 def test_file_that_changed_meanwhile_is_fetched_from_the_start(target, validators):
-    with FileServer(OTHER, [Answer(cut=CUT)], validators=validators) as server:
-        with pytest.raises(DownloadError):
-            fetch(server.url(), target, checksum=None, retries=0, **QUICK)
+    cut, options = Answer(cut=CUT), {"validators": validators}
+    with broken_then_fetched(target, cut, None, OTHER, **options) as server:
         server.content = CONTENT
         server.validators = {name: value + "2" for name, value in validators.items()}
-        fetch(server.url(), target, checksum=None, **QUICK)
-    assert_only(target, CONTENT)
 
 
 def test_the_tag_reveals_a_server_that_ignores_if_range(target):
-    with FileServer(OTHER, [Answer(cut=CUT)]) as server:
-        with pytest.raises(DownloadError):
-            fetch(server.url(), target, checksum=None, retries=0, **QUICK)
+    with broken_then_fetched(target, Answer(cut=CUT), None, OTHER) as server:
         server.content = CONTENT
         # The condition still holds for this server, but the answer has another tag.
         server.answers = [Answer(headers={"ETag": '"two"'})]
-        fetch(server.url(), target, checksum=None, **QUICK)
-    assert_only(target, CONTENT)
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 504])

@@ -167,13 +167,19 @@ def spot(page, cell):
     }
 
 
-def report(page, cell):
+def tap(page, cell):
     page.locator("#map").click(position=spot(page, cell))
-    page.locator("#send").click()
 
 
 def ends(page, title):
     expect(page.locator("#answer-title")).to_have_text(title, timeout=30_000)
+
+
+def report(page, cell, title="Counted"):
+    """Send a cell, and wait for the answer with this title."""
+    tap(page, cell)
+    page.locator("#send").click()
+    ends(page, title)
 
 
 KEPT = """async () => {
@@ -191,12 +197,11 @@ def test_what_is_tapped_is_what_the_analyst_counts(fresh, visit):
     with visit(fresh, fresh.link(), reports=1) as page:
         expect(page.locator("h1")).to_have_text("Where it is <loud> & why")
         expect(page.locator("#send")).to_be_disabled()
-        page.locator("#map").click(position=spot(page, 0))
+        tap(page, 0)
         expect(page.locator("#choice")).to_have_text(
             "Your choice: <b>Old Town</b>, around 50.500° north, 0.500° east."
         )
         report(page, 4)
-        ends(page, "Counted")
         expect(page.locator("#answer-title")).to_be_focused()
         assert "cell 4" not in page.content().partition("<script")[0]
         expect(page.locator("#answer-words")).to_contain_text("You took part in 1 of 2 rounds.")
@@ -231,7 +236,6 @@ def test_what_is_tapped_is_what_the_analyst_counts(fresh, visit):
 
         page.route("**/v1/**", answer)
         report(page, 5)
-        ends(page, "Counted")
     assert fresh.respondents() == 4
     assert fresh.counts() == [0, 0, 1, 0, 2, 1]
 
@@ -259,9 +263,9 @@ def test_places_lie_under_the_cells(mapped, visit):
             (1, "cell 1 in <b>West</b> End"),
             (2, "cell 2"),
         ]:
-            page.locator("#map").click(position=spot(page, cell))
+            tap(page, cell)
             expect(page.locator("#choice")).to_contain_text(f"Your choice: {words}, around")
-        page.locator("#map").click(position=spot(page, 1))
+        tap(page, 1)
         page.locator("#closer").click()
         for name in names.all():
             assert name.bounding_box()["height"] == pytest.approx(size, rel=0.2), (
@@ -275,7 +279,7 @@ def test_places_lie_under_the_cells(mapped, visit):
 
 def test_small_cells_come_closer(shared, visit):
     with visit(shared, shared.link(), reports=0) as page:
-        page.locator("#map").click(position=spot(page, 1))
+        tap(page, 1)
         before = page.locator("#cells").bounding_box()
         closer, farther = page.locator("#closer"), page.locator("#farther")
         expect(farther).to_have_attribute("aria-disabled", "true")
@@ -283,11 +287,11 @@ def test_small_cells_come_closer(shared, visit):
             closer.click()
             width = page.locator("#cells").bounding_box()["width"]
             assert width == pytest.approx(times * before["width"], rel=0.01)
-        page.locator("#map").click(position=spot(page, 1))
+        tap(page, 1)
         expect(page.locator("#choice")).to_contain_text("cell 1,")
         page.locator("#map").focus()
         page.keyboard.press("ArrowUp")  # out of what was seen, which follows
-        page.locator("#map").click(position=spot(page, 4))
+        tap(page, 4)
         expect(page.locator("#choice")).to_contain_text("cell 4,")
         for button in (closer, farther):  # as far as it goes
             while button.get_attribute("aria-disabled") == "false":
@@ -301,8 +305,7 @@ def test_what_waits_outlives_the_page(shared, visit):
     with visit(shared, shared.link(), twice, [FAILED]) as page:
         expect(page.locator("#map")).to_be_visible()  # its cells are read before it is left
         page.route("**/v1/**", lambda route: route.abort())
-        report(page, 1)
-        ends(page, "Not counted yet")
+        report(page, 1, "Not counted yet")
         length = 32 + 52 * shared.campaign.laws.slots
         assert page.evaluate(KEPT) == [[length], 0]
         page.unroute("**/v1/**")
@@ -320,8 +323,7 @@ def test_a_mixer_whose_store_is_away_is_asked_again(fresh, visit):
     with visit(fresh, fresh.link(), complaints=[FAILED]) as page:
         expect(page.locator("#map")).to_be_visible()
         store.rename(away)
-        report(page, 3)
-        ends(page, "Not counted yet")
+        report(page, 3, "Not counted yet")
         expect(page.locator("#answer-words")).to_contain_text(
             "the mixer cannot take the envelope now"
         )
@@ -338,14 +340,13 @@ def test_a_browser_reports_once_in_a_round(shared, visit):
         other = page.context.new_page()  # both show the map
         other.goto(second)
         report(page, 1)
-        ends(page, "Counted")
-        report(other, 2)
+        tap(other, 2)
+        other.locator("#send").click()
         expect(other.locator("#fault")).to_contain_text("this browser already took part in round 1")
         other.reload()
         ends(other, "Counted")
         other.goto(f"{second}.2")  # which alone loads nothing anew
         report(other, 3)
-        ends(other, "Counted")
         expect(other.locator("#answer-words")).to_contain_text("You took part in 2 of 2 rounds.")
     assert (shared.respondents(1), shared.respondents(2)) == (before[0] + 1, before[1] + 1)
 
@@ -355,26 +356,21 @@ def test_what_the_mixer_refuses_is_said(fresh, visit):
     unknown = f"{fresh.address}/#{fresh.campaign.name}.{'0' * 32}"
     with visit(fresh, used, reports=1) as page:
         report(page, 0)
-        ends(page, "Counted")
     with visit(fresh, used, complaints=[FAILED], reports=1) as page:
-        report(page, 0)
-        ends(page, "Not counted")
+        report(page, 0, "Not counted")
         expect(page.locator("#answer-words")).to_contain_text("Another report came with this")
         assert page.evaluate(KEPT) == [["used"], 0]
     with visit(fresh, unknown, complaints=[FAILED], reports=2) as page:
-        report(page, 0)
-        ends(page, "Not counted")
+        report(page, 0, "Not counted")
         words = page.locator("#answer-words")
         expect(words).to_contain_text("The mixer says: the token is not valid in this round.")
         page.locator("#again").click()
         expect(page.locator("#again")).to_be_visible()
     with visit(fresh, fresh.link(), reports=1) as page:
         report(page, 0)
-        ends(page, "Counted")
     assert fresh.counts() == [2, 0, 0, 0, 0, 0]
     with visit(fresh, fresh.link(), complaints=[FAILED], reports=1) as page:
-        report(page, 0)
-        ends(page, "This round is closed")
+        report(page, 0, "This round is closed")
         assert page.evaluate(KEPT) == [["closed"], 0]
 
 
@@ -492,7 +488,7 @@ def test_the_promise_is_never_said_too_small(shared, visit):
 def test_axe_finds_nothing(mapped, visit, viewport, scheme):
     options = {"viewport": viewport, "color_scheme": scheme, "bypass_csp": True}
     with visit(mapped, mapped.link(), **options) as page:
-        page.locator("#map").click(position=spot(page, 1))
+        tap(page, 1)
         check_access(page, "color-contrast")
         page.locator("#send").click()
         ends(page, "Counted")
