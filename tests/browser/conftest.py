@@ -3,35 +3,29 @@
 import json
 import re
 import shutil
-from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from pages import geojson, opened, square
 from workflow.conftest import make_clone
 
 MECHANISMS = ["gaussian", "krr", "discrete-laplace"]
 SEA = "Sea: nobody's"
 
 
-def _square(west, south, east, north):
-    return [[[west, south], [east, south], [east, north], [west, north], [west, south]]]
-
-
 def _basemap():
     """Return a base map with a sea, two districts of the town and a river."""
-    shapes = [
-        ("Polygon", _square(1.9, 47.9, 2.2, 48.2), {"kind": "water", "attribution": SEA}),
-        ("Polygon", _square(2.0, 48.0, 2.04, 48.06), {"name": "West End"}),
-        ("Polygon", _square(2.04, 48.0, 2.08, 48.06), {"name": "East End"}),
-        ("LineString", [[2.0, 48.02], [2.08, 48.05]], {"name": "Brook"}),
-    ]
-    features = [
-        {"type": "Feature", "properties": known, "geometry": {"type": kind, "coordinates": points}}
-        for kind, points, known in shapes
-    ]
-    return json.dumps({"type": "FeatureCollection", "features": features})
+    return geojson(
+        [
+            ("Polygon", square(1.9, 47.9, 2.2, 48.2), {"kind": "water", "attribution": SEA}),
+            ("Polygon", square(2.0, 48.0, 2.04, 48.06), {"name": "West End"}),
+            ("Polygon", square(2.04, 48.0, 2.08, 48.06), {"name": "East End"}),
+            ("LineString", [[2.0, 48.02], [2.08, 48.05]], {"name": "Brook"}),
+        ]
+    )
 
 
 @dataclass(frozen=True)
@@ -79,39 +73,20 @@ def run(tmp_path_factory, browser):
 
 @pytest.fixture(scope="session")
 def open_page(browser):
-    """Return a context manager that opens a file and fails at complaints and network requests."""
-
-    @contextmanager
-    def opened(path, fragment="", **options):
-        context = browser.new_context(**{"viewport": {"width": 1400, "height": 900}} | options)
-        page = context.new_page()
-        complaints, requests = [], []
-        page.on("console", lambda message: complaints.append(f"{message.type}: {message.text}"))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("request", lambda request: requests.append(request.url))
-        page.goto(path.as_uri() + fragment)
-        yield page
-        context.close()
-        assert complaints == []
-        assert [url.partition("#")[0] for url in requests if url.startswith("file:")] == [
-            path.as_uri()
-        ]
-        assert all(url.startswith(("file:", "data:", "blob:")) for url in requests)
-
-    return opened
+    return partial(opened, browser)
 
 
 @pytest.fixture(scope="session")
 def visit(run, open_page):
     """Return a context manager that opens the page of the run, like `open_page`."""
 
-    def opened(path=run.page, fragment="", **options):
+    def visited(path=run.page, fragment="", **options):
         return open_page(path, fragment, **options)
 
-    return opened
+    return visited
 
 
 @pytest.fixture
 def page(visit):
-    with visit() as opened:
-        yield opened
+    with visit() as page:
+        yield page

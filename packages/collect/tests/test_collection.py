@@ -10,7 +10,7 @@ from math import exp, factorial
 import numpy as np
 import pytest
 from collection_parts import campaign, closed, opened, store_file, tokens_of
-from page_parts import geojson, square
+from pages import geojson, square
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.signed_dummies import SignedDummiesParameters
 from shuffledp_collect.analyst import Opened, read_opened

@@ -14,7 +14,8 @@ import page_parts
 import pytest
 import shapely
 from collection_parts import Mixer, campaign, free_port, key_file, store_file
-from page_parts import PHONE, check_access, watched
+from page_parts import PHONE
+from pages import LAPTOP, check_access, watched
 from playwright.sync_api import expect
 from shuffledp.figures.basemap import backdrop
 from shuffledp.geography.geojson import read_shapes
@@ -484,7 +485,7 @@ def test_the_promise_is_never_said_too_small(shared, visit):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("viewport", [page_parts.LAPTOP, PHONE], ids=["laptop", "phone"])
+@pytest.mark.parametrize("viewport", [LAPTOP, PHONE], ids=["laptop", "phone"])
 def test_axe_finds_nothing(mapped, visit, viewport, scheme):
     options = {"viewport": viewport, "color_scheme": scheme, "bypass_csp": True}
     with visit(mapped, mapped.link(), **options) as page:
