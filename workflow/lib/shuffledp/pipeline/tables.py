@@ -29,7 +29,7 @@ from shuffledp.pipeline.files import replacing
 # Keys of metadata that are not parameters of a job: those about the file itself, and the
 # fingerprint of the code, which may change without the table.
 _NOT_PARAMETERS: Final = ("geo", "pandas", "ARROW:schema", "code", CONTENTS)
-GROUP_ROWS: Final = 1 << 20  # rows of a row group; Arrow's default
+GROUP_ROWS: Final = 1 << 17  # rows of a row group; readers of one release skip the others
 # Options for writing and for reading every Parquet file.
 PACKED: Final[Mapping[str, Any]] = {"compression": "zstd", "write_page_checksum": True}
 CHECKED: Final[Mapping[str, Any]] = {"page_checksum_verification": True}
