@@ -122,7 +122,8 @@ def epsilon(log_delta: Function, target: float, sufficient_eps: float, side: Sid
 
     Returns
     -------
-    A number in ``[0, sufficient_eps]``: 0 if that meets the target, the limit for a target of -inf.
+    A number in ``[0, sufficient_eps]``: 0 if eps = 0 meets the target, and ``sufficient_eps`` if
+    the target is -inf.
     """
     if target >= 0.0 or log_delta(0.0) <= target:
         return 0.0

@@ -47,7 +47,7 @@ MAX_TERMS = 20_000_000  # inner terms of about 100 bits: half a minute
 MAX_BLOCKS = 20_000
 MAX_MASSES = 1_000
 MAX_EPS = 350.0
-MIN_STEP = 1e-200  # of a grid of losses, so that indices of its points do not overflow
+MIN_STEP = 1e-200  # smallest step of a grid of losses; indices of eps and eps0 do not overflow
 NEIGHBOURS = "replacement of one report"
 # Keys of every certificate; each kind has others in addition.
 COMMON_KEYS = {"certificate", "shuffledp", "neighbours", "n", "k", "eps", "lower", "upper"}
@@ -234,7 +234,8 @@ def read_grid(upper: dict[str, Any]) -> Grid:
     """Return the grid of privacy losses of an upper end, checked."""
     check_keys(upper, {"log_delta", "step", "masses", "infinite"}, "upper")
     step, infinite = number(upper.get("step"), "step"), number(upper.get("infinite"), "infinite")
-    demand(step >= MIN_STEP and 0.0 <= infinite < 1.0, f"step must be >= {MIN_STEP}, infinite 0..1")
+    demand(step >= MIN_STEP, f"step must be at least {MIN_STEP:g}, got {step}")
+    demand(0.0 <= infinite < 1.0, f"infinite must be at least 0 and below 1, got {infinite}")
     masses, previous = [], 0
     listed = member(upper, "masses", list)
     if len(listed) > MAX_MASSES:
