@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from PIL import Image
+from playwright.sync_api import expect
 from shuffledp import Setting
 from shuffledp.accounting.accountant import curve
 from shuffledp.accounting.registry import get_bound
@@ -254,7 +255,7 @@ def test_a_promise_of_a_user_names_all_records_and_offers_no_command_for_one(run
         page.locator("#privacy-delta").fill("1e-300")
         assert answer.inner_text().endswith("has a certified delta of 1e-300.")
         page.locator("#bounds").evaluate("details => details.open = true")
-        assert "check-ins for" in page.locator("#people-note").inner_text()
+        expect(page.locator("#people-note")).to_contain_text("check-ins for")
         assert "shuffledp" not in page.locator("#bounds-answer").inner_text()
 
 
@@ -321,7 +322,7 @@ def test_each_bound_can_be_left_out(run, page):
     lines = page.locator("#privacy-chart [data-mark=line]")
     boxes = page.get_by_role("group", name="Bounds").get_by_role("checkbox")
     assert boxes.count() == len(run.data["regions"][0]["privacy"]["bounds"]) == 4
-    assert lines.count() == 4
+    expect(lines).to_have_count(4)  # drawn when it opens
     band = page.locator("#privacy-chart [data-mark=rule][stroke-width='3']")
     assert band.count() == 1, "from one certified end to the other"
     for left, box in enumerate(boxes.all()):
@@ -423,7 +424,7 @@ def test_an_address_restores_the_view(run, page, visit):
     choose(page, "map-view", "estimate")
     page.locator("#planner-n").fill("5000")
     page.locator("nav a", has_text="Maps").click()
-    page.wait_for_function("location.hash.startsWith('#maps&')")
+    expect(page).to_have_url(re.compile("#maps&"))
     with visit(fragment=page.evaluate("location.hash")) as other:
         for control, value in [
             ("region", title),
