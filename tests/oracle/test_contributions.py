@@ -57,8 +57,8 @@ def test_the_sensitivities_are_the_largest_over_all_replacements(m, distinct, sa
 def test_gaussian_noise_has_the_delta_of_the_worst_replacement(m, distinct):
     bound, setting = Contributions("user", m, distinct), Setting(50, 2 * m)
     gaussian = MECHANISMS["gaussian"]
-    parameters = gaussian.calibrate_for_user(0.7, log(1e-4), setting, bound)
-    curve = gaussian.user_curve(parameters, setting, bound)
+    parameters = gaussian.calibrate(0.7, log(1e-4), setting, bound)
+    curve = gaussian.curve(parameters, setting, bound)
     distances = {
         sqrt((move**2).sum()) for move in neighbours(2 * m, m, distinct, same=True) if move.any()
     }
@@ -118,7 +118,7 @@ def test_group_privacy_covers_noise_on_counts(m, nu):
         name = "shuffler-dummies"
         parameters = ShufflerDummiesParameters(-2.0 * log(theta), nu)
     bound = Contributions("user", m)
-    curve = MECHANISMS[name].user_curve(parameters, Setting(m, k), bound)
+    curve = MECHANISMS[name].curve(parameters, Setting(m, k), bound)
     noise = exact.geometric_law(theta, -14 if nu is None else -nu, 14)
     noise = {z: Fraction(p) for z, p in noise.items()}
     for e in (Fraction(1), Fraction(3), Fraction(20), 1 / theta ** (2 * m) - 1):
@@ -133,7 +133,7 @@ def test_group_privacy_covers_noise_on_counts(m, nu):
     if nu is None:
         assert curve.upper(curve.budget) == -np.inf
         # Calibration is exact: the scale is the L1 sensitivity over eps.
-        calibrated = MECHANISMS[name].calibrate_for_user(1.2, log(1e-6), Setting(9, k), bound)
+        calibrated = MECHANISMS[name].calibrate(1.2, log(1e-6), Setting(9, k), bound)
         assert calibrated.eps == pytest.approx(2.0 * 1.2 / bound.replacement_l1, rel=1e-15)
         assert Fraction(calibrated.eps) * m <= Fraction(1.2)
 
@@ -169,7 +169,7 @@ def test_calibrated_mechanisms_keep_the_target_of_the_user(name):
     curves = []
     for m in (1, 2, 5):
         bound = Contributions("user", m)
-        parameters = mechanism.calibrate_for_user(1.0, target, setting, bound)
+        parameters = mechanism.calibrate(1.0, target, setting, bound)
         curves.append(mechanism.curve(parameters, setting).upper(0.1))
-        assert mechanism.user_curve(parameters, setting, bound).upper(1.0) <= target
+        assert mechanism.curve(parameters, setting, bound).upper(1.0) <= target
     assert all(more < fewer for fewer, more in pairwise(curves))

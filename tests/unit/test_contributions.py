@@ -201,7 +201,7 @@ def test_promises_at_targets_hold_for_all_records_of_a_user(utility):
         # What protects a user protects a record by more; what protects a record, no user.
         assert mechanism.curve(noise, setting).upper(1.0) < log(TARGET)
         for_record = calibrated(mechanism, 1.0, log(TARGET), setting)
-        assert mechanism.user_curve(for_record, setting, BOUND).upper(1.0) > log(TARGET)
+        assert mechanism.curve(for_record, setting, BOUND).upper(1.0) > log(TARGET)
 
 
 def test_costs_are_those_of_a_user_with_all_records(utility):
@@ -223,7 +223,7 @@ def test_mechanisms_are_matched_at_the_privacy_of_a_user():
     assert names == ["matched", "matched", "delta-hat", "as-published"]
     at_target = points[1].calibration
     assert at_target.eps == certified
-    curve = MECHANISMS["gaussian"].user_curve(at_target.parameters, setting, BOUND)
+    curve = MECHANISMS["gaussian"].curve(at_target.parameters, setting, BOUND)
     assert log(TARGET) - 1e-6 < curve.upper(certified) <= log(TARGET)
     # Delta-hat is the single-bin divergence of several records, which is below the guarantee.
     assert points[2].calibration.log_delta < at_target.log_delta
@@ -269,7 +269,7 @@ def test_words_for_units():
         "check-in",
     ]
     assert replaced(UNIT) == "all records of one user (at most 3 check-ins) by as many others"
-    assert replaced("one user") == replaced("") == "one report"
+    assert replaced("one user") == replaced("") == "one record"
     assert count_units(1_000, UNIT) == "1,000 check-ins"
     assert number_label(UNIT) == "number of check-ins n"
     assert (after_title(UNIT), after_title("one user")) == ("\n", " ")

@@ -44,10 +44,10 @@ class Unable(KRandomisedResponse):
 
     name = "unable"
 
-    def calibrate(self, eps, log_delta, setting):
+    def _calibrate_record(self, eps, log_delta, setting):
         if setting.n < 300:
             raise InputError(f"n must be at least 300 (got n={setting.n})")
-        return super().calibrate(eps, log_delta, setting)
+        return super()._calibrate_record(eps, log_delta, setting)
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from shuffledp.accounting.geometric import (
 )
 from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms.estimators import additive_noise_estimators, noisy_shares
-from shuffledp.mechanisms.protocol import RowMechanism
+from shuffledp.mechanisms.protocol import RecordMechanism
 from shuffledp.numerics.arrays import Floats, Integers, quotient_down, sum_up
 from shuffledp.numerics.posterior import NoiseLaw
 
@@ -91,14 +91,14 @@ def _noise_law(n: int, k: int, parameters: DiscreteLaplaceParameters) -> NoiseLa
     return NoiseLaw(sd, lambda z: -0.5 * parameters.eps * np.abs(z))
 
 
-class DiscreteLaplace(RowMechanism[DiscreteLaplaceParameters]):
+class DiscreteLaplace(RecordMechanism[DiscreteLaplaceParameters]):
     """Mechanism in which a curator adds two-sided geometric noise to the true counts."""
 
     name = "discrete-laplace"
     form = DiscreteLaplaceParameters
     estimators = additive_noise_estimators(noisy_shares, _noise_law)
 
-    def curve(self, parameters: DiscreteLaplaceParameters, setting: Setting) -> UpperCurve:
+    def _record_curve(self, parameters: DiscreteLaplaceParameters, setting: Setting) -> UpperCurve:
         """Return the exact privacy curve of all rounds together, rounded up."""
 
         def curve_of(rounds: int) -> UpperCurve:
@@ -118,7 +118,7 @@ class DiscreteLaplace(RowMechanism[DiscreteLaplaceParameters]):
 
         return curve_of(setting.rounds)
 
-    def calibrate(
+    def _calibrate_record(
         self, eps: float, log_delta: float, setting: Setting
     ) -> DiscreteLaplaceParameters:
         """Return the least noise that meets the target; for one round, that of (eps, 0)-DP."""

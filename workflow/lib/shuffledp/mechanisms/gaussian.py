@@ -168,31 +168,30 @@ class CentralGaussian(Mechanism[GaussianParameters]):
     estimators = additive_noise_estimators(noisy_shares, _noise_law)
     published = (published_calibration,)
 
-    def curve(self, parameters: GaussianParameters, setting: Setting) -> UpperCurve:
-        """Return the exact privacy curve (paper D, Fact 2), rounded up.
+    def curve(
+        self,
+        parameters: GaussianParameters,
+        setting: Setting,
+        contributions: Contributions = ONE_RECORD,
+    ) -> UpperCurve:
+        """Return the exact privacy curve (paper D, Fact 2) at the L2 sensitivity, rounded up.
 
         In composition, the squares of the rounds' GDP parameters mu add up.
         """
-        return self.user_curve(parameters, setting, ONE_RECORD)
-
-    def user_curve(
-        self, parameters: GaussianParameters, setting: Setting, contributions: Contributions
-    ) -> UpperCurve:
-        """Return the exact curve at the L2 sensitivity of replacing all records of one user."""
         mu = _sensitivity(contributions) / parameters.sigma
         return compose(gdp_curve(mu), setting.rounds)
 
-    def calibrate(self, eps: float, log_delta: float, setting: Setting) -> GaussianParameters:
+    def calibrate(
+        self,
+        eps: float,
+        log_delta: float,
+        setting: Setting,
+        contributions: Contributions = ONE_RECORD,
+    ) -> GaussianParameters:
         """Return the least noise, which for m rounds is sqrt(m) times that of one round.
 
         The composition of m rounds equals one round with 1 / sqrt(m) times the noise.
         """
-        return self.calibrate_for_user(eps, log_delta, setting, ONE_RECORD)
-
-    def calibrate_for_user(
-        self, eps: float, log_delta: float, setting: Setting, contributions: Contributions
-    ) -> GaussianParameters:
-        """Return the least noise for the L2 sensitivity of replacing all records of one user."""
         sensitivity = _sensitivity(contributions)
         sigma = gaussian_sigma(eps, log_delta, sensitivity)
         if setting.rounds > 1:

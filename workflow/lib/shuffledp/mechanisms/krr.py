@@ -14,7 +14,7 @@ from shuffledp.accounting.curve import UpperCurve, largest_eps0
 from shuffledp.accounting.registry import krr_curve
 from shuffledp.accounting.setting import Setting, probabilities
 from shuffledp.mechanisms.estimators import maximum_likelihood, raw_and_projected
-from shuffledp.mechanisms.protocol import PerUser, RowMechanism
+from shuffledp.mechanisms.protocol import PerUser, RecordMechanism
 from shuffledp.numerics.arrays import Floats, Integers
 
 
@@ -101,7 +101,7 @@ def _most_likely(reports: Floats, n: int, parameters: KRRParameters) -> Floats:
     return maximum_likelihood(reports, parameters.eps0)
 
 
-class KRandomisedResponse(RowMechanism[KRRParameters]):
+class KRandomisedResponse(RecordMechanism[KRRParameters]):
     """Mechanism in which each user reports through k-RR, and a shuffler shuffles the reports."""
 
     name = "krr"
@@ -111,11 +111,11 @@ class KRandomisedResponse(RowMechanism[KRRParameters]):
         | {"maximum-likelihood": _most_likely, "uncorrected": _uncorrected}
     )
 
-    def curve(self, parameters: KRRParameters, setting: Setting) -> UpperCurve:
+    def _record_curve(self, parameters: KRRParameters, setting: Setting) -> UpperCurve:
         """Return the certified privacy curve of the histogram of reports."""
         return krr_curve(replace(setting, eps0=parameters.eps0))
 
-    def calibrate(self, eps: float, log_delta: float, setting: Setting) -> KRRParameters:
+    def _calibrate_record(self, eps: float, log_delta: float, setting: Setting) -> KRRParameters:
         """Return the largest local budget whose certified delta at ``eps`` meets the target."""
 
         def curve_of(eps0: float) -> UpperCurve:

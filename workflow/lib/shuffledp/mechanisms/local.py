@@ -13,7 +13,7 @@ from shuffledp.accounting import calibrate
 from shuffledp.accounting.curve import UpperCurve
 from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms.estimators import raw_and_projected
-from shuffledp.mechanisms.protocol import PerUser, RowMechanism, envelope_bytes
+from shuffledp.mechanisms.protocol import PerUser, RecordMechanism, envelope_bytes
 from shuffledp.mechanisms.randomiser import SupportRandomiser, approximate_log_delta
 from shuffledp.numerics.arrays import Floats, Integers, quotient_down
 
@@ -35,7 +35,7 @@ Q = TypeVar("Q", bound=LocalParameters)
 
 
 @dataclass(frozen=True)
-class ShuffledRandomiser(RowMechanism[Q]):
+class ShuffledRandomiser(RecordMechanism[Q]):
     """Mechanism in which each user reports through a randomiser, and a shuffler shuffles reports.
 
     The analyst observes how many reports support each cell. A subclass may define a family of
@@ -68,12 +68,12 @@ class ShuffledRandomiser(RowMechanism[Q]):
     def _raw(self, observed: Floats, n: int, parameters: Q) -> Floats:
         return self.randomiser(observed.shape[-1], parameters).estimate(observed, n)
 
-    def curve(self, parameters: Q, setting: Setting) -> UpperCurve:
+    def _record_curve(self, parameters: Q, setting: Setting) -> UpperCurve:
         """Return the certified curve of all shuffled reports."""
         randomiser = self.randomiser(setting.k, parameters)
         return randomiser.curve(setting, hidden_slot=self.hidden_slot)
 
-    def calibrate(self, eps: float, log_delta: float, setting: Setting) -> Q:
+    def _calibrate_record(self, eps: float, log_delta: float, setting: Setting) -> Q:
         """Return nearly the largest local budget whose certified delta meets the target.
 
         The certified delta is evaluated at the result. The shape is chosen with approximate deltas,

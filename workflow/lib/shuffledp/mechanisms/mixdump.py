@@ -18,7 +18,7 @@ from shuffledp.accounting.setting import LARGEST_EPS0, LARGEST_N, Setting, proba
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.estimators import raw_and_projected
 from shuffledp.mechanisms.krr import KRandomisedResponse, randomise
-from shuffledp.mechanisms.protocol import PerUser, RowMechanism, envelope_bytes
+from shuffledp.mechanisms.protocol import PerUser, RecordMechanism, envelope_bytes
 from shuffledp.mechanisms.user_dummies import draw_dummies
 from shuffledp.numerics.arrays import Floats, Integers
 
@@ -60,18 +60,20 @@ def _unbiased(reports: Floats, n: int, parameters: MixdumpParameters) -> Floats:
     return np.asarray((reports / n - parameters.dummies / k - q) / (p - q))
 
 
-class Mixdump(RowMechanism[MixdumpParameters]):
+class Mixdump(RecordMechanism[MixdumpParameters]):
     """Mechanism in which every user sends a k-RR report and uniform dummies."""
 
     name = "mixdump"
     form = MixdumpParameters
     estimators = raw_and_projected(_unbiased)
 
-    def curve(self, parameters: MixdumpParameters, setting: Setting) -> UpperCurve:
+    def _record_curve(self, parameters: MixdumpParameters, setting: Setting) -> UpperCurve:
         """Return the certified curve of the histogram of reports and dummies."""
         return krr_curve(replace(setting, eps0=parameters.eps0, dummies=parameters.dummies))
 
-    def calibrate(self, eps: float, log_delta: float, setting: Setting) -> MixdumpParameters:
+    def _calibrate_record(
+        self, eps: float, log_delta: float, setting: Setting
+    ) -> MixdumpParameters:
         """Return the parameters with the least error, for local budgets up to 1 above k-RR's.
 
         Candidates for the local budget are spaced by 1/4, and compared by the mean variance over

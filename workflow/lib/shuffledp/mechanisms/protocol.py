@@ -13,7 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffledp.accounting import calibrate
-from shuffledp.accounting.contributions import Contributions, group_curve, one_record_target
+from shuffledp.accounting.contributions import (
+    ONE_RECORD,
+    Contributions,
+    group_curve,
+    one_record_target,
+)
 from shuffledp.accounting.curve import UpperCurve, pure_dp_curve
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
@@ -141,22 +146,15 @@ class Mechanism(ABC, Generic[P]):
         return CATALOGUE[self.name]
 
     @abstractmethod
-    def curve(self, parameters: P, setting: Setting) -> UpperCurve:
+    def curve(
+        self, parameters: P, setting: Setting, contributions: Contributions = ONE_RECORD
+    ) -> UpperCurve:
         """Return the certified privacy curve, for every data set and replacement of one record.
 
-        All users are honest and take part in every round, with the same parameters.
+        With ``contributions`` it holds for the replacement of all records of one user; n is then
+        the number of records, which is the same in both data sets. All users are honest and take
+        part in every round, with the same parameters.
         """
-
-    def user_curve(
-        self, parameters: P, setting: Setting, contributions: Contributions
-    ) -> UpperCurve:
-        """Return the certified curve for the replacement of all records of one user.
-
-        By default it follows from `curve` by group privacy. A mechanism that knows more about the
-        sensitivity of its histogram overrides this and `calibrate_for_user`. In the setting, n is
-        the number of records. Neighbours have the same number of records.
-        """
-        return group_curve(self.curve(parameters, setting), contributions.records_per_user)
 
     def achieved(self, parameters: P, setting: Setting) -> UpperCurve:
         """Return the curve for the users who took part rather than for the promised minimum."""
@@ -175,22 +173,19 @@ class Mechanism(ABC, Generic[P]):
         return {"both": pure_dp_curve(budget)}
 
     @abstractmethod
-    def calibrate(self, eps: float, log_delta: float, setting: Setting) -> P:
-        """Return the parameters with the least error for which all rounds together meet a target.
-
-        The parameters are the same in every round. A mechanism that can only be calibrated to one
-        round calls `calibrate_rounds_by_search` for several.
-
-        All users are honest and take part; see `target_calibration.calibrated` for other settings.
-        Raises `InputError` if no parameters meet the target.
-        """
-
-    def calibrate_for_user(
-        self, eps: float, log_delta: float, setting: Setting, contributions: Contributions
+    def calibrate(
+        self,
+        eps: float,
+        log_delta: float,
+        setting: Setting,
+        contributions: Contributions = ONE_RECORD,
     ) -> P:
-        """Return parameters for which `user_curve` meets a target; see `calibrate` for errors."""
-        target = one_record_target(eps, log_delta, contributions.records_per_user)
-        return self.calibrate(*target, setting)
+        """Return the parameters with the least error for which `curve` meets a target.
+
+        The target is for all rounds together. The parameters are the same in every round. All users
+        are honest and take part; see `target_calibration.calibrated` for other settings. Raises
+        `InputError` if no parameters meet the target.
+        """
 
     @abstractmethod
     def observe(
@@ -224,8 +219,29 @@ class Mechanism(ABC, Generic[P]):
         return PerUser()
 
 
-class RowMechanism(Mechanism[P]):
-    """A mechanism that draws the releases one after the other."""
+class RecordMechanism(Mechanism[P]):
+    """A mechanism that is defined by the replacement of one record and by one release.
+
+    Its guarantee for all records of one user follows by group privacy. Several releases are drawn
+    one after the other.
+    """
+
+    def curve(
+        self, parameters: P, setting: Setting, contributions: Contributions = ONE_RECORD
+    ) -> UpperCurve:
+        """Return the certified privacy curve, see `Mechanism.curve`."""
+        return group_curve(self._record_curve(parameters, setting), contributions.records_per_user)
+
+    def calibrate(
+        self,
+        eps: float,
+        log_delta: float,
+        setting: Setting,
+        contributions: Contributions = ONE_RECORD,
+    ) -> P:
+        """Return parameters with which a target is met, see `Mechanism.calibrate`."""
+        target = one_record_target(eps, log_delta, contributions.records_per_user)
+        return self._calibrate_record(*target, setting)
 
     def observe(
         self, counts: ArrayLike, parameters: P, rng: np.random.Generator, repetitions: int = 1
@@ -234,6 +250,18 @@ class RowMechanism(Mechanism[P]):
         counts = np.asarray(counts, np.int64)
         rows = [self._draw(counts, parameters, rng) for _ in range(repetitions)]
         return np.stack(rows, dtype=np.float64)
+
+    @abstractmethod
+    def _record_curve(self, parameters: P, setting: Setting) -> UpperCurve:
+        """Return the certified curve for the replacement of one record."""
+
+    @abstractmethod
+    def _calibrate_record(self, eps: float, log_delta: float, setting: Setting) -> P:
+        """Return parameters with which `_record_curve` meets a target for all rounds together.
+
+        A mechanism that can only be calibrated to one round calls `calibrate_rounds_by_search` for
+        several.
+        """
 
     @abstractmethod
     def _draw(self, counts: Integers, parameters: P, rng: np.random.Generator) -> Integers | Floats:

@@ -29,7 +29,7 @@ from shuffledp.mechanisms.discrete_laplace import (
     noise_moments,
 )
 from shuffledp.mechanisms.estimators import additive_noise_estimators
-from shuffledp.mechanisms.protocol import PerUser, RowMechanism, calibrate_rounds_by_search
+from shuffledp.mechanisms.protocol import PerUser, RecordMechanism, calibrate_rounds_by_search
 from shuffledp.numerics.arrays import Floats, Integers
 from shuffledp.numerics.posterior import NoiseLaw
 
@@ -89,14 +89,14 @@ def fewest_dummies(
     return nu
 
 
-class ShufflerDummies(RowMechanism[ShufflerDummiesParameters]):
+class ShufflerDummies(RecordMechanism[ShufflerDummiesParameters]):
     """Mechanism in which users send their true cell, and the shuffler adds dummies."""
 
     name = "shuffler-dummies"
     form = ShufflerDummiesParameters
     estimators = additive_noise_estimators(_unbiased, _noise_law)
 
-    def curve(self, parameters: ShufflerDummiesParameters, setting: Setting) -> UpperCurve:
+    def _record_curve(self, parameters: ShufflerDummiesParameters, setting: Setting) -> UpperCurve:
         """Return the exact privacy curve of all rounds, rounded outwards."""
         once = UpperCurve(
             np.inf,
@@ -107,7 +107,7 @@ class ShufflerDummies(RowMechanism[ShufflerDummiesParameters]):
         )
         return compose(once, setting.rounds)
 
-    def calibrate(
+    def _calibrate_record(
         self, eps: float, log_delta: float, setting: Setting
     ) -> ShufflerDummiesParameters:
         """Return nearly the least noise that meets the target, and the fewest dummies for it.

@@ -28,7 +28,7 @@ from shuffledp.errors import InputError
 from shuffledp.mechanisms.estimators import additive_noise_estimators, noisy_shares
 from shuffledp.mechanisms.protocol import (
     PerUser,
-    RowMechanism,
+    RecordMechanism,
     calibrate_rounds_by_search,
     envelope_bytes,
 )
@@ -74,7 +74,7 @@ def _noise_law(n: int, k: int, parameters: SignedDummiesParameters) -> NoiseLaw:
 
 
 @dataclass(frozen=True)
-class SignedDummies(RowMechanism[SignedDummiesParameters]):
+class SignedDummies(RecordMechanism[SignedDummiesParameters]):
     """Mechanism in which users send their true cell and signed dummies.
 
     Attributes
@@ -98,7 +98,7 @@ class SignedDummies(RowMechanism[SignedDummiesParameters]):
     def __post_init__(self) -> None:
         check_sizes(2 if self.slots is None else self.slots, self.share)
 
-    def curve(self, parameters: SignedDummiesParameters, setting: Setting) -> UpperCurve:
+    def _record_curve(self, parameters: SignedDummiesParameters, setting: Setting) -> UpperCurve:
         """Return the curve for the smallest number of honest users, which also holds for more.
 
         A user whose messages do not fit draws again. Under each of the two hypotheses, this changes
@@ -142,7 +142,9 @@ class SignedDummies(RowMechanism[SignedDummiesParameters]):
         )
         return compose(once, setting.rounds)
 
-    def calibrate(self, eps: float, log_delta: float, setting: Setting) -> SignedDummiesParameters:
+    def _calibrate_record(
+        self, eps: float, log_delta: float, setting: Setting
+    ) -> SignedDummiesParameters:
         """Return the least noise: the best size, the most pairs that fit, and the least ratio.
 
         For several rounds, overflow is accounted for at the eps of all rounds.

@@ -126,7 +126,7 @@ def calibrations(
                 eps=budget.eps,
                 log_delta=budget.log_delta,
                 label=budget.label,
-                parameters=mechanism.calibrate_for_user(
+                parameters=mechanism.calibrate(
                     budget.eps, budget.log_delta, setting, contributions
                 ),
             )
@@ -165,7 +165,7 @@ def calibrated(
     if honest.rounds > 1 and not 0.0 < eps < np.inf:
         raise InputError(f"eps must be positive and finite, got eps={eps}")
     if honest.response_rate == 1.0:
-        return mechanism.calibrate_for_user(eps, log_delta, honest, contributions)
+        return mechanism.calibrate(eps, log_delta, honest, contributions)
     # With dropouts, delta is a mean over the number of respondents, slightly above delta at their
     # mean number. The mechanism is calibrated at the mean number to a slightly smaller delta.
     mean = replace(honest.single_round, n=1 + round((honest.n - 1) * honest.response_rate))

@@ -39,7 +39,7 @@ from shuffledp.mechanisms.discrete_laplace import (
 )
 from shuffledp.mechanisms.estimators import additive_noise_estimators
 from shuffledp.mechanisms.gaussian import HISTOGRAM_SENSITIVITY
-from shuffledp.mechanisms.protocol import PerUser, RowMechanism, expected_distance
+from shuffledp.mechanisms.protocol import PerUser, RecordMechanism, expected_distance
 from shuffledp.mechanisms.shuffler_dummies import (
     TRUNCATION_SHARE,
     ShufflerDummies,
@@ -209,7 +209,7 @@ def _cell_variance(parameters: ServersParameters) -> float:
     return parameters.moments.variance + _servers(parameters).analyst_moments.variance
 
 
-class TwoServers(RowMechanism[ServersParameters]):
+class TwoServers(RecordMechanism[ServersParameters]):
     """Mechanism in which shuffler and analyst each add noise of the same shape and scale.
 
     `curve` holds against the analyst. For calibrated parameters, delta against any other single
@@ -225,7 +225,7 @@ class TwoServers(RowMechanism[ServersParameters]):
     }
     estimators = additive_noise_estimators(_unbiased, _noise_law)
 
-    def curve(self, parameters: ServersParameters, setting: Setting) -> UpperCurve:
+    def _record_curve(self, parameters: ServersParameters, setting: Setting) -> UpperCurve:
         """Return the exact privacy curve of the analyst after all rounds, rounded outwards."""
         return _servers(parameters).curve("analyst", setting)
 
@@ -236,7 +236,9 @@ class TwoServers(RowMechanism[ServersParameters]):
             view: servers.curve(view, setting) for view in ("shuffler", "public")
         }
 
-    def calibrate(self, eps: float, log_delta: float, setting: Setting) -> ServersParameters:
+    def _calibrate_record(
+        self, eps: float, log_delta: float, setting: Setting
+    ) -> ServersParameters:
         """Return the noise of the shape with the smaller error, and the fewest dummies for it.
 
         For one round, the parameter eps of geometric noise is that of the target.

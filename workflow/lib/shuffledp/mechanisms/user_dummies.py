@@ -25,7 +25,7 @@ from shuffledp.accounting.rounds.tradeoff import gdp_to_log_delta
 from shuffledp.accounting.setting import LARGEST_EPS0, LARGEST_N, Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.estimators import additive_noise_estimators
-from shuffledp.mechanisms.protocol import PerUser, RowMechanism, envelope_bytes
+from shuffledp.mechanisms.protocol import PerUser, RecordMechanism, envelope_bytes
 from shuffledp.numerics.arrays import Floats, Integers
 from shuffledp.numerics.posterior import NoiseLaw
 
@@ -79,14 +79,14 @@ def _noise_law(n: int, k: int, parameters: UserDummiesParameters) -> NoiseLaw:
     return NoiseLaw(sd, lambda z: log_pmf(z, chances, q), round(chances * q))
 
 
-class UserDummies(RowMechanism[UserDummiesParameters]):
+class UserDummies(RecordMechanism[UserDummiesParameters]):
     """Mechanism in which users send their true cell and uniform dummies."""
 
     name = "user-dummies"
     form = UserDummiesParameters
     estimators = additive_noise_estimators(_unbiased, _noise_law)
 
-    def curve(self, parameters: UserDummiesParameters, setting: Setting) -> UpperCurve:
+    def _record_curve(self, parameters: UserDummiesParameters, setting: Setting) -> UpperCurve:
         """Return the exact privacy curve, rounded outwards.
 
         Over several rounds the upper end is about 1e-5 too large. The dominating pair of a round is
@@ -121,7 +121,9 @@ class UserDummies(RowMechanism[UserDummiesParameters]):
         )
         return compose(once, setting.rounds)
 
-    def calibrate(self, eps: float, log_delta: float, setting: Setting) -> UserDummiesParameters:
+    def _calibrate_record(
+        self, eps: float, log_delta: float, setting: Setting
+    ) -> UserDummiesParameters:
         """Return the least r, and for it the least lambda, that meet the target."""
         if not log_delta < 0.0 or log_delta == -np.inf:
             raise InputError(

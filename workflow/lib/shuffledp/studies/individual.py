@@ -100,7 +100,7 @@ def own_delta_summary(
     for name in matched["mechanism"].unique():
         mechanism = MECHANISMS[name]
         for cell, log_delta in zip(cells, log_deltas, strict=True):
-            parameters = mechanism.calibrate_for_user(eps, float(log_delta), setting, contributions)
+            parameters = mechanism.calibrate(eps, float(log_delta), setting, contributions)
             deviation = float(np.sqrt(mechanism.variance(shares, n, parameters)[cell]))
             errors = (deviation * _NORMAL_MEAN, deviation * _NORMAL_P10, deviation * _NORMAL_P90)
             keys = (n, eps0, OWN_DELTA, name, UNBIASED, cell)

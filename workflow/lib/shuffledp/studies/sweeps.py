@@ -204,7 +204,7 @@ def promises_table(
     ):
         # Among n users some may collude; the promise is for the others.
         curve_of = partial(
-            MECHANISMS[name].user_curve,
+            MECHANISMS[name].curve,
             read_parameters(MECHANISMS[name], parameters),
             contributions=contributions,
         )
