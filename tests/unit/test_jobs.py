@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from shuffledp import cli
 from shuffledp.pipeline.jobs import job
-from shuffledp.pipeline.tables import reading
+from shuffledp.pipeline.tables import read_tables, reading
 from waiting import run_python
 
 
@@ -59,9 +59,11 @@ def test_another_import_error_is_a_defect(tmp_path, capfd):
     assert "Traceback" in printed
 
 
-def test_a_table_is_not_damaged_because_memory_is_short(tmp_path):
+def test_a_table_is_not_damaged_because_memory_is_short_or_it_is_missing(tmp_path):
     with pytest.raises(MemoryError), reading(tmp_path / "table.parquet"):
         too_large_for_arrow()
+    with pytest.raises(FileNotFoundError, match=r"table\.parquet"):
+        read_tables([tmp_path / "table.parquet"])
 
 
 def test_a_job_under_a_memory_limit_of_the_system(tmp_path):

@@ -82,11 +82,14 @@ def file_kind(source: Path) -> str:
         )
     if kind == "zip":
         raise CheckinError(
-            f"{source} is a zip archive: unpack it and use the file inside, or set format: geo if "
-            "it has a shapefile"
+            f"{source} is a zip archive: unpack it and use the file inside (in a configuration, "
+            "set format: geo if it has a shapefile)"
         )
     if kind == "SQLite":
-        raise CheckinError(f"{source} is SQLite: set format: geo if it is a GeoPackage")
+        raise CheckinError(
+            f"{source} is SQLite: export it as CSV (in a configuration, set format: geo if it is a "
+            "GeoPackage)"
+        )
     if kind == "text":
         check_text(source, start)
     expected = _SUFFIXES.get(source.suffix, kind)
@@ -114,8 +117,9 @@ def check_text(source: Path, start: bytes) -> None:
     """
     if source.suffix in (".geojson", ".json") or _JSON.match(start):
         raise CheckinError(
-            f"{source} is JSON, not a table: if it is GeoJSON of points, set format: geo; convert "
-            "other JSON to separated text or parquet with columns of latitude and longitude"
+            f"{source} is JSON, not a table: convert it to separated text or parquet with columns "
+            "of latitude and longitude (in a configuration, set format: geo if it is GeoJSON of "
+            "points)"
         )
     if start.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
         raise CheckinError(

@@ -125,7 +125,9 @@ def reading(source: Path) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError, KeyError, UnicodeDecodeError) as error:
-        if (isinstance(error, OSError) and error.errno) or is_out_of_memory(error):
+        # Arrow does not set the number of the error about a missing file.
+        missing = isinstance(error, FileNotFoundError) or getattr(error, "errno", None)
+        if missing or is_out_of_memory(error):
             raise  # the file is missing or unreadable, which does not mean that it is damaged
         raise InputError(
             f"{source} is damaged ({error!r}): delete it and run again to make it anew"
