@@ -61,7 +61,7 @@ def certificate(k: int, n: int, eps: float, **changes: Any) -> dict[str, Any]:
     made: dict[str, Any] = {
         "certificate": 1,
         "shuffledp": "0.2.0",
-        "neighbours": "replacement of one report",
+        "neighbours": "replacement of one record",
         "n": n,
         "k": k,
         "eps0": EPS0,

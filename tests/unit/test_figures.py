@@ -757,7 +757,7 @@ def test_individual_page_writes_the_summary(releases):
     assert sum("NOT equal privacy" in head for head in heads) == 1
     assert sum("shuffle, maximum likelihood" in head for head in heads) == 1
     assert "City &amp; &lt;co&gt;: absolute error of single cells, in check-ins" in page
-    assert "δ = 10<sup>−3</sup>, for the replacement of one report" in page
+    assert "δ = 10<sup>−3</sup>, for the replacement of one record" in page
     assert "Own" not in page
 
 

@@ -15,7 +15,7 @@ class InputError(ValueError):
     """
 
 
-# In characters. A message that lists all mechanisms or bounds is not shortened.
+# In characters; messages that list all mechanisms or all bounds are shorter than the second.
 MAX_WORD_LENGTH, MAX_MESSAGE_LENGTH = 120, 1_000
 
 

@@ -628,7 +628,7 @@ def rdp(order: ArrayLike, setting: Setting, *, bound: str = "renyi") -> RenyiRes
 
 
 def fdp(alpha: ArrayLike, setting: Setting, *, bound: str = CERTIFIED) -> TradeoffResult:
-    """Bound the trade-off function (f-DP): the smallest type II error of tests for one report.
+    """Bound the trade-off function (f-DP): the smallest type II error of tests for one record.
 
     Parameters
     ----------

@@ -94,8 +94,8 @@ class Structure:
         Cheap upper bound on log delta, without an allowance for rounding, from which a search for
         eps starts. For several rounds it omits the truncated mass, so it is only an estimate.
     estimate
-        Cheap approximation of log delta, from which searches for n and k start, those for eps0 over
-        several rounds, and all others if there is no ceiling.
+        Cheap approximation of log delta. Searches for n and k start from it, and so do searches for
+        eps0 over several rounds; without a ceiling, all searches do.
     """
 
     pair: Callable[[Setting], Pair | None] | None = None

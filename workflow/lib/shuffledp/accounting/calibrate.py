@@ -70,8 +70,9 @@ def _crossing(
     """Locate where a non-decreasing, expensive log delta crosses the target, in few evaluations.
 
     ``estimate`` is cheap and non-decreasing, and its distance from ``log_delta`` varies slowly. The
-    two points of the result differ by at most ``xtol``, unless one is None or the search stopped
-    early at a point where log delta equals the target.
+    two points of the result differ by little more than ``xtol`` (brentq adds its relative
+    tolerance), unless one is None or the search stopped early at a point where log delta equals the
+    target.
     """
     tried: dict[float, float] = {}
 
@@ -160,9 +161,10 @@ def guided_epsilon(
     """Return the smallest eps that meets the target, in few evaluations of log delta.
 
     It is like `epsilon`, but starts from a cheap, non-increasing estimate whose distance from
-    ``log_delta`` varies slowly with eps. The relative tolerance is ``xtol``. Unless it is 0 or
-    ``sufficient_eps``, an upper result was evaluated and meets the target; a lower one was and
-    misses it, or lies 4e-12 (relative) below an evaluated eps whose log delta equals it.
+    ``log_delta`` varies slowly with eps. The relative tolerance is ``xtol``. An upper result
+    is 0, ``sufficient_eps`` or an evaluated eps that meets the target. A lower result is 0,
+    ``sufficient_eps``, an evaluated eps that misses the target, or an eps that is 4e-12 (relative)
+    below an evaluated one whose log delta equals the target.
     """
     if target >= 0.0:
         return 0.0
@@ -197,7 +199,7 @@ def eps0(log_delta: Function, target: float, smallest: float) -> float:
     target
         Natural log of the target delta.
     smallest
-        An eps0 whose delta is 0, or nearly.
+        Where the search begins: an eps0 so small that its delta is 0, or nearly 0.
 
     Returns
     -------

@@ -66,7 +66,7 @@ def _proof(eps: float, setting: Setting) -> dict[str, Any]:
 
 
 def _head(kind: int, eps: float) -> dict[str, Any]:
-    """Return the first entries of a certificate, which only its kind determines.
+    """Check eps, and return the first entries of a certificate: kind, version and neighbours.
 
     ``kind`` says what is certified: one round of k-RR (1), true records among users' dummies (2),
     several rounds of k-RR (3) or a view of a mechanism (4).
@@ -76,7 +76,7 @@ def _head(kind: int, eps: float) -> dict[str, Any]:
     return {
         "certificate": kind,
         "shuffledp": find_version(),
-        "neighbours": "replacement of one report",
+        "neighbours": "replacement of one record",
     }
 
 

@@ -208,9 +208,13 @@ class _Composition:
         has_lower_end = any(loss.down for loss in self._losses) or any(
             curve.lower is not None for curve, _ in self._rounds
         )
-        # The last point of a loss derived from a curve may exceed the horizon by up to an eighth.
-        horizon = 1.125 * fsum(
-            count * min(curve.budget, curve.horizon) for curve, count in self._rounds
+        # The last point of a loss derived from a curve is rounded up to the grid. The grid of a
+        # single loss has at least eight steps up to there.
+        step = self._step if len(self._losses) > 1 else 0.0
+        ends = [min(curve.budget, curve.horizon) for curve, _ in self._rounds]
+        horizon = fsum(
+            count * (end + max(step, end / 8.0))
+            for end, count in zip(ends, self._counts, strict=True)
         )
         return UpperCurve(
             self._budget,

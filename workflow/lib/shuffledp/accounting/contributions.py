@@ -29,8 +29,8 @@ class Contributions:
     distinct
         Whether a user is counted at most once in each cell (of each window).
     windows
-        Number of windows in each of which up to m records of a user are counted; also 1 if m is
-        the limit for the whole histogram.
+        Number of windows if m is the limit in each of them; 1 if m is the limit for the whole
+        histogram.
 
     Notes
     -----

@@ -140,7 +140,10 @@ def geometric_loss(noise_eps: float, nu: float = np.inf) -> Loss:
     )
 
     def cell(negative: float, positive: float, infinite: float, infinite_low: float) -> Outcomes:
-        """Return a cell's outcomes; negative and positive are total times the masses of -+half."""
+        """Return the outcomes of a cell with losses -half and half, and an infinite loss.
+
+        ``negative`` and ``positive`` are the probabilities of the finite losses times ``total``.
+        """
         losses, mass = np.array([-half, half]), np.array([negative, positive]) / total
         return Outcomes(
             losses[mass > 0.0], mass[mass > 0.0], infinite, infinite_low, error, UNIT * half

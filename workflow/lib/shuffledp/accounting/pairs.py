@@ -1,8 +1,8 @@
 """Pairs of laws P and Q that an adversary must distinguish, one pair for each adversary and bound.
 
-The adversary sees n reports, counted in (up to) four categories: the two possible records x0 and x1
-of the distinguished user, the target, and two more. The target holds x0 under P and x1 under Q, and
-reports j with probability R(j|x); each of the other n - 1 reports is j with probability p_j. If B
+One user is the target, whose record is x0 under P and x1 under Q. The adversary sees n reports,
+counted in up to four categories: x0, x1 and two more. The target reports category j with
+probability R(j|x); each of the other n - 1 reports is in j with probability p_j. If B
 is the multinomial law of n reports with these probabilities, the likelihood ratios are linear in
 the counts h (docs/accounting.md):
 
@@ -205,7 +205,8 @@ def weak_adversary(setting: Setting) -> Pair:
 def all_hold_third_cell(setting: Setting) -> Pair:
     """Return the pair of histograms where all other users hold the same third cell.
 
-    It is the fourth category of the pair. Raises `InputError` if there is no such cell.
+    Reports of that cell are the fourth category, those of the other k - 3 cells the third. Raises
+    `InputError` if there is no such cell.
     """
     eps0, k = setting.eps0, setting.k
     if k < 3:
@@ -263,8 +264,8 @@ def strong_adversary(setting: Setting) -> Pair:
     It consists of the laws of ``(N1 + 1, N2)`` and ``(N1, N2 + 1)``, where N1 and N2 are two counts
     of a trinomial law of n - 1 trials, each with probability q, and corrects paper C's eq. (5.1).
     Paper C's strong adversary (Definition 8) sees whether the report is truthful. With probability
-    gamma = kq it is uniform and reveals nothing, so that adversary's delta is ``1 - gamma`` times
-    the pair's.
+    gamma = kq it is uniform and reveals nothing. Hence the delta of paper C's strong adversary is
+    ``1 - gamma`` times the divergence of this pair.
     """
     _, q = probabilities(setting.eps0, setting.k)
     return _one_report_among(setting.n, q, float((np.expm1(setting.eps0) + setting.k - 2) * q))

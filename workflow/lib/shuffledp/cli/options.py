@@ -190,8 +190,8 @@ PUBLISH: Final[dict[str, dict[str, Any]]] = {
         "default": "UTC",
         "metavar": "NAME",
         "help": "time zone of the days, such as Europe/Paris (default UTC). Times without an "
-        "offset are read as UTC. If yours are local, do not set this option: days then begin at "
-        "local midnight",
+        "offset are taken as UTC. If yours are local times, leave this option out: each day then "
+        "begins at 00:00 of the times as written",
     },
     "--unit": {
         "choices": ["record", "user"],

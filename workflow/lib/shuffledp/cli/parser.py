@@ -92,9 +92,10 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
     ),
     "compare": (
         "compare mechanisms at the same certified privacy: each is calibrated to (eps, delta). The "
-        "table is 80 columns wide; a line is printed as soon as it is computed, in the order of "
-        "--mechanism or of 'shuffledp list'. With --detail, and in json or csv, the most accurate "
-        "mechanism comes first, and the columns are: all digits of the parameters; the local "
+        "table is at most 80 columns wide; a line is printed as soon as it is computed, in the "
+        "order of --mechanism or of 'shuffledp list'. On a narrower terminal, with --detail, and "
+        "in json or csv, all lines are printed at the end, the most accurate mechanism first. With "
+        "--detail, and in json or csv, the columns are: all digits of the parameters; the local "
         "budget of a user's messages before they are mixed (local_eps0; empty: unbounded); the eps "
         "of four views (eps_...; empty: unbounded), namely analyst (opens the reports), shuffler "
         "(mixes them and reads the map), public (reads the map) and both servers together; the "

@@ -34,7 +34,7 @@ class Published:
     quantity, bound, mechanism, region
         What the number measures, the bound or mechanism that yields it, and the city.
     n, k, eps0, eps, x0, rounds, delta
-        Parameters; ``x0`` is the paper's number for a cell.
+        Parameters; ``x0`` is the label by which the paper numbers the cell that it reports on.
     published
         The number as printed, so that its digits can be compared.
     """
@@ -148,16 +148,18 @@ class Answer:
     Attributes
     ----------
     as_printed
-        Value that the paper's formula yields as it is printed, mistakes included; for a random
-        quantity, the median of the repetitions.
+        Value that the paper's formula yields, mistakes included, in the variant that yields the
+        printed digits if the paper has several; for a random quantity, the median of the
+        repetitions.
     single_bin, lower, upper
         For a delta of paper A only: the correct divergence of one cell's count, and certified lower
         and upper bounds for the whole histogram.
     correct
-        Correct value for the stated parameters.
+        Correct value for the stated parameters and those in ``recovered``.
     recovered
-        Parameters that the paper does not state or contradicts, each marked ``(recovered)`` if it
-        yields the printed digits, otherwise ``(assumed)``; or ``unknown``.
+        Parameters that the paper omits, or whose stated value does not yield its digits.
+        ``(recovered)`` follows a value that yields them, ``(assumed)`` a choice of this project,
+        and ``unknown`` a parameter for which no value was found.
     percentile
         Percentile of the printed value among the repetitions of a random quantity; ties count half.
     plausible

@@ -33,8 +33,8 @@ def counted(unit: str) -> str:
 
 
 def replaced(unit: str) -> str:
-    """Return what neighbouring data sets differ in: ``one report``, or all records of a user."""
+    """Return what neighbouring data sets differ in: ``one record``, or all records of a user."""
     if not has_bound(unit):
-        return "one report"
+        return "one record"
     bound = unit.partition(", ")[2]
     return f"all records of one user ({bound}) by as many others"

@@ -48,7 +48,7 @@ MAX_BLOCKS = 20_000
 MAX_MASSES = 1_000
 MAX_EPS = 350.0
 MIN_STEP = 1e-200  # smallest step of a grid of losses; indices of eps and eps0 do not overflow
-NEIGHBOURS = "replacement of one report"
+NEIGHBOURS = "replacement of one record"
 # Keys of every certificate; each kind has others in addition.
 COMMON_KEYS = {"certificate", "shuffledp", "neighbours", "n", "k", "eps", "lower", "upper"}
 

@@ -1,1 +1,1 @@
-"""Bounds on delta of a shuffled randomiser: privacy blanket (an i.i.d. sum) and hidden slot."""
+"""Upper bounds on delta of a shuffled randomiser: privacy blanket, and the tighter hidden slot."""

@@ -117,10 +117,10 @@ def conditional_excess(
 
     Returns
     -------
-    Natural logs for each s, shape ``(m,)``: both ends of the value; an upper bound on the
-    probability left out, under the tilted law of `Truncation`; and one on the relative error of
-    replacing A_+ by A for those n2 at which A is positive for every n3 in its window. Both errors
-    make the value smaller.
+    Three natural logs for each s, of shape ``(m,)``: the value, with both ends; an upper bound on
+    the probability that is left out, under the tilted law of `Truncation`; and an upper bound on
+    the relative error of replacing A_+ by A for those n2 at which A is positive for every n3 in its
+    window. Both errors make the value smaller.
     """
     both, alpha, slope = weighted.p1 + weighted.p2, weighted.alpha, weighted.c - weighted.d
     rho1, rho2 = weighted.p1 / both, weighted.p2 / both

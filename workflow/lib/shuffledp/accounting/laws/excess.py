@@ -21,8 +21,8 @@ from shuffledp.numerics.arrays import UNIT, Floats
 # or fewer for smaller ratios, replaces the closed form.
 STEEP_RATIO = 0.45
 STEEP_TERMS = 50
-# If the start is at least this many standard deviations plus counts below the mean, the lower tail
-# is bounded instead of computed.
+# If the sum starts more than this many standard deviations plus counts below the mean, the sum over
+# all values replaces it, and the values below the start are bounded.
 FAR_DEVIATIONS, FAR_MARGIN = 7.0, 20.0
 # Log of a probability whose reciprocal does not overflow.
 LOG_SMALLEST_MASS = -600.0
@@ -51,8 +51,9 @@ def log_excess(
         ``log E[(X - z)_+]``.
     gap, gap_error
         ``start - z``, if known more accurately than the difference of the floats (z is then unused
-        if ``start`` is given too), and its absolute error. If the gap is at most 1 but its exact
-        value is above 1, the smallest integer above z is start - 1; the interval covers this case.
+        if ``start`` is given too), and its absolute error. A gap of at most 1, as given, may
+        exceed 1 by ``gap_error``; start - 1 is then above z, too, and the interval allows for the
+        missing term.
     input_units
         Relative error of p and of q, in units of rounding.
 
@@ -143,10 +144,10 @@ def _below(at: _Start) -> Floats:
 def _steep_ratio(at: _Start, input_units: float) -> tuple[Floats, Floats]:
     """Return ``E[(X - x + gap) 1{X >= x}] / Pr[X = x]`` and its error for steep probabilities.
 
-    All terms ``(gap + j) w_j`` are positive. The ratio w_j, at most 0.45^j, has an error of
-    ``5 + 2 input_units`` units of rounding for each factor, and the mean j is below 3. With R the
-    largest ratio, J factors leave out at most ``(J + 1) R^J / (1 - R)^2`` of the sum. J is chosen
-    so that this is below a unit.
+    With ``w_j = Pr[X = x + j] / Pr[X = x]``, all terms ``(gap + j) w_j`` are positive. w_j is the
+    product of j ratios of neighbouring probabilities, each of which is at most R <= 0.45 and has an
+    error of ``5 + 2 input_units`` units of rounding; the mean j is below 3. The terms from J on are
+    at most ``(J + 1) R^J / (1 - R)^2`` of the sum. J is chosen so that this is below a unit.
     """
     total, moment = np.ones_like(at.x), np.zeros_like(at.x)
     odds = at.p / at.q

@@ -102,7 +102,10 @@ def log_chernoff_bound(weighted: WeightedSum) -> float:
 
 
 def tilted_shares(weighted: WeightedSum) -> Floats:
-    """Return the four tilted probabilities: about the categories' shares where A_+ matters most."""
+    """Return the tilted probabilities of the four categories.
+
+    They are close to the categories' shares in the outcomes that contribute most to E[A_+].
+    """
     return _tilt(weighted)[1]
 
 
@@ -233,9 +236,10 @@ def log_mean_excess(weighted: WeightedSum, side: Side | None = None) -> LogInter
 def _sum_rounding(weighted: WeightedSum, log_value: float) -> float:
     """Return the rounding error of adding logarithms and summing exponentials.
 
-    Three nested pairwise sums of fewer than 2^30 terms have an error below 64 units each. Partial
-    sums of logarithms are at most as large as the result plus the logs of the largest factors.
-    Those of small terms may be larger, but such terms contribute even less.
+    Three nested pairwise sums of fewer than 2^30 terms have an error below 64 units each. For terms
+    of the order of the result, partial sums of logarithms are at most as large as the result plus
+    the logs of the largest factors. For much smaller terms they are larger, but these terms are so
+    small that their errors are smaller, too.
     """
     factors = abs(np.log(weighted.alpha)) + abs(np.log(weighted.c - weighted.d or 1.0))
     factors += np.log(weighted.n)

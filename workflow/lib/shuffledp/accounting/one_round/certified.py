@@ -46,9 +46,9 @@ def _one_hidden_log_delta(eps: float, setting: Setting, weak: float) -> float:
 def weak_adversary_log_delta(eps: float, setting: Setting) -> float:
     """Return log delta against the weak adversary, rounded up.
 
-    This bound holds for every data set of k-RR and, for k = 2, for every shuffled eps0-LDP
-    randomiser (`papers.literature.clones`). Parameters, return value and errors are those of
-    `upper_log_delta`.
+    This bound holds for every data set of k-RR. Its value for k = 2 also bounds every other
+    eps0-LDP randomiser that all users share, for any number of cells (`papers.literature.clones`).
+    Parameters, return value and errors are those of `upper_log_delta`.
 
     Source: docs/accounting.md; paper C's Theorem 10, corrected.
     """

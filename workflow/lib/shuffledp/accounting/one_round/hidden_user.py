@@ -1,11 +1,13 @@
-"""Reduction of the upper bound for k = 3 by hiding one other user from the weak adversary.
+"""Reduction of the upper bound for k = 3 by an adversary who knows less about one other user.
 
 For k = 3, either all other users hold the third cell, and delta is known, or at least one of them
-holds one of the target's cells x0 and x1. In the second case, hide one such user: the adversary
-learns which of the n - 2 others randomised (reported a uniform cell), but not whether the hidden
-user did. The real analyst sees less, so the divergence is still an upper bound for the data set.
+holds one of the target's cells x0 and x1. In the second case, hide one such user. The weak
+adversary (`pairs.weak_adversary`) learns of every other user who randomised, that is, reported a
+uniform cell; the adversary of this module learns it of the n - 2 others, but not of the hidden
+user. The real analyst sees less than both, so the divergence is still an upper bound for the data
+set.
 
-If M of these n - 2 users randomise, the adversary sees the histogram h of T = M + 2 reports, with
+If M of these n - 2 users randomise, this adversary sees the histogram h of T = M + 2 reports, with
 those of the target and of the hidden user. The weak adversary also knows whether the hidden user
 randomised or truthfully reported, say, x0; in the latter case the T - 1 other reports remain, with
 histogram h minus one report of x0. Let a and b be P - e^eps Q in these two cases. Merging them
@@ -90,7 +92,8 @@ def log_reduction(eps: float, setting: Setting, shares: Floats, *, forward: bool
     if not log_terms.size:
         return -np.inf
     log_value = float(2.0 * np.log(3.0 * q) + logsumexp(log_terms))
-    # Rounding errors of the sum, and of logarithms no larger than the result's and the weights'.
+    # Rounding errors of the sum, and of the added logarithms, which are at most as large as that of
+    # the result plus 3 eps0 (for the factors of a and b).
     return log_value - UNIT * (200.0 + 8.0 * (abs(log_value) + 3.0 * eps0))
 
 

@@ -1,8 +1,9 @@
 """Composition of rounds of shuffled k-RR with the same users, n, k and eps0.
 
 The privacy loss distribution of one round is rounded to a grid and convolved with itself (`sums`).
-For the upper end it is that of the weak adversary's dominating pair (`pairs.weak_adversary`),
-rounded up. For the lower end it is that of an explicit data set, rounded down.
+For the upper end it is that of a dominating pair, rounded up: the pair of paper C's weak adversary,
+who sees more than the analyst (`pairs.weak_adversary`). For the lower end it is that of an explicit
+data set, rounded down.
 """
 
 from collections.abc import Callable
@@ -105,8 +106,9 @@ def _check(side: Side, step: float | None) -> None:
 def dominating_log_delta(eps: float, setting: Setting, step: float | None = None) -> float:
     """Return an upper bound on log delta of all rounds, against the weak adversary.
 
-    For k = 2 it holds for every shuffled eps0-LDP randomiser (`papers.literature.clones`). It is at
-    most 0, and -inf if ``eps >= rounds * eps0``. For the arguments see `composed_log_delta`.
+    Its value for k = 2 also bounds every other eps0-LDP randomiser that all users share, for any
+    number of cells (`papers.literature.clones`). It is at most 0, and -inf if
+    ``eps >= rounds * eps0``. For the arguments see `composed_log_delta`.
     """
     if eps >= setting.budget:
         return -np.inf
@@ -126,11 +128,12 @@ def composed_log_delta(
 
     The upper bound holds for every data set, even if records depend on the outcomes of earlier
     rounds. The lower bound is that of a data set in which all other users hold a third cell (for
-    k = 2, all hold x0 or all hold x1, whichever gives more). For one round or k > 2, it is at least
-    the lower bound of one round. Both include the errors of the grid, truncation and rounding.
-    Truncation increases the upper bound by at most about 1e-11 (relative); for deltas below about
-    1e-280, where that is impossible, the bound is that of basic composition. The lower bound omits
-    a probability of about 1e-20 in each round, and may be far below a smaller delta.
+    k = 2, all hold x0 or all hold x1, whichever gives more). Where `certified.lower_log_delta`,
+    which tries more data sets, is larger, that is the result; this is not tried for several rounds
+    with k = 2. Both bounds include the errors of the grid, truncation and rounding. Truncation
+    increases the upper bound by at most about 1e-11 (relative); for deltas below about 1e-280,
+    where that is impossible, the bound is that of basic composition. The lower bound omits a
+    probability of about 1e-20 in each round, so it may be far too small where delta is below that.
 
     Parameters
     ----------
@@ -162,7 +165,7 @@ def composed_log_delta(
     if side == "upper":
         high = dominating_log_delta(eps, setting, step)
         # Basic composition is smaller only for tiny deltas, for which truncation omits too much. It
-        # is computed only if it would be smaller under a generous guess of one round's delta:
+        # is computed only if it would be smaller for a delta of one round that is surely too small:
         # exp(-30) times the square of Chernoff's bound.
         eps_per_round = quotient_down(eps, rounds)
         if np.log(rounds) + 2.0 * _chernoff(eps_per_round, once) - 30.0 < high:

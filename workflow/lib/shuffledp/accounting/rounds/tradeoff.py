@@ -159,8 +159,8 @@ def gdp_curve(mu: float) -> UpperCurve:
 def gdp_loss(mu: float) -> Loss:
     """Return the privacy loss of mu-GDP: normal with mean mu^2 / 2 and standard deviation mu.
 
-    For the lower end, each range between grid points becomes one outcome. For the upper end, it is
-    split into two, at its two grid points. mu must be accurate to eight units of rounding.
+    For the lower end, each range between grid points becomes one outcome. For the upper end, its
+    probability is divided between these two points. mu must be accurate to eight units of rounding.
     """
 
     def ranges(step: float, deviations: float) -> tuple[Floats, Outcomes]:
