@@ -150,7 +150,7 @@ class Bound:
         if setting.rounds > 1 and not self.scope.covers_rounds:
             return f"it covers one round only, got rounds={setting.rounds}"
         if setting.dummies and not self.scope.covers_dummies:
-            return "it does not cover dummies; the bound upper does"
+            return "it does not cover dummies; use the bound named 'upper'"
         return self.scope.objection(setting, log_delta)
 
     def _require(self, setting: Setting, log_delta: float | None = None) -> None:

@@ -30,7 +30,7 @@ PER_ROUND_EPS_XTOL, PER_ROUND_LOG_DELTA_TOLERANCE = 1e-3, 1e-2
 MIN_FIRST_LOG_STEP = 1e-3
 # Replaces log 0 = -inf where differences must be finite.
 LOG_OF_ZERO = -1e300
-# Smallest value that searches try, relative to the largest.
+# Guided searches for eps and for noise end at this fraction of the largest value.
 SMALLEST_RELATIVE_VALUE = 1e-15
 
 Function = Callable[[float], float]

@@ -84,9 +84,10 @@ def certificate(eps: float, setting: Setting) -> dict[str, Any]:
     """Return a certificate for k-RR at ``eps`` as JSON data.
 
     Logs of delta are natural, and None for a delta of 0. For one round the certificate has both
-    ends. For several rounds it has only the upper end, for the weak adversary. The eps that it
-    proves at a given delta is a few per cent larger than `shuffledp.epsilon`'s, or much larger for
-    k = 2. Raises `InputError` if eps is out of range, or the setting cannot be certified.
+    ends. For several rounds it has only the upper end, for the weak adversary, on a coarse grid:
+    the eps that it proves at a given delta is a few per cent larger than `shuffledp.epsilon`'s, or
+    much larger for k = 2. Raises `InputError` if eps is out of range, or the setting cannot be
+    certified.
     """
     everybody_reports = setting.participation_rate == 1.0 and not setting.colluding
     if not everybody_reports or setting.dummies or setting.mechanism:

@@ -9,7 +9,7 @@ the counts h (docs/accounting.md):
     dP/dB = (1/n) sum_j (R(j|x0) / p_j) h_j,    dQ/dB = (1/n) sum_j (R(j|x1) / p_j) h_j.
 
 A `Pair` holds the *logarithms* of the coefficients. Differences of the coefficients themselves
-would lose seven digits as eps approaches eps0.
+would lose ever more digits as eps approaches eps0.
 """
 
 from dataclasses import dataclass, replace
@@ -297,8 +297,8 @@ def clones(setting: Setting) -> Pair:
 
     Let ``E = exp(eps0)``. Each other user is a clone with probability 1/E:
     ``C ~ Bin(n-1, 1/E)``, ``A ~ Bin(C, 1/2)``, ``D ~ Bern(E/(E+1))``, ``P = (A+D, C-A+1-D)`` and
-    ``Q = (A+1-D, C-A+D)``. Paper C's eq. (6.1) omits one coordinate of the target. If B is the
-    multinomial law of n trials with probabilities 1/(2E), 1/(2E) and the rest, then
+    ``Q = (A+1-D, C-A+D)``. Paper C's eq. (6.1) lacks the terms 1 - D. If B is the multinomial law
+    of n trials with probabilities 1/(2E), 1/(2E) and the rest, then
     ``P(n1, n2) = B(n1, n2) 2E (E n1 + n2) / (n (E+1))``. The setting's k is not used.
     """
     eps0 = setting.eps0

@@ -112,7 +112,8 @@ def krr_loss(setting: Setting) -> Loss:
 def _composed_from_curve(setting: Setting) -> LogDelta:
     """Return the upper bound for all rounds by composition of the curve of one round.
 
-    For k = 2 and 8 to 200 rounds, the bound of `rounds.two_cells` is returned where it is smaller.
+    For k = 2 and 8 to 200 rounds, the bound of `rounds.two_cells` is returned where it is smaller
+    and log delta is at least `rounds.two_cells.MIN_LOG_DELTA`.
     """
     composed = compose_rounds([(_composing_curve(setting.single_round), setting.rounds)])
     recursion = MIN_ROUNDS_FOR_RECURSION <= setting.rounds <= rounds_of_two_cells.MAX_ROUNDS

@@ -121,7 +121,7 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
             },
             "--slots": {
                 "type": whole,
-                "help": "messages per user, blanks included (signed dummies)",
+                "help": "messages per user, with the true one and blanks, for signed dummies",
             },
             "--share": {
                 "type": real,

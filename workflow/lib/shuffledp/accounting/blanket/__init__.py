@@ -1,1 +1,1 @@
-"""Upper bounds on delta of a shuffled randomiser: privacy blanket, and the tighter hidden slot."""
+"""Bounds on delta of a shuffled randomiser by the privacy blanket, and by the hidden slot."""

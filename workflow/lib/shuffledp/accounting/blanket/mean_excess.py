@@ -2,19 +2,19 @@
 
 G is a random variable with finitely many values, its atoms (`blanket.atoms`).
 
+Let lam > 0. Under the law tilted by ``exp(lam S)``, where S is the sum and E' denotes the mean,
+``E[S_+] = E[exp(lam S)] E'[K(S)]`` with ``K(x) = x_+ exp(-lam x)``. Both ends bound E'[K(S)], so
+that all errors are relative to Chernoff's bound on the result, however small it is.
+
 Upper end: every atom is split onto two neighbouring grid points such that its mean is kept. The
 law increases in the convex order, and so does the mean of every convex function, by an amount
-proportional to the square of the step. One FFT gives the law of the sum S.
+proportional to the square of the step. One FFT gives the law of S.
 
 Lower end: neighbouring atoms are pooled into their mean, which decreases the law in the convex
-order. No grid is needed. With ``K(x) = x_+ exp(-lam x)``, whose Fourier transform is
-``1 / (lam + i t)^2``, E[K(S)] is an integral over t of a power of a characteristic function. The
-trapezoidal rule with step ``2 pi / T`` gives the sum of E[K(S + m T)] over all integers m, in which
-the terms with m != 0 are errors and are bounded. Beyond the last t the integrand is at most
-``1 / t^2``.
-
-Both ends use the law tilted by ``exp(lam S)``, so that all errors are relative to Chernoff's bound
-on the result, however small it is.
+order. No grid is needed. The Fourier transform of K is ``1 / (lam + i t)^2``, so E'[K(S)] is an
+integral over t of a power of a characteristic function. The trapezoidal rule with step ``2 pi / T``
+gives the sum of E'[K(S + m T)] over all integers m, in which the terms with m != 0 are errors and
+are bounded. Beyond the last t the integrand is at most ``1 / t^2``.
 """
 
 import math
@@ -30,7 +30,7 @@ from shuffledp.numerics.arrays import UNIT, Floats
 
 # Usual number of points of the FFT, approximately, and the largest number, for very small deltas.
 TRANSFORM_POINTS, MAX_TRANSFORM_POINTS = 2**18, 2**22
-# Increase of the log of the upper end by splitting that the choice of a grid aims at.
+# The grid is chosen such that splitting the atoms increases the log of the upper end by about this.
 SPLITTING_LOG_TOLERANCE = 2e-5
 # Number of steps that are compared to find a grid that fits the atoms.
 MAX_CANDIDATE_STEPS = 512

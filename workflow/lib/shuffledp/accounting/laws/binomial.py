@@ -234,7 +234,8 @@ def _tail_from_mean(x: Floats, n: Floats, p: Floats, q: Floats, input_units: flo
     inexact = p < SMALLEST_PROBABILITY
     error = np.where(inexact, 0.0, error)
     low = np.where(inexact, -np.inf, value - error)
-    # Chernoff's bound (e mean / x)^x for a mean that exceeds n p, without its division by x >= 1.
+    # Chernoff's bound (e n p / x)^x, made larger in two ways: SMALLEST_PROBABILITY replaces p, and
+    # the division by x, which is at least 1, is left out.
     high = np.where(inexact, x * (1.0 + np.log(n * SMALLEST_PROBABILITY)), value + error)
     return LogIntervals(low, high)
 

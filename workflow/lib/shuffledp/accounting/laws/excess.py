@@ -21,8 +21,8 @@ from shuffledp.numerics.arrays import UNIT, Floats
 # or fewer for smaller ratios, replaces the closed form.
 STEEP_RATIO = 0.45
 STEEP_TERMS = 50
-# If the sum starts more than this many standard deviations plus counts below the mean, the sum over
-# all values replaces it, and the values below the start are bounded.
+# If the sum starts below the mean by more than FAR_DEVIATIONS standard deviations plus FAR_MARGIN,
+# the sum over all values replaces it, and the values below the start are bounded.
 FAR_DEVIATIONS, FAR_MARGIN = 7.0, 20.0
 # Log of a probability whose reciprocal does not overflow.
 LOG_SMALLEST_MASS = -600.0
@@ -51,9 +51,9 @@ def log_excess(
         ``log E[(X - z)_+]``.
     gap, gap_error
         ``start - z``, if known more accurately than the difference of the floats (z is then unused
-        if ``start`` is given too), and its absolute error. A gap of at most 1, as given, may
-        exceed 1 by ``gap_error``; start - 1 is then above z, too, and the interval allows for the
-        missing term.
+        if ``start`` is given too), and its absolute error. If the given gap is at
+        most 1, the exact one may still exceed 1, by up to ``gap_error``. Then start - 1 is above z,
+        too, and the interval includes a bound on its term, which the sum omits.
     input_units
         Relative error of p and of q, in units of rounding.
 

@@ -47,8 +47,8 @@ MAX_EXACT_N = 1_000_000
 RELATIVE_BUCKET_WIDTH = 4e-6
 TERMS_AT_ONCE = 200_000
 # Sums of more than twice this many terms are reduced to it by grouping neighbouring n2.
-# For log delta below FAR_LOG_DELTA fewer terms suffice, because an error of a few units in the log
-# is then about 1e-5 of eps.
+# For log delta below FAR_LOG_DELTA fewer terms suffice, because an error of a few nats in log delta
+# then changes eps by only about 1e-5 (relative).
 MAX_TERMS = 1_000_000
 MAX_FAR_TERMS, FAR_LOG_DELTA = 250_000, -1e5
 

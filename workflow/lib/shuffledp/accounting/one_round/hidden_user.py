@@ -2,10 +2,10 @@
 
 For k = 3, either all other users hold the third cell, and delta is known, or at least one of them
 holds one of the target's cells x0 and x1. In the second case, hide one such user. The weak
-adversary (`pairs.weak_adversary`) learns of every other user who randomised, that is, reported a
-uniform cell; the adversary of this module learns it of the n - 2 others, but not of the hidden
-user. The real analyst sees less than both, so the divergence is still an upper bound for the data
-set.
+adversary (`pairs.weak_adversary`) learns for each of the other users whether that user randomised,
+that is, reported a uniform cell. The adversary of this module learns this for n - 2 of them, but
+not for the hidden user. The real analyst sees less than both, so the divergence is still an upper
+bound for the data set.
 
 If M of these n - 2 users randomise, this adversary sees the histogram h of T = M + 2 reports, with
 those of the target and of the hidden user. The weak adversary also knows whether the hidden user
@@ -92,8 +92,8 @@ def log_reduction(eps: float, setting: Setting, shares: Floats, *, forward: bool
     if not log_terms.size:
         return -np.inf
     log_value = float(2.0 * np.log(3.0 * q) + logsumexp(log_terms))
-    # Rounding errors of the sum, and of the added logarithms, which are at most as large as that of
-    # the result plus 3 eps0 (for the factors of a and b).
+    # Rounding errors of the sum, and of adding logarithms. The absolute values of these logarithms
+    # are at most |log_value| + 3 eps0, where 3 eps0 is for the factors of a and b.
     return log_value - UNIT * (200.0 + 8.0 * (abs(log_value) + 3.0 * eps0))
 
 

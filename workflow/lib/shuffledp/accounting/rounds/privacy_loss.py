@@ -9,8 +9,9 @@ be pooled:
   probability under P and under Q is unchanged. The original pair is a post-processing of the new
   one, so every hockey-stick divergence grows, for any number of rounds. Outcomes outside the
   truncation windows are counted as infinite loss.
-* down: atoms are pooled such that the log-ratio of P and Q of the pool is on the grid. The new pair
-  is a post-processing of the original one. Outcomes outside the truncation windows are left out.
+* down: atoms are pooled such that the log-ratio of P and Q of the pool is on the grid, which is a
+  post-processing of the original pair. Atoms too far apart to be pooled are moved to the grid point
+  below, which only lowers their loss. Outcomes outside the truncation windows are left out.
 
 Each distribution has bounds on the floating-point errors of its masses and losses, which
 composition takes into account.
@@ -46,7 +47,8 @@ def default_step(pair: Pair) -> float:
     """
     form = symmetric_form(pair)
     difference = max(form.weight_difference, 1e-3)
-    # The largest loss, log((weight_s + gain) / difference), without cancellation for a ratio near 1
+    # Approximately the largest loss, log((weight_s + gain) / difference), limited where it is large
+    # or infinite, and without cancellation for a ratio near 1.
     largest_loss = np.log1p((form.weight_difference - difference + 2.0 * form.gain) / difference)
     target_step = min(form.deviation, largest_loss / 8.0) / STEPS_PER_DEVIATION
     spacing = form.gain / form.n

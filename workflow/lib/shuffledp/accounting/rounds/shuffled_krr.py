@@ -164,9 +164,9 @@ def composed_log_delta(
     rounds, once = setting.rounds, replace(setting, rounds=1)
     if side == "upper":
         high = dominating_log_delta(eps, setting, step)
-        # Basic composition is smaller only for tiny deltas, for which truncation omits too much. It
-        # is computed only if it would be smaller for a delta of one round that is surely too small:
-        # exp(-30) times the square of Chernoff's bound.
+        # Basic composition is smaller only for tiny deltas, for which truncation omits too much.
+        # Whether it may be smaller is decided with a lower estimate of one round's delta, exp(-30)
+        # times the square of Chernoff's bound.
         eps_per_round = quotient_down(eps, rounds)
         if np.log(rounds) + 2.0 * _chernoff(eps_per_round, once) - 30.0 < high:
             basic = np.log(rounds) + float(certified.upper_log_delta(eps_per_round, once))

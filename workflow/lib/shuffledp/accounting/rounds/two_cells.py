@@ -31,7 +31,8 @@ MAX_ROUNDS = 200
 # BLOCK_WIDTH n + BLOCK_WIDTH_GROWTH (n - 1 - c). Blocks increase the eps of their counts by about
 # 0.3 % near n - 1, and by more far from it, where eps is smaller.
 BLOCK_WIDTH, BLOCK_WIDTH_GROWTH = 0.006, 0.02
-# Smaller log deltas are not computed, because each round omits about exp(-46).
+# Below this log delta the bound is not used: each round adds a probability of about exp(-46) of an
+# infinite loss.
 MIN_LOG_DELTA = -36.0
 # Grid points per standard deviation of a round's loss; rounding of the step may double the number.
 POINTS_PER_DEVIATION = 12.0
