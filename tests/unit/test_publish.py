@@ -6,6 +6,7 @@ import io
 import json
 import logging
 import re
+from datetime import date
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 import shuffledp
 from scipy import stats
 from shuffledp.cli import main
+from shuffledp.errors import InputError
 from shuffledp.figures.published_map import lower_end
 from shuffledp.publishing import contributions, ledger, publication
 from shuffledp.publishing import folder as folders
@@ -241,6 +243,14 @@ def test_every_week_is_one_histogram_and_costs_one_eps(plain):
     assert statement["period"]["every"] == "week"
 
 
+def test_the_statement_says_in_what_the_records_of_a_user_are_distinct(plain):
+    weeks = (*DAYS, "--every", "week", "--records-per-user", "2", "--distinct")
+    _, statement = published(*words(*weeks))
+    assert "count, no two in the same cell and window; they" in statement["unit"]["bound"]
+    _, statement = published(*words(*weeks, "--per-window", ledger="other.jsonl", output="other"))
+    assert "count in each window, each in a different cell; they" in statement["unit"]["bound"]
+
+
 def test_a_bound_for_each_week_costs_as_many_times_the_noise(plain):
     _, statement = published(*words(*DAYS, "--every", "week", "--per-window"))
     assert statement["mechanism"]["scale"] == pytest.approx(4.0)
@@ -371,6 +381,10 @@ def test_the_function_returns_the_map(plain):
         ([*words()[:4], *words()[6:]], "give both --latitude and --longitude"),
         (words("--user", "who"), "no column"),
         (["publish", "none.csv", *words()[2:]], "does not exist"),
+        (words(output="taps.csv/map"), "cannot be written"),
+        (words(output="m" * 240), "cannot be written"),
+        (words("--title", "caf\udce9"), "must be Unicode text"),
+        (words(*DAYS, "--to", "9999-12-31"), "in the years 2 to 9998"),
     ],
 )
 def test_what_cannot_be_published_is_refused_and_costs_nothing(folder, capsys, arguments, message):
@@ -378,6 +392,28 @@ def test_what_cannot_be_published_is_refused_and_costs_nothing(folder, capsys, a
     assert message in capsys.readouterr().err
     assert not Path("map").exists()
     assert not Path("l.jsonl").exists() or not Path("l.jsonl").read_text()
+
+
+def test_a_link_to_nowhere_is_not_replaced(folder, capsys):
+    Path("map").symlink_to("nowhere")
+    assert main(words()) == 2
+    assert "exists and is never overwritten" in capsys.readouterr().err
+    assert not Path("l.jsonl").read_text()
+
+
+def test_arguments_of_the_function_may_have_other_types(plain):
+    days = {"time": "when", "period": (date(2024, 1, 1), date(2024, 1, 28))}
+    options = {"ledger": "l.jsonl", "cells": "districts.geojson", "unit": "record"}
+    options |= {"latitude": "lat", "longitude": "lon", "eps": np.float64(1.0)}
+    for wrong, said in (
+        ({"title": Path("x")}, "title must be"),
+        ({"every": "year"}, "every must"),
+    ):
+        with pytest.raises(InputError, match=said):
+            shuffledp.publish("taps.csv", "map", **options, **days | wrong)
+    published = shuffledp.publish("taps.csv", "map", **options, **days)
+    assert published.statement["period"]["to"] == "2024-01-28"
+    assert published.statement["guarantee"]["eps"] == 1.0
 
 
 def test_there_is_no_seed(folder, capsys):

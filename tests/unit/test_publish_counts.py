@@ -1,17 +1,22 @@
 """Counting of records for a published map: what counts, and how far one user can move it."""
 
 from itertools import islice, permutations, product
+from uuid import uuid4
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from effort import examples
+from hypothesis import given
+from hypothesis import strategies as st
 from shuffledp.accounting.contributions import Contributions
 from shuffledp.errors import InputError
 from shuffledp.geography.cells import make_cells
 from shuffledp.geography.checkins import CheckinError
 from shuffledp.geography.regions import Box, Region
+from shuffledp.geography.text_files import text_blocks
 from shuffledp.geography.windows import windows_from_config
 from shuffledp.publishing import contributions as module
 from shuffledp.publishing.contributions import (
@@ -151,12 +156,24 @@ def test_a_full_buffer_changes_no_bound(tmp_path, monkeypatch):
 
 
 def test_users_are_told_apart_by_what_is_written():
-    texts = [b"7", b"07", b"7.0", b" 7 ", b"-7", b"0x7", b"A7", b"a7", b"\xff7", b"1" * 19]
+    texts = [
+        b"7",
+        b"07",
+        b"7.0",
+        b" 7 ",
+        b"-7",
+        b"0x7",
+        b"A7",
+        b"a7",
+        b"\xff7",
+        rb"\xff7",
+        b"1" * 19,
+    ]
     identifiers = pa.array([*texts, None, b"", b"NA"], pa.binary())
     numbers, known = UserNumbers().number(identifiers)
-    assert known.tolist() == [True] * 10 + [False] * 3
+    assert known.tolist() == [True] * 11 + [False] * 3
     assert numbers[0] == numbers[3]
-    assert len(set(numbers[:10].tolist())) == 9
+    assert len(set(numbers[:11].tolist())) == 10
 
 
 def test_integers_in_their_usual_form_have_the_same_numbers_among_other_users():
@@ -172,7 +189,7 @@ def test_integers_in_their_usual_form_have_the_same_numbers_among_other_users():
 
 
 def test_bytes_that_are_not_utf8_are_one_user_to_both_readers(tmp_path):
-    # A row with too many fields makes the second reader, which escapes bytes, read the block.
+    # A row with too many fields makes the second reader read the block.
     lines = [b"card,lat,lon", b"\xff,0.5,0.5", *[b"b,0.5,3.5"] * 300]
     plain, mixed = tmp_path / "a.csv", tmp_path / "b.csv"
     plain.write_bytes(b"\n".join(lines) + b"\n")
@@ -184,6 +201,69 @@ def test_bytes_that_are_not_utf8_are_one_user_to_both_readers(tmp_path):
         table = next(iter(module._rows(source, layout)))
         numbers.append(UserNumbers().number(table["identifier"])[0].tolist())
     assert numbers[0] == numbers[1]
+
+
+ODD = st.lists(
+    st.sampled_from([*b"a\" ,;#\\'\t\r\0\x1a\xe9\xff", *(b'""', b'",', b"\xc3\xa9", b"\xe2\x82")]),
+    max_size=5,
+).map(lambda parts: b"".join(bytes([part]) if isinstance(part, int) else part for part in parts))
+QUOTED = ODD.map(lambda text: b'"' + text.replace(b'"', b'""') + b'"')
+LATITUDES = st.sampled_from([b"0.5", b"0.5", b"", b"+0.5", b"north", b"nan"])
+# What follows the number of a user, the latitude and a note.
+ROW = st.tuples(ODD | st.just(b""), LATITUDES, ODD | QUOTED)
+
+
+def row_of(number, row, longitude):
+    suffix, latitude, note = row
+    return b"u%d%s,%s,%s,%s\n" % (number, suffix, latitude, longitude, note)
+
+
+@given(st.lists(ROW, max_size=8), ROW, st.floats(0.0, 1.0), st.booleans())
+def test_a_row_changes_no_count_but_its_own(tmp_path_factory, others, own, where, regular):
+    """Not even a row that is refused, which decides how the rows of its block are read."""
+    folder = tmp_path_factory.mktemp("rows", numbered=True)
+    lines = [row_of(number, row, b"2.5") for number, row in enumerate(others)]
+    lines += [b"%d,0.5,1.5,%s\n" % (n, b'"a"' if regular else b"a") for n in range(1000)]
+    added = [*lines]
+    added.insert(int(where * len(lines)), row_of(999, own, b"0.5"))
+    layout = {"identifier": "card", "latitude": "lat", "longitude": "lon"}
+    counts = []
+    for rows in (lines, added):
+        source = folder / "a.csv"
+        source.write_bytes(b"card,lat,lon,note\n" + b"".join(rows))
+        histogram = Histogram(CELLS, None, Contributions("user", 1))
+        try:
+            counts.append(count_records(source, record_layout(source, layout, ","), histogram))
+        except CheckinError as error:
+            assert "cannot be split into rows" in str(error)
+            return
+    moved = counts[1] - counts[0]
+    assert moved.min() == 0 and moved.sum() <= 1
+
+
+@pytest.mark.parametrize("size", range(95, 106))
+def test_a_line_is_too_long_wherever_blocks_begin(tmp_path, size):
+    line, source = b"x" * size + b"\n", tmp_path / "a.csv"
+    for before in range(0, 120, 7):
+        source.write_bytes(b"y" * before + b"\n" + line)
+        text = b"".join(text_blocks(source, 100, progress=False))
+        assert text.endswith(line if size <= 100 else b"\n\0\n")
+
+
+@pytest.mark.parametrize("kind", [pa.binary(), pa.binary(8), pa.large_binary(), pa.binary_view()])
+def test_every_byte_of_a_binary_identifier_counts(tmp_path, kind):
+    """Among counters of eight bytes are many that begin or end with white space."""
+    users = [number.to_bytes(8, "little") for number in range(10_000)]
+    columns = {"card": pa.array(users, pa.binary()).cast(kind), "lat": np.full(len(users), 0.5)}
+    pq.write_table(pa.table(columns | {"lon": columns["lat"]}), tmp_path / "a.parquet")
+    assert count(tmp_path / "a.parquet", Contributions("user", 1)).tolist() == [10_000, 0, 0, 0]
+
+
+def test_identifiers_are_uuids_in_parquet(tmp_path):
+    users = pa.array([uuid4().bytes for _ in range(3)] * 2, pa.uuid())
+    columns = {"card": users, "lat": np.full(6, 0.5), "lon": np.full(6, 1.5)}
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+    assert count(tmp_path / "a.parquet", Contributions("user", 1)).tolist() == [0, 3, 0, 0]
 
 
 def test_records_without_a_user_do_not_count(tmp_path):

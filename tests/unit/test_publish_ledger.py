@@ -109,12 +109,30 @@ def test_an_incomplete_last_line_is_of_a_crash_before_noise_and_is_replaced(tmp_
     ledger = tmp_path / "l.jsonl"
     charged(ledger, "1", total="3")
     before = ledger.read_bytes()
-    for length in (1, 40, 200):
-        ledger.write_bytes(before + before[-300:][:length].replace(b"\n", b" "))
+    line = before.splitlines()[1]
+    for rest in (b"{", line[:40], line[:-1], b"\0" * 9, line[:40] + b"\0"):
+        ledger.write_bytes(before + rest)
         assert read_ledger(ledger).spent == 1
     assert charged(ledger, "1").spent == 2
     assert ledger.read_bytes().startswith(before)
     assert all(json.loads(line) for line in ledger.read_text().splitlines())
+
+
+def test_a_last_line_counts_without_its_line_feed(tmp_path):
+    ledger = tmp_path / "l.jsonl"
+    charged(ledger, "1", total="3")
+    charge = charged(ledger, "0.5").charges[-1]
+    whole = ledger.read_bytes()
+    *_, charge_line, _ = whole.splitlines(keepends=True)
+    for content in (whole, whole[: whole.index(charge_line) + len(charge_line)]):
+        ledger.write_bytes(content[:-1])
+        state = read_ledger(ledger)
+        assert state.spent == Decimal("1.5")
+        assert state.charges[-1].sha256 == (charge.sha256 if content is whole else None)
+        with pytest.raises(InputError, match=r"but 1\.5 is left"):
+            charged(ledger, "2")
+    assert charged(ledger, "1").spent == Decimal("2.5")
+    assert ledger.read_bytes().startswith(content)
 
 
 @pytest.mark.parametrize(
@@ -142,11 +160,12 @@ def test_a_damaged_ledger_is_refused(tmp_path, damage):
 
 
 def test_a_file_that_is_no_ledger_is_not_overwritten(tmp_path):
-    for text in ("riders", "user,lat\n1,2\n"):
-        (tmp_path / "l.csv").write_text(text)
+    line = '{"kind": "charge"}'
+    for text in ("riders", "user,lat\n1,2\n", '{"type": "Feature"}', f"{line}\r{line}", line * 2):
+        (tmp_path / "l.csv").write_bytes(text.encode())
         with pytest.raises(InputError, match="is no"):
             charged(tmp_path / "l.csv", "1")
-        assert (tmp_path / "l.csv").read_text() == text
+        assert (tmp_path / "l.csv").read_bytes() == text.encode()
 
 
 def test_a_ledger_in_a_missing_folder_is_refused(tmp_path):
@@ -234,6 +253,17 @@ def test_a_crash_after_the_noise_leaves_no_folder(records, monkeypatch, capsys):
     shown = capsys.readouterr().out
     assert shown.count("interrupted") == 1
     assert shown.count("complete") == 1
+
+
+def test_a_full_disk_after_the_charge_is_reported_with_it(records, monkeypatch, capsys):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(publication.folders, "write_files", full)
+    said = refused(capsys, records, "map", "--total", "2")
+    assert "cannot be written (No space left on device), but the budget is spent" in said
+    assert read_ledger(records.parent / "l.jsonl").spent == 1
+    assert not (records.parent / "map").exists()
 
 
 def test_the_same_map_is_returned_without_new_noise(records, capsys):

@@ -203,7 +203,10 @@ PUBLISH: Final[dict[str, dict[str, Any]]] = {
         "metavar": "M",
         "help": "largest number of records of a user that count, drawn at random (default 1)",
     },
-    "--distinct": {"action": "store_true", "help": "count a user at most once in each cell"},
+    "--distinct": {
+        "action": "store_true",
+        "help": "count a user at most once in each cell (of each window)",
+    },
     "--per-window": {
         "action": "store_true",
         "help": "let M records of a user count in each window instead of the whole period, at the "

@@ -7,6 +7,7 @@ The configuration of a grid has one key: `shape`, `step` or `metres` for rectang
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,6 +29,7 @@ _MAX_RESOLUTION: Final = 15
 _MAX_HEXAGON_WIDTH: Final = 90.0  # degrees of longitude
 _MEAN_RADIUS_KM: Final = 6371.0
 _KM_PER_DEGREE: Final = math.radians(_MEAN_RADIUS_KM)
+_MAX_STRIP_DEGREES: Final = 45.0
 
 
 @dataclass(frozen=True)
@@ -261,8 +263,16 @@ def _hexagons(region: Region, resolution: int) -> Any:
     margin = edge / max(math.cos(math.radians(min(widest + edge, 89.0))), 1e-2)
     south, north = max(box.south - edge, -90.0), min(box.north + edge, 90.0)
     west, east = max(box.west - margin, -180.0), min(box.east + margin, 180.0)
-    corners = [(south, west), (south, east), (north, east), (north, west)]
-    candidates = np.sort(h3.h3shape_to_cells(h3.LatLngPoly(corners), resolution))
+    # h3 takes a polygon of 180 degrees or more for one across the 180th meridian.
+    meridians = np.linspace(west, east, 1 + math.ceil((east - west) / _MAX_STRIP_DEGREES))
+    strips = [
+        h3.h3shape_to_cells(
+            h3.LatLngPoly([(south, left), (south, right), (north, right), (north, left)]),
+            resolution,
+        )
+        for left, right in pairwise(meridians.tolist())
+    ]
+    candidates = np.unique(np.concatenate(strips))
     centres = np.array([h3.cell_to_latlng(cell) for cell in candidates.tolist()]).reshape(-1, 2)
     return candidates[region.contains(centres[:, 0], centres[:, 1])]
 

@@ -19,9 +19,10 @@ from shuffledp.geography.row_conversion import (
     ColumnTypeError,
     convert_rows,
     convert_valid,
+    hexadecimal,
     never_malformed,
 )
-from shuffledp.geography.sources import Layout, key_of
+from shuffledp.geography.sources import IDENTIFIER, Layout, key_of
 from shuffledp.geography.text_files import CheckinError, column_positions, file_kind
 from shuffledp.numerics.arrays import Integers
 from shuffledp.pipeline.files import parts
@@ -125,15 +126,22 @@ def _read(file: Any, groups: list[int], columns: Mapping[str, str]) -> Iterator[
         _MAX_BATCH_ROWS, row_groups=groups, columns=[*columns.values()], use_threads=False
     )
     for part in parts:
-        fields = (part[column] for column in columns.values())
-        yield pa.table([_without_views(field) for field in fields], names=list(columns))
+        fields = [_plain(part[column], name) for name, column in columns.items()]
+        yield pa.table(fields, names=list(columns))
 
 
-def _without_views(column: Any) -> Any:
-    """Convert a column of text views, from which Arrow cannot select rows, to binary."""
+def _plain(column: Any, name: str) -> Any:
+    """Convert a column of text views, from which Arrow cannot select rows, and binary identifiers.
+
+    Binary identifiers, such as UUIDs, become hexadecimal texts, because white space around a text
+    does not matter, but every byte of a binary identifier does.
+    """
+    if isinstance(column, pa.ExtensionArray):
+        column = column.storage
     if pa.types.is_string_view(column.type) or pa.types.is_binary_view(column.type):
-        return column.cast(pa.large_binary())
-    return column
+        text = pa.types.is_string_view(column.type)
+        column = column.cast(pa.large_string() if text else pa.large_binary())
+    return hexadecimal(column) if name in ("user", IDENTIFIER) else column
 
 
 class _LateColumns:

@@ -16,7 +16,7 @@ import shapely
 
 from shuffledp.errors import InputError
 from shuffledp.geography.layer_files import read_points
-from shuffledp.geography.row_conversion import Batch, convert_rows
+from shuffledp.geography.row_conversion import HEXADECIMAL, Batch, convert_rows
 from shuffledp.geography.sources import Layout, key_of
 from shuffledp.geography.text_files import CheckinError, column_positions
 
@@ -81,8 +81,10 @@ def _texts(source: Path, name: str, values: Sequence[Any]) -> Any:
 
 
 def _text(value: str | bytes | float | Decimal | date | None) -> bytes | None:
-    if value is None or isinstance(value, bytes):
-        return value
+    if value is None:
+        return None
+    if isinstance(value, bytes):  # an identifier, as in `row_conversion.hexadecimal`
+        return (HEXADECIMAL + value.hex()).encode() if value else b""
     if isinstance(value, float) and value.is_integer():
         return str(int(value)).encode()  # programs for tables write integers as 75101.0
     text = value.isoformat() if isinstance(value, date) else str(value)

@@ -25,6 +25,9 @@ from shuffledp.geography.sources import (
 )
 from shuffledp.numerics.arrays import Floats, Integers
 
+HEXADECIMAL: Final = r"\x"
+"""Beginning of the text of a binary identifier."""
+
 MISSING: Final = ("", "NA", "NaN", "nan", "NULL", "null", "None", r"\N")
 """Texts that common programs write for a missing value."""
 
@@ -98,8 +101,6 @@ def to_identifier(column: Any) -> Converted:
     64-bit fingerprints. The probability that two of N distinct identifiers collide is below
     N**2 / 2**65: 3 in a million for ten million identifiers.
     """
-    if pa.types.is_fixed_size_binary(column.type):  # the type of UUIDs in parquet
-        column = pc.cast(column, pa.binary())
     integers, other = to_integer(column)
     if not other.any():
         return integers, other
@@ -116,10 +117,26 @@ def to_identifier(column: Any) -> Converted:
 
 def to_text(column: Any) -> Converted:
     """Convert identifiers of any type to their bytes as written; all are valid."""
-    if not _is_text(column.type) and not pa.types.is_fixed_size_binary(column.type):
+    if not _is_text(column.type):
         column = pc.cast(column, pa.string())
     raw, present = _present(column)
     return pc.if_else(present, raw, None), np.zeros(len(column), dtype=bool)
+
+
+def hexadecimal(column: Any) -> Any:
+    r"""Convert binary identifiers to texts such as ``\x00ff``; other columns stay as they are.
+
+    White space around a text does not matter, but every byte of a binary identifier does.
+    """
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    tests = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
+    if not any(test(column.type) for test in tests):
+        return column
+    encoded = column.dictionary_encode()
+    values = encoded.dictionary.to_pylist()
+    texts = [HEXADECIMAL + value.hex() if value else "" for value in values]
+    return pa.array(texts, pa.string()).take(encoded.indices)
 
 
 def _fingerprints(identifiers: list[bytes]) -> NDArray[np.int64]:

@@ -220,8 +220,9 @@ def _complete_lines(read: Callable[[int], bytes], size: int) -> Iterator[bytes]:
             overlong = overlong or len(remainder) + len(piece) > size
             remainder = b"" if overlong else remainder + piece
             continue
-        if overlong:
-            start = piece.find(b"\n") + 1
+        start = piece.find(b"\n") + 1
+        # Whether a line is too long must not depend on where blocks begin, that is, on other lines.
+        if overlong or len(remainder) + start - 1 > size:
             yield _OVERLONG_LINE + piece[start:cut]
             overlong = False
         else:
@@ -242,6 +243,8 @@ _SEPARATORS: Final = {";": '";"', "\t": '"\\t"', ",": '","', "|": '"|"'}
 _COORDINATE: Final = re.compile(r"\d\.\d{2}|(?<!\w)\d{1,3},\d{4}")
 _MAX_SHOWN_NAMES: Final = 20
 _MAX_NAME_CHARACTERS: Final = 60
+# Translates each byte that is not ASCII to a question mark.
+_IN_ASCII: Final = bytes(range(128)) + b"?" * 128
 _PARSER_THREADS: Final = 2  # a third thread decompresses as fast as two can parse
 
 
@@ -356,7 +359,11 @@ def _fields(line: str, separator: str) -> list[str]:
 
 
 class _BlockReader:
-    """Parse a block fast if all its rows are well-formed, and field by field otherwise."""
+    """Parse a block fast if all its rows are well-formed, and field by field otherwise.
+
+    Both ways give the same result for a row that the fast one accepts. So whether a row counts, and
+    as what, never depends on other rows: `publishing` relies on this.
+    """
 
     def __init__(
         self, source: Path, layout: Layout, width: int, positions: Mapping[str, int]
@@ -375,7 +382,7 @@ class _BlockReader:
 
     def read_strictly(self, block: bytes) -> Any:
         """Return the table of a block, or None if a row needs the lenient reader."""
-        if not self._strict:
+        if not self._strict or self._has_irregular_line(block):
             return None
         try:
             table = self._parse(block, self._types)
@@ -394,10 +401,18 @@ class _BlockReader:
             column = table[name]
             if column.null_count or not all_in_range(column.to_numpy(), name):
                 return None
-        # An unclosed quotation mark joins lines to one row; a carriage return splits a line.
-        if table.num_rows != block.count(b"\n"):
-            return None
         return table
+
+    def _has_irregular_line(self, block: bytes) -> bool:
+        """Return whether `_find_faults` could refuse a line that Arrow accepts, alone or joined."""
+        returns = block.count(b"\r")
+        if b"\0" in block or (returns and returns != block.count(b"\r\n")):
+            return True
+        if not self._quoted or b'"' not in block:
+            return False
+        buffer = np.frombuffer(block, dtype=np.uint8)
+        ends = np.flatnonzero(buffer == ord("\n"))
+        return len(_irregularly_quoted(buffer, ends, self._layout.separator)) > 0
 
     def finish(self, block: bytes, strict: Future[Any]) -> Batch:
         """Return the rows of the next block; `strict` is the result of `read_strictly`."""
@@ -415,16 +430,23 @@ class _BlockReader:
     def _read_leniently(self, block: bytes, first_line: int) -> tuple[Batch, int]:
         lines, faults = _find_faults(block, self._layout.separator if self._quoted else None)
         usable = np.flatnonzero(lines)
-        # Arrow passes invalid rows to the handler as text, which must be UTF-8. Other bytes are
-        # escaped, so that they still distinguish users.
-        parsable = _selected(block, lines).decode(errors="backslashreplace").encode()
 
         def on_invalid(row: Any) -> str:
             fields = f"the row has {row.actual_columns} fields instead of {row.expected_columns}"
             faults[int(usable[row.number - 1])] = fields
             return "skip"
 
-        table = self._parse(parsable, dict.fromkeys(self._names, pa.binary()), on_invalid)
+        types = dict.fromkeys(self._names, pa.binary())
+        parsable = _selected(block, lines)
+        try:
+            parsable.decode()
+        except UnicodeDecodeError:
+            # Arrow passes invalid rows to the handler as text, which must be UTF-8. They are found
+            # in a copy in ASCII and left out, so that the bytes of other rows remain as written.
+            self._parse(parsable.translate(_IN_ASCII), types, on_invalid)
+            lines[np.fromiter(faults, dtype=np.int64)] = False
+            parsable, usable = _selected(block, lines), np.flatnonzero(lines)
+        table = self._parse(parsable, types, on_invalid)
         rows = np.setdiff1d(usable, np.fromiter(faults, dtype=np.int64), assume_unique=True)
         if table.num_rows != len(rows):
             raise CheckinError(
@@ -504,11 +526,26 @@ def _find_faults(block: bytes, quoting: str | None) -> tuple[NDArray[np.bool_], 
     refuse(returns[~before_end], "a carriage return is inside the line")
     refuse(np.flatnonzero(buffer == 0), "the line has a NUL byte or is too long")
     if quoting is not None:
-        quotes = np.flatnonzero(buffer == ord('"'))
-        for index in np.unique(np.searchsorted(ends, quotes)).tolist():
+        for index in _irregularly_quoted(buffer, ends, quoting).tolist():
             if _has_unclosed_quote(block[starts[index] : stops[index]].decode("latin-1"), quoting):
                 refuse(starts[index : index + 1], _UNCLOSED_QUOTE)
     return usable, faults
+
+
+def _irregularly_quoted(buffer: NDArray[np.uint8], ends: Integers, separator: str) -> Integers:
+    """Return the lines in which a quotation mark is not where RFC 4180 has it.
+
+    In a regular line, quotation marks come in pairs. The first of a pair begins a field, or follows
+    the second of another pair; the second ends a field, or precedes the first of another pair.
+    """
+    quotes = np.flatnonzero(buffer == ord('"'))
+    line = np.searchsorted(ends, quotes)
+    rank = np.arange(len(quotes)) - np.searchsorted(line, line)
+    before = np.where(quotes == 0, ord("\n"), buffer[quotes - 1])
+    opening = np.isin(before, [ord(separator), ord("\n"), ord('"')])
+    closing = np.isin(buffer[quotes + 1], [ord(separator), *b'\r\n"'])
+    unpaired = (rank % 2 == 0) & (np.append(line[1:], -1) != line)
+    return np.unique(line[~np.where(rank % 2 == 0, opening, closing) | unpaired])
 
 
 def _has_unclosed_quote(line: str, separator: str) -> bool:

@@ -76,11 +76,14 @@ def windows_from_config(spec: Mapping[str, Any]) -> Windows | None:
 
 def _date(key: str, value: object) -> date:
     try:
-        return date.fromisoformat(str(value))
+        day = date.fromisoformat(str(value))
     except ValueError:
         raise InputError(
             f"period.{key} must be a date such as 2010-01-31 (got {value!r})"
         ) from None
+    if not 2 <= day.year <= 9998:  # its neighbours must be dates in every time zone
+        raise InputError(f"period.{key} must be in the years 2 to 9998 (got {day})")
+    return day
 
 
 def _first_days(first: date, end: date, every: str | None) -> list[date]:

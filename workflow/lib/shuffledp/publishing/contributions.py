@@ -228,7 +228,7 @@ class UserNumbers:
     """
 
     def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
+        self._numbers: dict[str | bytes, int] = {}
 
     def number(self, identifiers: Any) -> tuple[Integers, Any]:
         """Return the number of the user of each record, and which records have one.
@@ -248,8 +248,11 @@ class UserNumbers:
         return number, number != _MISSING
 
     def _number(self, identifier: bytes) -> int:
-        # The lenient reader of text files escapes bytes that are not UTF-8 in the same way.
-        text = identifier.decode(errors="backslashreplace").strip()
+        try:
+            text = identifier.decode().strip()
+        except UnicodeDecodeError:  # from a text file in another encoding
+            key = identifier.strip()
+            return self._numbers.setdefault(key, _FIRST_NUMBER + len(self._numbers))
         if text in MISSING:
             return _MISSING
         if _CANONICAL_INTEGER.fullmatch(text):

@@ -2,8 +2,8 @@
 
 A ledger is a file of JSON lines that stays with the data holder. The first line sets a total, which
 cannot be changed. Each publication appends a line with its cost before its noise is drawn, and a
-second one with the checksum of its folder before the folder appears. A crash may leave a charge
-without a map, but never a map without a charge.
+second one with the checksum of its folder before the folder appears. A crash or a full disk may
+leave a charge without a map, but never a map without a charge.
 
 The next publication is chosen after seeing the last, so the ledger is a privacy filter. A ledger
 counts either eps of pure guarantees or rho of zCDP, and a publication is refused if the sum would
@@ -33,6 +33,8 @@ Measure = Literal["eps", "rho"]
 # Sums of costs are exact: an eps as typed, or a rho (a float), has fewer digits.
 _EXACT: Final = Context(prec=200)
 _ROUND_UP: Final = Context(prec=17, rounding=ROUND_CEILING)
+# A crash may leave any part of a line, which begins so.
+_BEGINNING: Final = b'{"kind": "'
 _KEYS: Final = {
     "total": {"version", "unit", "measure", "total", "eps", "delta"},
     "charge": {"id", "time", "request", "output", "eps", "delta", "rho", "cost"},
@@ -173,7 +175,7 @@ class OpenLedger:
         with open(descriptor, "rb", closefd=False) as file:
             content = file.read()
         self.state = _parsed(path, content)
-        self._complete_bytes = content.rfind(b"\n") + 1
+        self._complete = content[: sum(len(line) + 1 for line in _lines(path, content))]
 
     def charge(self, total: Total, charge: Charge) -> None:
         """Append a charge, and the total if it is the first, and wait until the disk has them.
@@ -216,13 +218,14 @@ class OpenLedger:
         self._append({"kind": "complete", "id": identifier, "sha256": sha256})
 
     def _append(self, *lines: Mapping[str, Any]) -> None:
-        text = "".join(json.dumps(line, default=str) + "\n" for line in lines)
-        start = self._complete_bytes
+        text = "".join(json.dumps(line, default=str) + "\n" for line in lines).encode()
+        if self._complete and not self._complete.endswith(b"\n"):
+            text = b"\n" + text
+        start = len(self._complete)
         try:
             # Remove an incomplete last line, from a crash before its noise was drawn.
             os.ftruncate(self._descriptor, start)
-            rest = text.encode()
-            position = start
+            rest, position = text, start
             while rest:
                 written = os.pwrite(self._descriptor, rest, position)
                 position, rest = position + written, rest[written:]
@@ -231,7 +234,7 @@ class OpenLedger:
         except OSError:
             os.ftruncate(self._descriptor, start)
             raise
-        self._complete_bytes = position
+        self._complete += text
 
 
 @contextmanager
@@ -282,11 +285,35 @@ def _digits(amount: Decimal, rounding: str) -> str:
 # --- Reading --------------------------------------------------------------------------------
 
 
-def _parsed(path: Path, content: bytes) -> State:
+def _lines(path: Path, content: bytes) -> list[bytes]:
+    """Return the complete lines of a ledger, the last of which may lack its line feed.
+
+    Raises `InputError` if the file ends with anything else than the beginning of a line.
+    """
     *lines, last = content.split(b"\n")
+    last = last.rstrip(b"\0")  # some file systems leave these where a crash lost data
+    if not last:
+        return lines
+    try:
+        _, end = json.JSONDecoder().raw_decode(last.decode("ascii"))
+    except UnicodeDecodeError:
+        end = 0
+    except ValueError:
+        if b"\r" not in last and last[: len(_BEGINNING)] == _BEGINNING[: len(last)]:
+            return lines
+        end = 0
+    if end == len(last):
+        return [*lines, last]
+    raise InputError(
+        f"{path} is not a ledger, or its line {len(lines) + 1} is damaged: give another file, "
+        "which need not exist, or restore this one from a backup"
+    )
+
+
+def _parsed(path: Path, content: bytes) -> State:
     total: Total | None = None
     charges = dict[str, Charge]()
-    for number, text in enumerate(lines, 1):
+    for number, text in enumerate(_lines(path, content), 1):
         try:
             line = _line(text)
             if line["kind"] == "total":
@@ -306,8 +333,6 @@ def _parsed(path: Path, content: bytes) -> State:
                 f"{path}: line {number} is not a line of a ledger: restore the file from a backup; "
                 "without it, nobody knows what was spent"
             ) from None
-    if last and not charges and total is None and not last.startswith(b"{"):
-        raise InputError(f"{path} is not a ledger: give another file, which need not exist")
     return State(total, tuple(charges.values()))
 
 

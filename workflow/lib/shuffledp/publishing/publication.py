@@ -13,10 +13,11 @@ import numpy as np
 
 from shuffledp.accounting.contributions import Contributions, Unit
 from shuffledp.errors import InputError
-from shuffledp.geography.cells import make_cells
+from shuffledp.geography.cells import Cells, make_cells
 from shuffledp.geography.layer_files import is_layer
 from shuffledp.geography.regions import Box, Region, region_from_config
 from shuffledp.geography.windows import Windows, windows_from_config
+from shuffledp.numerics.arrays import Integers
 from shuffledp.pipeline.files import replacing
 from shuffledp.pipeline.tables import CHECKED
 from shuffledp.publishing import folder as folders
@@ -30,6 +31,7 @@ from shuffledp.publishing.estimates import Quality, estimates, interval_widths, 
 from shuffledp.publishing.ledger import (
     Charge,
     OpenLedger,
+    State,
     digits_down,
     first_total,
     make_charge,
@@ -206,7 +208,7 @@ def publish(
     records_per_user
         Largest number of records of a user that count, drawn at random (default 1; unit user only).
     distinct
-        Whether a user counts at most once in each cell (unit user only).
+        Whether a user counts at most once in each cell of each window (unit user only).
     per_window
         Whether `records_per_user` holds for each window instead of the whole period, which needs
         more noise.
@@ -266,6 +268,7 @@ def publish(
         "id": cell_id,
         "outline": None if outline is None else str(Path(outline).absolute()),
     }
+    _check_text(title, places, grid)
     histogram = Histogram(grid, windows, contributions)
     if histogram.size > MAX_COUNTS:
         raise InputError(
@@ -296,9 +299,8 @@ def publish(
 def _publish_new(
     book: OpenLedger, arguments: _CheckedArguments, output: Path, total: Decimal | None
 ) -> Publication:
-    histogram, noise = arguments.histogram, arguments.noise
     limit = book.state.total or first_total(
-        histogram.contributions.unit, arguments.promised, arguments.eps, total
+        arguments.histogram.contributions.unit, arguments.promised, arguments.eps, total
     )
     if total is not None and total != limit.eps:
         raise InputError(
@@ -311,9 +313,28 @@ def _publish_new(
     )
     book.check(limit, charge.cost)
     counts = _counts(arguments)
-    book.charge(limit, charge)
+    spent = ""
+    try:
+        with replacing(output) as temporary:
+            temporary.mkdir()  # a folder that cannot be made costs nothing
+            book.charge(limit, charge)
+            spent = ", but the budget is spent: another attempt needs --again and as much once more"
+            statement = _write_map(arguments, counts, book.state, temporary)
+            book.complete(identifier, folders.folder_sha256(temporary))
+    except OSError as error:
+        reason = error.strerror or error
+        raise InputError(f"the map or its ledger cannot be written ({reason}){spent}") from error
+    return Publication(output, statement, True, statement.get("warning"), _left(book))
+
+
+def _write_map(
+    arguments: _CheckedArguments, counts: Integers, state: State, folder: Path
+) -> dict[str, Any]:
+    """Add noise to the counts, write the files of the map to a folder, and return the statement."""
+    histogram, noise = arguments.histogram, arguments.noise
+    limit = state.total
+    assert limit is not None
     noisy = add_noise(counts, noise)
-    del counts
     values = estimates(noisy, noise)
     table = folders.map_table(histogram.cells, histogram.windows, values)
     names = ("",) if histogram.windows is None else histogram.windows.names
@@ -322,7 +343,6 @@ def _publish_new(
     warning = _warning(
         quality(values["estimate"].to_numpy().reshape(shape), noise, order), arguments
     )
-    state = book.state
     statement = make_statement(
         histogram,
         noise,
@@ -343,12 +363,9 @@ def _publish_new(
     )
     if warning:
         statement["warning"] = warning
-    with replacing(output) as temporary:
-        temporary.mkdir()
-        folders.write_files(temporary, table, names, noise, statement)
-        folders.flush_folder(temporary)
-        book.complete(identifier, folders.folder_sha256(temporary))
-    return Publication(output, statement, True, warning, _left(book))
+    folders.write_files(folder, table, names, noise, statement)
+    folders.flush_folder(folder)
+    return statement
 
 
 def _counts(arguments: _CheckedArguments) -> Any:
@@ -370,7 +387,7 @@ def _earlier_publication(
     """
     earlier = book.state.of_request(arguments.request)
     if not earlier or again:
-        if output.exists():
+        if output.exists() or output.is_symlink():
             raise InputError(
                 f"{output} exists and is never overwritten: give another --output"
                 + (", or move it away" if again else "")
@@ -429,7 +446,7 @@ def _warning(judged: Quality, arguments: _CheckedArguments) -> str | None:
 
 def _number(name: str, value: Number) -> Decimal:
     try:
-        exact = Decimal(repr(value) if isinstance(value, float) else str(value))
+        exact = Decimal(repr(float(value)) if isinstance(value, float) else str(value))
     except InvalidOperation:
         raise InputError(f"{name} must be a number (got {value!r})") from None
     if not exact.is_finite():
@@ -480,11 +497,29 @@ def _windows(
         if every is not None:
             raise InputError("--every needs a period, --from and --to")
         return None, None
-    spec: dict[str, Any] = {"period": {"from": period[0], "to": period[1]}, "time_zone": time_zone}
+    if every not in (None, "day", "week", "month"):
+        raise InputError(f"every must be day, week or month (got {every!r})")
+    first, last = map(str, period)
+    spec: dict[str, Any] = {"period": {"from": first, "to": last}, "time_zone": time_zone}
     if every is not None:
         spec["every"] = every
-    words = {"from": period[0], "to": period[1], "every": every, "time_zone": time_zone}
+    words = {"from": first, "to": last, "every": every, "time_zone": time_zone}
     return windows_from_config(spec), words
+
+
+def _check_text(title: str, places: Mapping[str, Any], cells: Cells) -> None:
+    """Check before anything is charged that all text of a map can be written."""
+    if not isinstance(title, str):
+        raise InputError(f"title must be a text (got {title!r})")
+    try:
+        "".join(
+            [title, *map(str, places.values()), *cells.table["id"], *cells.table["name"]]
+        ).encode()
+    except UnicodeEncodeError as error:
+        raise InputError(
+            "the title, and names of cells and of their file, must be Unicode text (got "
+            f"{error.object[error.start]!r})"
+        ) from None
 
 
 def _contributions(

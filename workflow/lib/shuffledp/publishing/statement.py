@@ -117,6 +117,8 @@ def bound_in_words(histogram: Histogram) -> str:
     many = "1 record" if m == 1 else f"{m} records"
     window = " in each window" if contributions.windows > 1 else ""
     once = ", each in a different cell" if contributions.distinct and m > 1 else ""
+    if once and contributions.windows == 1 and len(histogram.windows or ()) > 1:
+        once = ", no two in the same cell and window"
     verb = "counts" if m == 1 else "count"
     drawn = "it is" if m == 1 else "they are"
     return f"At most {many} of each user {verb}{window}{once}; {drawn} drawn at random."
