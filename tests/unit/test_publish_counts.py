@@ -250,6 +250,31 @@ def test_a_line_is_too_long_wherever_blocks_begin(tmp_path, size):
         assert text.endswith(line if size <= 100 else b"\n\0\n")
 
 
+def test_byte_order_marks_of_joined_files_are_dropped_wherever_blocks_begin(tmp_path):
+    source = tmp_path / "a.csv"
+    for before in range(0, 99, 7):
+        source.write_bytes(b"y" * before + b"\n" + 50 * b"\xef\xbb\xbf17,1\n")
+        text = b"".join(text_blocks(source, 100, progress=False))
+        assert text == b"y" * before + b"\n" + 50 * b"17,1\n"
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+@pytest.mark.parametrize("time_format", [None, "%Y-%m-%dT%H:%M:%S.%fZ"])
+def test_a_time_with_nanoseconds_changes_no_other_time(tmp_path, suffix, time_format):
+    years = windows_from_config({"period": {"from": "1600-01-01", "to": "1799-12-31"}})
+    times = ["1650-01-02T03:04:05.6Z"] * 3 + ["1750-01-02T03:04:05.6Z"] * 400
+    counts = []
+    for more in ([], ["2020-01-01T00:00:00.000000001Z"]):
+        table = pd.DataFrame({"when": times + more, "lat": 0.5, "lon": 0.5})
+        source = tmp_path / f"a.{suffix}"
+        table.to_csv(source, index=False) if suffix == "csv" else table.to_parquet(source)
+        columns = {"time": "when", "latitude": "lat", "longitude": "lon"}
+        layout = record_layout(source, columns, ",", time_format)
+        histogram = Histogram(CELLS, years, Contributions("record"))
+        counts.append(count_records(source, layout, histogram).tolist())
+    assert counts == [[403, 0, 0, 0]] * 2
+
+
 @pytest.mark.parametrize("kind", [pa.binary(), pa.binary(8), pa.large_binary(), pa.binary_view()])
 def test_every_byte_of_a_binary_identifier_counts(tmp_path, kind):
     """Among counters of eight bytes are many that begin or end with white space."""

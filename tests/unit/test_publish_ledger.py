@@ -125,7 +125,7 @@ def test_a_last_line_counts_without_its_line_feed(tmp_path):
     whole = ledger.read_bytes()
     *_, charge_line, _ = whole.splitlines(keepends=True)
     for content in (whole, whole[: whole.index(charge_line) + len(charge_line)]):
-        ledger.write_bytes(content[:-1])
+        ledger.write_bytes(content[:-1] + b"\0" * (content is whole))
         state = read_ledger(ledger)
         assert state.spent == Decimal("1.5")
         assert state.charges[-1].sha256 == (charge.sha256 if content is whole else None)
@@ -133,6 +133,7 @@ def test_a_last_line_counts_without_its_line_feed(tmp_path):
             charged(ledger, "2")
     assert charged(ledger, "1").spent == Decimal("2.5")
     assert ledger.read_bytes().startswith(content)
+    assert read_ledger(ledger).spent == Decimal("2.5")
 
 
 @pytest.mark.parametrize(
@@ -161,7 +162,10 @@ def test_a_damaged_ledger_is_refused(tmp_path, damage):
 
 def test_a_file_that_is_no_ledger_is_not_overwritten(tmp_path):
     line = '{"kind": "charge"}'
-    for text in ("riders", "user,lat\n1,2\n", '{"type": "Feature"}', f"{line}\r{line}", line * 2):
+    for text in (
+        *("riders", "user,lat\n1,2\n", '{"type": "Feature"}', '{"kind": "Pod", "', "\0" * 9),
+        *(f"{line}\r{line}", line * 2, "[" * 100_000, "[" * 100_000 + "\n"),
+    ):
         (tmp_path / "l.csv").write_bytes(text.encode())
         with pytest.raises(InputError, match="is no"):
             charged(tmp_path / "l.csv", "1")
@@ -331,6 +335,14 @@ def test_a_publication_that_exceeds_the_total_is_refused_before_the_records_are_
     records.write_text("")
     assert "costs eps=0.6, but 0.5 is left of 1.5" in refused(capsys, records, "second", eps="0.6")
     assert not (records.parent / "second").exists()
+
+
+def test_maps_of_one_ledger_protect_the_same_unit(records, capsys):
+    assert main(words(records, "map", "--total", "3")) == 0
+    other = [word for word in words(records, "other") if word not in ("--user", "card")]
+    assert main([*other, "--unit", "record"]) == 2
+    assert "counts publications that protect one user, not one record" in capsys.readouterr().err
+    assert read_ledger(records.parent / "l.jsonl").spent == 1
 
 
 def test_the_total_cannot_be_changed(records, capsys):

@@ -94,6 +94,15 @@ def test_unix_seconds_may_have_a_decimal_comma(tmp_path):
     assert read(path, layout("unix", separator=";", decimal=",")) == [meant]
 
 
+@pytest.mark.parametrize("other", ["", "1735689599,5;here;2\n"])
+@pytest.mark.parametrize("bad", ["1735689599.5", "NAN"])
+def test_a_time_is_malformed_whatever_other_rows_say(tmp_path, bad, other):
+    path = tmp_path / "taps.csv"
+    path.write_text(f"t;lat;lon\n1735689599,5;1,5;2\n{bad};1,5;2\n{other}")
+    meant = utc(2024, 12, 31, 23, 59, 59, 500_000)
+    assert read(path, layout("unix", separator=";", decimal=","), share=0.9) == [meant]
+
+
 @given(
     st.datetimes(datetime.datetime(1900, 1, 1), datetime.datetime(2200, 1, 1)),
     st.sampled_from(["%d/%m/%Y %H:%M:%S.%f", "%Y%m%d%H%M%S%f", "%I:%M:%S.%f %p, %d %B %Y"]),

@@ -177,9 +177,11 @@ def _to_time_of_format(column: Any, time_format: str) -> Converted:
     if time_format == UNIX_SECONDS and (_is_number(column.type) or _is_text(column.type)):
         seconds, bad = to_float(column)
         values = seconds.to_numpy(zero_copy_only=False)  # NaN if missing or bad
+        # In a column of numbers, NaN is a missing value; as a text, it is not a number of seconds.
+        missing = np.isnan(values) if _is_number(column.type) else seconds.is_null().to_numpy(False)
         valid = (values >= _FIRST_SECOND) & (values < _END_OF_SECONDS)
         microseconds = np.rint(np.where(valid, values, 0.0) * 1e6).astype(np.int64)
-        return pc.cast(pa.array(microseconds, mask=~valid), TIME), bad | ~(valid | np.isnan(values))
+        return pc.cast(pa.array(microseconds, mask=~valid), TIME), bad | ~(valid | missing)
     if pa.types.is_null(column.type):
         return pc.cast(column, TIME), np.zeros(len(column), dtype=bool)
     if not _is_text(column.type):
@@ -196,7 +198,19 @@ def _parsed_times(column: Any, pattern: str, time_format: str) -> Converted:
 
     present, text, bad = _matching(column, pattern)
     series = pd.Series(text.to_numpy(zero_copy_only=False), dtype=object).str.strip()
-    times = pd.to_datetime(series, errors="coerce", utc=True, format=time_format).dt.as_unit("us")
+
+    def parsed(texts: Any) -> Any:
+        return pd.to_datetime(texts, errors="coerce", utc=True, format=time_format)
+
+    times = parsed(series)
+    if times.dt.unit == "ns":
+        # For the sake of one text with nanoseconds, pandas refuses all dates before 1677 and after
+        # 2262. What it refused is parsed again by itself.
+        refused = series[times.isna() & series.notna()]
+        alone = {each: parsed(pd.Series([each])).dt.as_unit("us")[0] for each in refused.unique()}
+        times = times.dt.as_unit("us")
+        times[refused.index] = refused.map(alone)
+    times = times.dt.as_unit("us")
     # The pattern also matches dates that do not exist, such as 30 February.
     bad |= times.isna().to_numpy() & present.to_numpy(zero_copy_only=False)
     return pa.Array.from_pandas(times, type=TIME), bad

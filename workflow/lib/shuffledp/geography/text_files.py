@@ -43,6 +43,7 @@ logger = logging.getLogger(__name__)
 BLOCK_BYTES: Final = 4 << 20
 _MAX_BLOCKS_AHEAD = 3
 _OVERLONG_LINE = b"\0\n"
+_MARK: Final = b"\xef\xbb\xbf"  # byte order mark
 
 _MAGIC = {
     b"\x1f\x8b": "gzip",
@@ -133,10 +134,11 @@ def check_text(source: Path, start: bytes) -> None:
 def text_blocks(source: Path, size: int = BLOCK_BYTES, progress: bool = True) -> Generator[bytes]:
     """Yield the decompressed lines of a file in blocks of about `size` bytes.
 
-    Every block, including the last, ends with a line feed. A byte order mark is dropped. A line
-    longer than a block is replaced by one NUL byte, which no reader takes for a row, so that a
-    damaged file needs little memory. Decompression runs ahead of the caller in a thread. Raises
-    `CheckinError` if `file_kind` rejects the file, or it is truncated or damaged.
+    Every block, including the last, ends with a line feed. Byte order marks at the beginning of a
+    line are dropped, because the file may consist of several that were joined. A line longer than a
+    block is replaced by one NUL byte, which no reader takes for a row, so that a damaged file needs
+    little memory. Decompression runs ahead of the caller in a thread. Raises `CheckinError` if
+    `file_kind` rejects the file, or it is truncated or damaged.
     """
     kind = file_kind(source)
     items: queue.Queue[_Item] = queue.Queue(_MAX_BLOCKS_AHEAD)
@@ -190,7 +192,7 @@ def _read_ahead(
     try:
         with source.open("rb") as raw, _decompressed(raw, kind) as stream:
             for block in _complete_lines(stream.read, size):
-                if not put(_Item(block, raw.tell())):
+                if not put(_Item(_without_marks(block), raw.tell())):
                     return
     except (OSError, EOFError, lzma.LZMAError, isal_zlib.error) as caught:
         error = caught
@@ -209,12 +211,8 @@ def _decompressed(raw: IO[bytes], kind: str) -> Any:
 
 def _complete_lines(read: Callable[[int], bytes], size: int) -> Iterator[bytes]:
     remainder = b""
-    first = True
     overlong = False
     while piece := read(size):
-        if first:
-            piece = piece.removeprefix(b"\xef\xbb\xbf")
-            first = False
         cut = piece.rfind(b"\n") + 1
         if cut == 0:
             overlong = overlong or len(remainder) + len(piece) > size
@@ -232,6 +230,15 @@ def _complete_lines(read: Callable[[int], bytes], size: int) -> Iterator[bytes]:
         yield _OVERLONG_LINE
     elif remainder:
         yield remainder + b"\n"
+
+
+def _without_marks(block: bytes) -> bytes:
+    """Drop byte order marks at the beginning of lines, as Arrow would at that of a block."""
+    while block.startswith(_MARK):
+        block = block.removeprefix(_MARK)
+    while b"\n" + _MARK in block:
+        block = block.replace(b"\n" + _MARK, b"\n")
+    return block
 
 
 _UNCLOSED_QUOTE: Final = (
@@ -391,7 +398,10 @@ class _BlockReader:
         if self._layout.crs is not None:
             table = _with_degrees(table, self._layout.crs)
         if self._layout.time_format is not None:
-            times, bad = to_time(table["time"].combine_chunks(), self._layout.time_format)
+            texts = table["time"].combine_chunks()
+            if self._layout.decimal == "," and self._layout.time_format == UNIX_SECONDS:
+                texts = _with_point(texts)
+            times, bad = to_time(texts, self._layout.time_format)
             if bad.any():
                 return None
             table = table.set_column(table.column_names.index("time"), "time", times)
@@ -498,9 +508,12 @@ def _with_points(table: Any, layout: Layout) -> Any:
     numbers = [*REQUIRED, *(["time"] if layout.time_format == UNIX_SECONDS else [])]
     for index, name in enumerate(table.column_names):
         if name in numbers:
-            invalid = pc.replace_substring(table[name], ".", "?")
-            table = table.set_column(index, name, pc.replace_substring(invalid, ",", "."))
+            table = table.set_column(index, name, _with_point(table[name]))
     return table
+
+
+def _with_point(texts: Any) -> Any:
+    return pc.replace_substring(pc.replace_substring(texts, ".", "?"), ",", ".")
 
 
 def _find_faults(block: bytes, quoting: str | None) -> tuple[NDArray[np.bool_], dict[int, str]]:

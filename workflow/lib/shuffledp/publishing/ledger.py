@@ -33,13 +33,13 @@ Measure = Literal["eps", "rho"]
 # Sums of costs are exact: an eps as typed, or a rho (a float), has fewer digits.
 _EXACT: Final = Context(prec=200)
 _ROUND_UP: Final = Context(prec=17, rounding=ROUND_CEILING)
-# A crash may leave any part of a line, which begins so.
-_BEGINNING: Final = b'{"kind": "'
 _KEYS: Final = {
     "total": {"version", "unit", "measure", "total", "eps", "delta"},
     "charge": {"id", "time", "request", "output", "eps", "delta", "rho", "cost"},
     "complete": {"id", "sha256"},
 }
+# A crash may leave any part of a line, which begins like one of these.
+_BEGINNINGS: Final = [f'{{"kind": "{kind}"'.encode() for kind in _KEYS]
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,9 @@ class OpenLedger:
         with open(descriptor, "rb", closefd=False) as file:
             content = file.read()
         self.state = _parsed(path, content)
-        self._complete = content[: sum(len(line) + 1 for line in _lines(path, content))]
+        self._complete = b"".join(line + b"\n" for line in _lines(path, content))
+        if not content.startswith(self._complete):  # the last line lacks its line feed
+            self._complete = self._complete[:-1]
 
     def charge(self, total: Total, charge: Charge) -> None:
         """Append a charge, and the total if it is the first, and wait until the disk has them.
@@ -183,18 +185,23 @@ class OpenLedger:
         An `InputError` is raised if the unit is not that of the ledger or the cost exceeds what is
         left; an `OSError` if the lines cannot be written. In both cases nothing is charged.
         """
-        limit = self.state.total or total
-        if limit.unit != total.unit:
-            raise InputError(
-                f"{self._path} counts publications that protect one {limit.unit}, not one "
-                f"{total.unit}: give --unit {limit.unit}, or another ledger for other people"
-            )
+        limit = self.limit(total)
         self.check(limit, charge.cost)
         total_line = {"kind": "total", "version": VERSION, **asdict(total)}
         charge_line = {"kind": "charge", **asdict(charge)}
         del charge_line["sha256"]
         self._append(*([] if self.state.total else [total_line]), charge_line)
         self.state = State(limit, (*self.state.charges, charge))
+
+    def limit(self, first: Total) -> Total:
+        """Return the total of the ledger, or `first` if it has none; refuse another unit."""
+        total = self.state.total or first
+        if total.unit != first.unit:
+            raise InputError(
+                f"{self._path} counts publications that protect one {total.unit}, not one "
+                f"{first.unit}: give --unit {total.unit}, or another ledger for other people"
+            )
+        return total
 
     def check(self, total: Total, cost: Decimal) -> None:
         """Refuse a cost that exceeds what is left of a total."""
@@ -292,16 +299,17 @@ def _lines(path: Path, content: bytes) -> list[bytes]:
     """
     *lines, last = content.split(b"\n")
     last = last.rstrip(b"\0")  # some file systems leave these where a crash lost data
-    if not last:
+    if not last and (lines or not content):
         return lines
     try:
         _, end = json.JSONDecoder().raw_decode(last.decode("ascii"))
-    except UnicodeDecodeError:
-        end = 0
+    except (UnicodeDecodeError, RecursionError):
+        end = -1
     except ValueError:
-        if b"\r" not in last and last[: len(_BEGINNING)] == _BEGINNING[: len(last)]:
+        begun = any(last.startswith(each[: len(last)]) for each in _BEGINNINGS)
+        if last and begun and b"\r" not in last:
             return lines
-        end = 0
+        end = -1
     if end == len(last):
         return [*lines, last]
     raise InputError(
@@ -328,7 +336,7 @@ def _parsed(path: Path, content: bytes) -> State:
             else:
                 charge = charges[line["id"]]
                 charges[charge.id] = Charge(**{**vars(charge), "sha256": str(line["sha256"])})
-        except (ValueError, TypeError, KeyError, InvalidOperation):
+        except (ValueError, TypeError, KeyError, InvalidOperation, RecursionError):
             raise InputError(
                 f"{path}: line {number} is not a line of a ledger: restore the file from a backup; "
                 "without it, nobody knows what was spent"

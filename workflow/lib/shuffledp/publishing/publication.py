@@ -299,9 +299,8 @@ def publish(
 def _publish_new(
     book: OpenLedger, arguments: _CheckedArguments, output: Path, total: Decimal | None
 ) -> Publication:
-    limit = book.state.total or first_total(
-        arguments.histogram.contributions.unit, arguments.promised, arguments.eps, total
-    )
+    unit = arguments.histogram.contributions.unit
+    limit = book.limit(first_total(unit, arguments.promised, arguments.eps, total))
     if total is not None and total != limit.eps:
         raise InputError(
             f"the total of this ledger is eps={limit.eps} and cannot be changed (got {total}): "
