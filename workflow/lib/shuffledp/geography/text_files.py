@@ -234,6 +234,8 @@ def _complete_lines(read: Callable[[int], bytes], size: int) -> Iterator[bytes]:
 
 def _without_marks(block: bytes) -> bytes:
     """Drop byte order marks at the beginning of lines, as Arrow would at that of a block."""
+    if _MARK[0] not in block:  # the usual case, in little time
+        return block
     while block.startswith(_MARK):
         block = block.removeprefix(_MARK)
     while b"\n" + _MARK in block:
@@ -415,8 +417,8 @@ class _BlockReader:
 
     def _has_irregular_line(self, block: bytes) -> bool:
         """Return whether `_find_faults` could refuse a line that Arrow accepts, alone or joined."""
-        returns = block.count(b"\r")
-        if b"\0" in block or (returns and returns != block.count(b"\r\n")):
+        # Looking for a byte takes a tenth of the time of counting it.
+        if b"\0" in block or (b"\r" in block and block.count(b"\r") != block.count(b"\r\n")):
             return True
         if not self._quoted or b'"' not in block:
             return False
