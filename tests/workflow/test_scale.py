@@ -19,7 +19,7 @@ def _rows(text, pattern):
 
 @pytest.mark.faults
 def test_the_smallest_study(tmp_path):
-    result = run([sys.executable, SCRIPT, *SMALLEST.split()], seconds=900, cwd=tmp_path)
+    result = run([sys.executable, SCRIPT, *SMALLEST.split()], seconds=3600, cwd=tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr
     runs = [row[:4] for row in _rows(result.stdout, r"1 \| [\d,]+ \| \d+ \| \d+")]
     # Jobs crop and grid, then make five tables and a figure, then release with more repetitions.
