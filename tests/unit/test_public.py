@@ -9,6 +9,7 @@ import re
 import sys
 import tomllib
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -317,3 +318,26 @@ def test_the_whole_api_is_typed(tmp_path):
     command = [sys.executable, "-m", "mypy", "--strict", str(tmp_path / "typed.py")]
     done = run(command, 600, cwd=ROOT)
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"eps0": np.float32(1.1)},
+        {"eps0": np.float16(1.1)},
+        {"eps0": Fraction(11, 10)},
+        {"n": np.int32(100_000)},
+        {"k": np.int16(400)},
+        {"rounds": np.int8(3)},
+        {"colluding": np.uint8(200)},
+        {"sampling_rate": np.float32(0.1)},
+        {"response_rate": np.float16(0.1)},
+        {"dummies": np.float32(0.1)},
+    ],
+    ids=str,
+)
+def test_numbers_of_other_types_count_as_what_they_are(given):
+    (name, value), plain = *given.items(), {"n": 100_000, "k": 400, "eps0": 1.0}
+    exact = int(value) if isinstance(value, np.integer) else float(value)
+    results = [shuffledp.delta(0.05, Setting(**plain | {name: each})) for each in (value, exact)]
+    assert repr(results[0]) == repr(results[1])

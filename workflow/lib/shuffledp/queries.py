@@ -964,7 +964,7 @@ def certify(eps: float, setting: Setting, *, view: str = "analyst") -> Certifica
     from shuffledp.mechanisms.target_calibration import Released
 
     _check_setting(setting)
-    scalar("eps", eps)
+    eps = scalar("eps", eps)
     if view not in VIEWS:
         raise InputError(f"view must be one of {', '.join(VIEWS)}, got {shortened(repr(view))}")
     if setting.mechanism is None:

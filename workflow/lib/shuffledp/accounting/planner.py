@@ -56,8 +56,11 @@ def complete(plan: Plan) -> Plan:
         names = ", ".join(name.replace("log_", "") for name in missing) or "none"
         raise InputError(f"leave out exactly one of n, k, eps0, eps, delta (left out: {names})")
     (name,) = missing
-    if plan.eps is not None and not 0.0 <= scalar("eps", plan.eps) < np.inf:
-        raise InputError(f"eps must be at least 0 and finite, got eps={plan.eps}")
+    if plan.eps is not None:
+        given_eps = scalar("eps", plan.eps)
+        if not 0.0 <= given_eps < np.inf:
+            raise InputError(f"eps must be at least 0 and finite, got eps={plan.eps}")
+        plan = replace(plan, eps=given_eps)
 
     min_users = plan.other_fields.get("colluding", 0) + 1
     # The setting checks the values; any valid value serves in place of the missing one.

@@ -1,6 +1,7 @@
 """The description of a collection: who reports what, and how often. A `Setting` checks itself."""
 
 from dataclasses import dataclass, fields, replace
+from numbers import Integral
 from typing import Any, Protocol
 
 import numpy as np
@@ -105,8 +106,12 @@ class Setting:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            if field.name not in ("count", "mechanism"):
-                scalar(field.name, getattr(self, field.name))
+            value = getattr(self, field.name)
+            if field.name != "mechanism" and not (field.name == "count" and value is None):
+                number = scalar(field.name, value)
+                # Numbers of numpy may have single precision, or overflow in products.
+                exact = int(value) if isinstance(value, Integral) else number
+                object.__setattr__(self, field.name, exact)
         if self.mechanism is not None and not callable(getattr(self.mechanism, "curve", None)):
             raise InputError(
                 "mechanism must be None for k-RR, or a mechanism with its parameters such as "
@@ -119,7 +124,6 @@ class Setting:
         _check_integer("n", self.n, 1, LARGEST_N)
         _check_integer("rounds", self.rounds, 1, LARGEST_ROUNDS)
         if self.count is not None:
-            scalar("count", self.count)
             self.checked_counts(self.count)
         self._check_participation()
         if not 0.0 <= self.dummies < LARGEST_N:
