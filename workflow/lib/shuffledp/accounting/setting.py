@@ -15,6 +15,7 @@ LARGEST_K = 1_000_000
 # Enough for a report every hour for a century. The convolution of more rounds would take over
 # 0.5 GB.
 LARGEST_ROUNDS = 1_000_000
+_WHOLE = ("n", "k", "rounds", "count", "colluding")
 # exp(eps + eps0) must be finite for every eps < eps0.
 LARGEST_EPS0 = 350.0
 # Fractions of eps0 are used as steps and tolerances, which must not be subnormal floats.
@@ -110,7 +111,8 @@ class Setting:
             if field.name != "mechanism" and not (field.name == "count" and value is None):
                 number = scalar(field.name, value)
                 # Numbers of numpy may have single precision, or overflow in products.
-                exact = int(value) if isinstance(value, Integral) else number
+                whole = field.name in _WHOLE and number.is_integer()
+                exact = int(value) if whole or isinstance(value, Integral) else number
                 object.__setattr__(self, field.name, exact)
         if self.mechanism is not None and not callable(getattr(self.mechanism, "curve", None)):
             raise InputError(
