@@ -63,9 +63,11 @@ def worst_curve(setting: Setting, estimate: LogDelta) -> UpperCurve:
             return -np.inf
         index = min(int(eps / step), size - 2)
         # Delta is convex in exp(eps), so it lies below the chord between two grid points.
+        # Near the budget `right` is 0, so the weight of `left` needs digits of its own.
         weight = min(max(np.expm1(eps - step * index) / np.expm1(step), 0.0), 1.0)
+        left_weight = min(max(np.expm1(eps - step * (index + 1)) / np.expm1(-step), 0.0), 1.0)
         left, right = np.exp(log_deltas[index]), np.exp(log_deltas[index + 1])
-        value = float((1.0 - weight) * left + weight * right) + UNDERFLOW
+        value = float(left_weight * left + weight * right) + UNDERFLOW
         log = float(np.log(value))
         return min(log + 32.0 * UNIT * (1.0 - log), 0.0)
 
