@@ -30,7 +30,7 @@ TEXTS = {
     "twice.json": '{"n": 1, "n": 2}',
 }
 CERTIFICATE = certificate(0.3, Setting(30, 2, 1.0))
-VALUES = (0, -1, 1e300, 5e-324, 10**30, None, "1", [], {}, True, float("nan"), 350.0)
+VALUES = (0, -1, 1e300, 5e-324, 10**30, None, "1", [], {}, True, float("nan"), 300.0)
 
 
 def make(folder: Path, random: np.random.Generator) -> list[Path]:

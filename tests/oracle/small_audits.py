@@ -78,7 +78,7 @@ def audit_rounds_directly(findings: Findings, random: Random) -> None:
 
 def audit_budget_ends(findings: Findings, random: Random) -> None:
     """Check delta next to the exact budget of rounds, where it vanishes."""
-    eps0 = log_uniform(random, 1e-3, 350.0)
+    eps0 = log_uniform(random, 1e-3, 300.0)
     rounds = int(log_uniform(random, 2, 1000.0))
     exact = rounds * Fraction(eps0)
     eps = rounds * eps0

@@ -105,7 +105,7 @@ def test_parameters_that_keep_the_checker_busy(kind, change, error, words):
         ({"mechanism": "gaussian"}, "unknown mechanism 'gaussian'"),
         ({"mechanism": "shuffler-dummies", "view": "shuffler"}, "analyst, public, got 'shuffler'"),
         ({"parameters": []}, "parameters must be a dict"),
-        ({"eps": 351.0}, "eps must be from 0 to 350"),
+        ({"eps": 301.0}, "eps must be from 0 to 300"),
         ({"lower": {"log_delta": -9.0}}, "lower end of a view must be null"),
         ({"upper": {"log_delta": None}}, "delta is not shown to be 0"),
         ({"upper": {"log_delta": -200.0}}, "upper: delta"),
@@ -164,7 +164,7 @@ def test_a_bad_file_does_not_suppress_other_verdicts(capsys, tmp_path):
 
 
 def test_time_is_estimated_for_the_highest_precision():
-    made = certificate(5e-324, Setting(330, 4, 350.0))
+    made = certificate(5e-324, Setting(330, 4, 300.0))
     made["lower"]["others"] = {"x0": 110, "x1": 110, "x2": 109}
     made["lower"]["log_delta"] = -1.0
     made |= {"k": 3}

@@ -200,7 +200,7 @@ class Silent:
         ({"eps0": 0.0}, "eps0 must be positive and finite, got eps0=0.0"),
         ({"eps0": float("nan")}, "eps0 must be positive and finite, got eps0=nan"),
         ({"eps0": -inf}, "eps0 must be positive and finite, got eps0=-inf"),
-        ({"eps0": 400.0}, "eps0 must be at most 350, got eps0=400.0"),
+        ({"eps0": 400.0}, "eps0 must be at most 300, got eps0=400.0"),
         ({"rounds": 0}, "rounds must be an integer from 1 .*, got rounds=0"),
         ({"rounds": inf}, "got rounds=inf"),
         ({"eps0": 1e-201}, "at least 1e-200"),

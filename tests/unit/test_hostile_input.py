@@ -351,6 +351,6 @@ def test_the_smallest_and_largest_budgets_are_answered(capsys):
     """Once the grid of a round had steps of 0, or the scale of a tail was infinite."""
     assert main(["fdp", "--n", "1", "--k", "4", "--eps0", "1e-200", "--rounds", "2"]) == 0
     assert capsys.readouterr().err == ""
-    curve = BOUNDS["single-bin"].curve(Setting(100, 4, 350.0))
-    assert 0.0 < curve.epsilon(np.log(1e-6)).lower <= 350.0
+    curve = BOUNDS["single-bin"].curve(Setting(100, 4, 300.0))
+    assert 0.0 < curve.epsilon(np.log(1e-6)).lower <= 300.0
     assert curve.log_delta(5.857933154483458).lower <= 0.0

@@ -11,6 +11,7 @@ from shuffledp_collect.messages import BLANK, HEAD, PLAIN, SEALED, plus
 # Everything that the package uses of the library. Keep the list short: the package is frozen.
 IMPORTS = {
     "accounting.accountant": {"certified_curve", "distinct_rounds"},
+    "accounting.conventions": {"log_of_delta"},
     "accounting.curve": {"UpperCurve", "add_total_variation", "pointwise_minimum"},
     "accounting.participation": {"with_participation"},
     "accounting.setting": {"Setting"},

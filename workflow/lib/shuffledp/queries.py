@@ -24,11 +24,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffledp.accounting import accountant
-from shuffledp.accounting.accountant import CERTIFIED, SettingOrLedger, log_of_delta
-from shuffledp.accounting.conventions import NEIGHBOURS
+from shuffledp.accounting.accountant import CERTIFIED, SettingOrLedger
+from shuffledp.accounting.conventions import NEIGHBOURS, log_of_delta
 from shuffledp.accounting.curve import Interval, NotApplicableError, largest_eps0, require_upper
 from shuffledp.accounting.registry import BOUNDS, get_bound, upper_curve
-from shuffledp.accounting.setting import Setting
+from shuffledp.accounting.setting import LARGEST_EPS0, Setting
 from shuffledp.errors import InputError, shortened
 from shuffledp.numerics.arrays import Floats, floats, plain, scalar
 from shuffledp.results import (
@@ -670,7 +670,10 @@ def fdp(alpha: ArrayLike, setting: Setting, *, bound: str = CERTIFIED) -> Tradeo
         raise InputError(f"{bound} is not a guarantee and bounds no test's error") from None
     # Smaller deltas would hardly change the trade-off function.
     largest_eps = upper.epsilon(log_of_delta(SMALLEST_TRADEOFF_DELTA)).promised
-    eps = np.append(np.linspace(0.0, largest_eps, TRADEOFF_POINTS), setting.budget)
+    largest_eps = min(largest_eps, upper.horizon, LARGEST_EPS0)
+    eps = np.linspace(0.0, largest_eps, TRADEOFF_POINTS)
+    if upper.budget < np.inf:
+        eps = np.append(eps, upper.budget)
     type_2_errors = plain(tradeoff(type_1_errors, eps, upper.log_delta(eps).promised))
     return TradeoffResult(alpha, type_2_errors, setting, bound)
 

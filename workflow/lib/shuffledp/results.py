@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic
 
 import numpy as np
 
-from shuffledp.accounting.accountant import SettingOrLedger, distinct_rounds, log_of_delta
-from shuffledp.accounting.conventions import NEIGHBOURS
+from shuffledp.accounting.accountant import SettingOrLedger, distinct_rounds
+from shuffledp.accounting.conventions import NEIGHBOURS, log_of_delta
 from shuffledp.accounting.curve import Curve, End, Interval, UpperCurve, exp_down, exp_up
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import Setting

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 from shuffledp.accounting.accountant import certified_curve, distinct_rounds
+from shuffledp.accounting.conventions import log_of_delta
 from shuffledp.accounting.curve import UpperCurve, add_total_variation, pointwise_minimum
 from shuffledp.accounting.participation import with_participation
 from shuffledp.accounting.setting import Setting
@@ -384,7 +385,7 @@ def _unit(rounds: int) -> str:
 
 
 def _eps_of_views(views: Mapping[str, UpperCurve], delta: float) -> dict[str, float | None]:
-    log_delta = float(np.log(delta))
+    log_delta = log_of_delta(delta)
     kept = {view: views[view].epsilon(log_delta).promised for view in VIEWS}
     return {view: None if eps == np.inf else eps for view, eps in kept.items()}
 

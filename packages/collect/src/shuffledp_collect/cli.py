@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 import shapely
+from shuffledp.accounting.conventions import log_of_delta
 from shuffledp.errors import InputError
 from shuffledp.geography.geojson import read_shapes
 from shuffledp.mechanisms.catalogue import CATALOGUE, VIEWS
@@ -117,7 +118,7 @@ def _promise_rows(campaign: Campaign, respondents: Sequence[int]) -> Iterator[Ro
     """Yield the certified eps of each view with these respondents in the rounds."""
     views, rounds = campaign.views(respondents), len(respondents)
     for view in VIEWS:
-        eps = views[view].epsilon(float(np.log(campaign.delta))).promised
+        eps = views[view].epsilon(log_of_delta(campaign.delta)).promised
         yield {
             "view": view,
             "eps": None if eps == np.inf else eps,

@@ -8,6 +8,7 @@ from typing import Any, Final
 import geopandas as gpd
 import numpy as np
 import pandas as pd
+from shuffledp.accounting.conventions import log_of_delta
 from shuffledp.figures.basemap import backdrop
 from shuffledp.mechanisms.catalogue import CATALOGUE, VIEWS
 from shuffledp.page.data import columns
@@ -220,7 +221,7 @@ def _views(campaign: Campaign, opened: Opened) -> Iterator[list[str]]:
     seen = CATALOGUE[campaign.mechanism].disclosed
     for view in VIEWS:
         promised = _budget(campaign.eps[view])
-        eps = came[view].epsilon(float(np.log(campaign.delta))).promised
+        eps = came[view].epsilon(log_of_delta(campaign.delta)).promised
         sees = f"They see {_seen(campaign, view)}." if view in seen else ""
         yield [
             _READERS[view],

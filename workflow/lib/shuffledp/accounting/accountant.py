@@ -9,11 +9,6 @@ from __future__ import annotations  # so that help() shows ArrayLike, not its de
 
 from collections.abc import Sequence
 from dataclasses import replace
-from decimal import Decimal
-from typing import Any
-
-import numpy as np
-from numpy.typing import ArrayLike
 
 from shuffledp.accounting.composition import compose, compose_rounds
 from shuffledp.accounting.curve import Curve, UpperCurve
@@ -21,7 +16,6 @@ from shuffledp.accounting.participation import with_participation
 from shuffledp.accounting.registry import get_bound, krr_curve
 from shuffledp.accounting.setting import LARGEST_ROUNDS, Setting
 from shuffledp.errors import InputError
-from shuffledp.numerics.arrays import plain, scalar
 
 CERTIFIED = "certified"
 # Largest number of distinct rounds in a ledger. Each of them needs an FFT for each eps.
@@ -110,19 +104,3 @@ def _curve_of_bound(setting: Setting, name: str) -> Curve:
     if setting.count is not None and not bound.uses_count:
         raise InputError(f"{name} does not depend on count: leave it out, or use bound=single-bin")
     return bound.curve(setting)
-
-
-def log_of_delta(delta: ArrayLike | Decimal | Sequence[Decimal]) -> Any:
-    """Return the natural log of deltas in ``(0, 1]``, any shape.
-
-    A `Decimal` may be smaller than the smallest float.
-    """
-
-    def log_of_scalar(value: float | Decimal) -> float:
-        exact = value if isinstance(value, Decimal) else Decimal(scalar("delta", value))
-        if not (exact.is_finite() and 0 < exact <= 1):
-            raise InputError(f"delta must lie in (0, 1], got delta={value}")
-        return float(exact.ln())
-
-    values = np.asarray(delta, object)
-    return plain(np.array([log_of_scalar(value) for value in values.ravel()]).reshape(values.shape))

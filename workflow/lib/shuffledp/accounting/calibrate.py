@@ -203,7 +203,7 @@ def eps0(log_delta: Function, target: float, smallest: float) -> float:
 
     Returns
     -------
-    A number from ``smallest`` to 350, the largest supported eps0. If ``smallest`` exceeds 350 or
+    A number from ``smallest`` to 300, the largest supported eps0. If ``smallest`` exceeds 300 or
     misses the target, ``smallest`` itself, which then need not meet it.
     """
     gap = _gap(log_delta, target)
@@ -237,7 +237,7 @@ def guided_eps0(
 
     It is like `eps0`, but starts from a cheap, non-decreasing estimate whose distance from
     ``log_delta`` varies slowly with eps0. The result, with relative tolerance ``xtol``, is a number
-    at which ``log_delta`` was evaluated and found to meet the target, or ``smallest``, or 350 for a
+    at which ``log_delta`` was evaluated and found to meet the target, or ``smallest``, or 300 for a
     target of 0.
     """
     largest = max(LARGEST_EPS0, smallest)

@@ -161,7 +161,7 @@ def view_certificate(
     Parameters
     ----------
     eps
-        Central budget, from 0 to 350.
+        Central budget, from 0 to 300.
     sizes
         Numbers of users and cells.
     mechanism, parameters

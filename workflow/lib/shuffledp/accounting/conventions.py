@@ -4,22 +4,26 @@ The decorators extend functions of one eps or one log delta to arrays of any sha
 the same shape.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from decimal import Context, Decimal
 from functools import wraps
-from typing import Concatenate, Final, Literal, ParamSpec
+from typing import Any, Concatenate, Final, Literal, ParamSpec
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
-from shuffledp.numerics.arrays import Floats, floats
+from shuffledp.numerics.arrays import Floats, floats, plain, scalar
 
 # Direction of rounding: "lower" is never above the true value, "upper" never below it.
 Side = Literal["lower", "upper"]
 
 # Neighbouring data sets of a guarantee, unless stated otherwise, in words.
 NEIGHBOURS: Final = "replacement, the same n"
+
+# More digits than a float has; the context of the caller is not used.
+_LOG_CONTEXT = Context(prec=30)
 
 _Rest = ParamSpec("_Rest")
 
@@ -81,3 +85,21 @@ def over_log_delta(
 ) -> Callable[Concatenate[ArrayLike, _Rest], Floats]:
     """Extend a function of one log delta to arrays, which `log_delta_values` checks."""
     return _elementwise(log_delta_values, function)
+
+
+def log_of_delta(delta: ArrayLike | Decimal | Sequence[Decimal]) -> Any:
+    """Return the natural log of deltas in ``(0, 1]``, any shape, rounded down.
+
+    A `Decimal` may be smaller than the smallest float.
+    """
+
+    def log_of_scalar(value: float | Decimal) -> float:
+        exact = value if isinstance(value, Decimal) else Decimal(scalar("delta", value))
+        if not (exact.is_finite() and 0 < exact <= 1):
+            raise InputError(f"delta must lie in (0, 1], got delta={value}")
+        log = exact.ln(_LOG_CONTEXT)
+        nearest = float(log)
+        return nearest if Decimal(nearest) <= log else float(np.nextafter(nearest, -np.inf))
+
+    values = np.asarray(delta, object)
+    return plain(np.array([log_of_scalar(value) for value in values.ravel()]).reshape(values.shape))

@@ -26,7 +26,7 @@ from shuffledp.numerics.arrays import UNIT, Floats, plain, quotient_down
 
 LogDelta = Callable[[float], float]
 End = TypeVar("End", bound=float | Floats)
-# Searches treat a larger eps as infinite.
+# Largest eps that a search evaluates. An upper end that would be larger is infinite.
 MAX_EPS = 1e6
 # Absolute tolerance in eps of the search for the minimum in `add_total_variation`.
 MINIMUM_XTOL = 1e-6
@@ -234,8 +234,9 @@ class Curve:
     def epsilon(self, log_delta: ArrayLike) -> Interval[Any]:
         """Enclose the smallest eps at which delta is at most a target, rounded outwards.
 
-        ``log_delta`` is the natural log of the target, of any shape. The results lie in
-        ``[0, budget]``; they are inf where no eps meets the target.
+        ``log_delta`` is the natural log of the target, of any shape; both ends are valid if it was
+        rounded down. The results lie in ``[0, budget]``; they are inf where no eps meets the
+        target. Without a budget, an upper end above 1e6 is also inf, and a lower end at most 1e6.
         """
 
         def end(side: Side, bound: LogDelta | None) -> Any:
@@ -252,9 +253,13 @@ class Curve:
             if np.isnan(eps):
                 return self.budget if side == "upper" else 0.0
             return eps
+        if side == "lower" and target > -np.inf:
+            target = float(np.nextafter(target, 0.0))
         estimate = self.hints.estimate or self.hints.ceiling
         with _counted(bound) as counted:
             sufficient = self._sufficient_eps(target, counted)
+            if sufficient == np.inf and side == "lower" and self.horizon == np.inf:
+                return MAX_EPS  # larger eps are not evaluated
             if sufficient in (0.0, np.inf):
                 return sufficient
             if estimate is None:
@@ -270,9 +275,11 @@ class Curve:
         if self.horizon < np.inf:
             return self.horizon if bound(self.horizon) <= target else np.inf
         eps = 1.0
-        while eps < MAX_EPS and bound(eps) > target:
-            eps *= 2.0
-        return eps if eps < MAX_EPS else np.inf
+        while bound(eps) > target:
+            if eps == MAX_EPS:
+                return np.inf
+            eps = min(2.0 * eps, MAX_EPS)
+        return eps
 
     def surely_below(self, eps: float, log_delta: float) -> bool:
         """Return True if the ceiling shows that log delta at eps is at most ``log_delta``."""
@@ -324,7 +331,7 @@ def largest_eps0(
     """Return the largest local budget eps0 for which delta at ``eps`` meets a target, rounded down.
 
     ``curve_of`` returns the curve of all rounds for an eps0; delta must grow with eps0. The result
-    is about ``eps / rounds`` or larger. Unless it is 350, the upper end of log delta was evaluated
+    is about ``eps / rounds`` or larger. Unless it is 300, the upper end of log delta was evaluated
     there and is at most ``log_delta``. Raises `InputError` if no positive eps0 is found.
     """
 

@@ -107,7 +107,9 @@ def composed_geometric_log_delta(eps: float, noise_eps: float, rounds: int) -> f
     highest = int(min(trials, max(lowest, trials * p) + reach))
     successes = np.arange(lowest, highest + 1, dtype=np.float64)
     # Loss minus eps, as a sum of positive terms, so that no digits are lost.
-    above = float(first * exact_noise_eps - exact_eps) + (successes - rounds - first) * noise_eps
+    with np.errstate(over="ignore"):
+        steps = (successes - rounds - first) * noise_eps
+        above = float(first * exact_noise_eps - exact_eps) + steps
     log_mass, error = log_pmf_with_error(successes, trials, p, q, 8.0)
     logs = log_mass + error + np.log(-np.expm1(-above))
     # Losses outside the truncation window are counted with their full probability.

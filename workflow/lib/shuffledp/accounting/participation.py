@@ -235,8 +235,9 @@ class _RandomParticipants:
                 if total == -np.inf:
                     return total
                 # Rounding errors: a few units per term of the sum, and a few relative to the logs.
-                slack = UNIT * (8.0 * len(starts) + 16.0 + 8.0 * abs(total))
-                return min(float(np.log(rate)) + total + slack, 0.0)
+                log_rate = float(np.log(rate))
+                slack = UNIT * (8.0 * len(starts) + 16.0 + 8.0 * (abs(total) + abs(log_rate)))
+                return min(log_rate + total + slack, 0.0)
             starts = sorted({*starts, *midpoints})
 
     def _sampled_round(self, depth: float) -> LossDistribution:

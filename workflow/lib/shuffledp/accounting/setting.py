@@ -16,8 +16,8 @@ LARGEST_K = 1_000_000
 # 0.5 GB.
 LARGEST_ROUNDS = 1_000_000
 _WHOLE = ("n", "k", "rounds", "count", "colluding")
-# exp(eps + eps0) must be finite for every eps < eps0.
-LARGEST_EPS0 = 350.0
+# exp(-eps - eps0), times the distance of neighbouring floats, must not be subnormal.
+LARGEST_EPS0 = 300.0
 # Fractions of eps0 are used as steps and tolerances, which must not be subnormal floats.
 SMALLEST_EPS0 = 1e-200
 
@@ -61,7 +61,7 @@ class Setting:
     k
         Number of cells, at least 2.
     eps0
-        Local budget of a k-RR report, from 1e-200 to 350; inf for another mechanism.
+        Local budget of a k-RR report, from 1e-200 to 300; inf for another mechanism.
     rounds
         Number of rounds in which the same users report, each with fresh randomness, at most 10^6.
     count

@@ -1,7 +1,7 @@
 """Public functions that export a privacy curve to other accountants, and import one.
 
 All guarantees are for the replacement of one record. An export is pessimistic: its delta is at
-least the certified upper end everywhere, and so is its eps. What another accountant computes from
+least the true delta everywhere, and so is its eps. What another accountant computes from
 it by composition is pessimistic as well but not certified, because the rounding errors of that
 accountant are not bounded.
 """
@@ -67,8 +67,9 @@ def to_dp_accounting(
 ) -> ReplaceOnePLD:
     """Return the privacy loss distribution of a collection as an object of dp_accounting.
 
-    Its delta is at least the certified upper end at every eps, because it connects certified points
-    of the curve for both signs of eps, and counts the remaining probability as infinite loss. It
+    Its delta is at least the true delta at every eps, because it connects certified points of the
+    curve for both signs of eps, and counts the remaining probability as infinite loss. Between
+    these points it may lie below the certified upper end, because delta is convex in exp(eps). It
     has about 32 points per standard deviation of the loss, up to where delta is 1e-22 or constant.
     Up to 200 evaluations of the curve take a second for k-RR, and minutes if users are sampled or
     drop out.

@@ -45,7 +45,7 @@ class MatrixRandomiser(Randomiser):
     InputError
         If an entry is negative, NaN, or positive but below 1e-280; if a row does not sum to 1, or a
         column has no positive entry; if positive probabilities of a report differ by a factor of
-        more than exp(350); or if ``near`` is empty or is not an array of pairs of records.
+        more than exp(300); or if ``near`` is empty or is not an array of pairs of records.
     """
 
     rows: Floats

@@ -51,13 +51,16 @@ def plain(values: ArrayLike) -> Any:
 def sum_up(terms: Iterable[tuple[int, float]]) -> float:
     """Return the smallest float that is at least ``sum(count * value)``, for values >= 0.
 
-    The sum is computed exactly. The result is inf if a value is infinite.
+    The sum is computed exactly. The result is inf if a value is, or if the sum overflows.
     """
     terms = list(terms)
     if not all(isfinite(value) for _, value in terms):
         return float("inf")
     total = sum((count * Fraction(value) for count, value in terms), Fraction(0))
-    nearest = float(total)
+    try:
+        nearest = float(total)
+    except OverflowError:
+        return float("inf")
     return float(np.nextafter(nearest, np.inf)) if Fraction(nearest) < total else nearest
 
 

@@ -84,7 +84,8 @@ class Search:
         )
         if not parts:
             parts = [(np.zeros(low.shape[0], np.int64), Chance(0.5, 0.5))]
-        return log_divergence_ends(gain, float(np.expm1(self.eps)), *parts)
+        units = 8.0 + self.budget  # as in `single_bin.forward_ends`
+        return log_divergence_ends(gain, units, float(np.expm1(self.eps)), *parts)
 
     def halved(self, low: Integers, high: Integers) -> tuple[Integers, Integers]:
         """Return both halves of each block, cut along the group that contributes most variance."""

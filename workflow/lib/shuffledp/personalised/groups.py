@@ -27,7 +27,7 @@ class BudgetGroups:
     def of(cls, budgets: ArrayLike | BudgetGroups) -> BudgetGroups:
         """Group the budgets of users, one number per user, or check existing groups.
 
-        Raises `InputError` if there is no user, a budget is negative or above 350, or a count is
+        Raises `InputError` if there is no user, a budget is negative or above 300, or a count is
         not positive.
         """
         if isinstance(budgets, cls):

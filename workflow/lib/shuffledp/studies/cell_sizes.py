@@ -6,6 +6,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
+from shuffledp.accounting.conventions import log_of_delta
 from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms.catalogue import CATALOGUE, POSTERIOR, UNBIASED
 from shuffledp.mechanisms.estimators import total_variation
@@ -33,7 +34,7 @@ def cell_sizes_table(
     ``repetitions``, ``tv_distance`` (mean) and ``standard_error`` (of the mean; NaN for one
     repetition). Estimators are those of the mechanism, and `CLIPPED`.
     """
-    mechanism, log_delta, rows = MECHANISMS[MECHANISM], float(np.log(delta)), []
+    mechanism, log_delta, rows = MECHANISMS[MECHANISM], log_of_delta(delta), []
     for grid, counts in sorted(histograms.items(), key=lambda item: item[1].size):
         n, truth = int(counts.sum()), counts / counts.sum()
         parameters = mechanism.calibrate(EPS, log_delta, Setting(n, counts.size))

@@ -15,6 +15,7 @@ from tqdm import tqdm
 
 from shuffledp.accounting.bound import Bound
 from shuffledp.accounting.contributions import group_curve, group_log_delta, one_record_target
+from shuffledp.accounting.conventions import log_of_delta
 from shuffledp.accounting.curve import LogDelta, UpperCurve
 from shuffledp.accounting.planner import Plan, complete
 from shuffledp.accounting.registry import get_bound
@@ -126,7 +127,7 @@ def privacy_curves(
             for bound in {b.name: b for b in (upper, *applicable)}.values()
             if bound.guarantee and bound.why_not(setting, min_log_delta) is None
         ]
-        target = _epsilon(upper, setting, float(np.log(target_delta)), records_per_user)
+        target = _epsilon(upper, setting, log_of_delta(target_delta), records_per_user)
         eps = np.union1d(np.linspace(0.0, max(ends), _INITIAL_POINTS), target)
         rows += [
             (setting, e, bound, value)
@@ -199,7 +200,7 @@ def sizes_table(
     target eps, and ``lower`` at the n of the target eps. An eps that no n up to 10,000,000,000
     certifies has no rows.
     """
-    target = float(np.log(delta))
+    target = log_of_delta(delta)
 
     def row(n: int, eps0: float, name: str) -> tuple[int, float, float, str]:
         setting = Setting(n, k, eps0)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from shuffledp.accounting.conventions import log_of_delta
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.signed_dummies import SignedDummies
@@ -31,7 +32,7 @@ def slots_table(n: int, k: int, targets: Mapping[str, Any], slots: Sequence[int]
         for length in slots:
             mechanism = SignedDummies(length)
             try:
-                best = calibrate_to_target(mechanism, eps, float(np.log(delta)), setting, shares)
+                best = calibrate_to_target(mechanism, eps, log_of_delta(delta), setting, shares)
             except InputError:  # the envelope is too short for the noise
                 continue
             rows.append((n, k, eps, delta, length, best.per_user.messages, best.cell_sd))

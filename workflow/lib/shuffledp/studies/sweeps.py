@@ -18,6 +18,7 @@ from shuffledp.accounting.contributions import (
     group_curve,
     group_log_delta,
 )
+from shuffledp.accounting.conventions import log_of_delta
 from shuffledp.accounting.participation import with_participation
 from shuffledp.accounting.registry import BOUNDS, upper_curve
 from shuffledp.accounting.setting import Setting
@@ -124,7 +125,7 @@ class TargetSweep:
 
     def points(self, mechanisms: Sequence[Mechanism[Any]], counts: Integers) -> Iterator[Point]:
         """Yield each mechanism at every target, with a reason if it cannot be calibrated."""
-        setting, log_delta = self.setting(counts), float(np.log(self.delta))
+        setting, log_delta = self.setting(counts), log_of_delta(self.delta)
         for mechanism in mechanisms:
             for eps in self.eps:
                 parameters, reason = None, None
@@ -153,7 +154,7 @@ def matched_budgets(
     upper = group_curve(upper_curve(setting), records)
     budgets = [Budget(e, upper.log_delta(e).promised, f"eps={e:g}") for e in eps]
     for delta in target_deltas:
-        log_delta = float(np.log(delta))
+        log_delta = log_of_delta(delta)
         target_eps = upper.epsilon(log_delta).promised
         budgets.append(Budget(target_eps, log_delta, f"delta={delta:g}"))
     usable = [b for b in budgets if 0.0 < b.eps < upper.budget and -np.inf < b.log_delta < 0.0]

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
+from shuffledp.accounting.conventions import log_of_delta
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import Setting, group_privacy
 from shuffledp.numerics.arrays import Integers
@@ -34,7 +35,7 @@ def units_table(
     at the first eps above 20, at the largest number of check-ins of a user or, if that is unknown,
     at 1,000.
     """
-    target = float(np.log(delta))
+    target = log_of_delta(delta)
     largest = int(per_user.max()) if per_user.size else min(n, _MAX_UNKNOWN_CHECKINS)
     rows = []
 

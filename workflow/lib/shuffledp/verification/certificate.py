@@ -46,7 +46,7 @@ from shuffledp.verification.rounds import MIN_LOG_DELTA, Grid, composed
 MAX_TERMS = 20_000_000  # inner terms of about 100 bits: half a minute
 MAX_BLOCKS = 20_000
 MAX_MASSES = 1_000
-MAX_EPS = 350.0
+MAX_EPS = 300.0
 MIN_STEP = 1e-200  # smallest step of a grid of losses; indices of eps and eps0 do not overflow
 NEIGHBOURS = "replacement of one record"
 # Keys of every certificate; each kind has others in addition.
@@ -294,7 +294,7 @@ def noise_job(certificate: dict[str, Any], eps: float, level: float) -> Job:
         check_keys(parameters, {"eps", "nu"}, "parameters")
         noise, nu = number(parameters.get("eps"), "eps of the noise"), parameters.get("nu")
         centre = integer(nu, 0, "nu")
-        demand(1e-9 <= noise <= MAX_EPS, "eps of the noise must be from 1e-9 to 350")
+        demand(1e-9 <= noise <= MAX_EPS, "eps of the noise must be from 1e-9 to 300")
         demand(centre < 2**53, "nu is too large")
         if view == "analyst" or name == "shuffler-dummies":
             return geometric(noise, centre, eps)

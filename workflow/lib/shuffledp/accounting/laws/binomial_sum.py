@@ -65,14 +65,16 @@ class Chance:
 
 
 def log_falling_tail(
-    kappa_minus_1: float, *parts: tuple[ArrayLike, Chance]
+    kappa_minus_1: float, units: float, *parts: tuple[ArrayLike, Chance]
 ) -> tuple[Floats, Floats]:
     """Return ``log sum_s (f(s - 1) - kappa f(s))_+`` and its error.
 
     Parameters
     ----------
     kappa_minus_1
-        At least 0 and accurate to a few units in the last place.
+        At least 0.
+    units
+        Bound on the relative error of ``kappa_minus_1``, in units of rounding.
     parts
         For each binomial, the numbers of trials (>= 0, broadcast) and the probability of success,
         with p and q accurate to a few units in the last place.
@@ -90,7 +92,7 @@ def log_falling_tail(
     values, errors = np.empty(deviation.size), np.empty(deviation.size)
     for group in _groups(deviation, theta):
         values[group], errors[group] = _on_one_circle(
-            kappa_minus_1, [n[group] for n in trials], chances
+            kappa_minus_1, units, [n[group] for n in trials], chances
         )
     return values.reshape(shape), errors.reshape(shape)
 
@@ -228,7 +230,7 @@ def _circle(tau: float, min_deviation: float, deviation: Floats) -> _Circle:
 
 
 def _on_one_circle(
-    kappa_minus_1: float, trials: Sequence[Floats], chances: Sequence[Chance]
+    kappa_minus_1: float, units: float, trials: Sequence[Floats], chances: Sequence[Chance]
 ) -> tuple[Floats, Floats]:
     theta, total_trials = float(np.log1p(kappa_minus_1)), _sum(trials)
     binomials = _all_tilted(trials, chances, theta)
@@ -257,10 +259,10 @@ def _on_one_circle(
     # Rounding of the tilt has a smaller effect.
     counts = _sum([binomial.n * min(binomial.a, binomial.b) for binomial in binomials])
     sizes = size @ np.stack([np.abs(factor), np.abs(factor) * circle.phi, circle.weight], axis=1)
-    units = 12.0 * len(binomials) * sizes[:, 0] + 12.0 * (counts + 1.0) * sizes[:, 1]
-    error = UNIT * units + NEGLECTED_SHARE
-    # kappa is accurate to a few units in the last place of kappa - 1; f(t - 1) bounds its effect.
-    error += (8.0 + 2.0 * theta) * UNIT * sizes[:, 2]
+    rounding = 12.0 * len(binomials) * sizes[:, 0] + 12.0 * (counts + 1.0) * sizes[:, 1]
+    # f(t - 1) bounds the effect of a relative error of kappa - 1.
+    rounding += (units + 2.0 * theta) * sizes[:, 2]
+    error = UNIT * rounding + NEGLECTED_SHARE
 
     scale, scale_error = _log_scale(last, binomials)
     log_value, log_error = np.full(total_trials.shape, -np.inf), np.full(total_trials.shape, np.inf)

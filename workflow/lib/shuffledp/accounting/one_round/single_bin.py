@@ -31,21 +31,23 @@ def channel(setting: Setting) -> tuple[Chance, Chance]:
 
 
 def log_divergence_ends(
-    gain: float, excess: float, *parts: tuple[ArrayLike, Chance]
+    gain: float, gain_units: float, excess: float, *parts: tuple[ArrayLike, Chance]
 ) -> tuple[Floats, Floats]:
     """Return certified ends of ``log sum_s (gain (f(s - 1) - f(s)) - excess f(s))_+``.
 
     f is the law of the sum of independent binomials, and ``parts`` has their numbers of trials, any
-    shape, and their probabilities of success. The sum is 0 if ``gain <= 0``.
+    shape, and their probabilities of success. The sum is 0 if ``gain <= 0`` and at most 1. The gain
+    may be wrong by ``gain_units`` units of rounding (relative).
     """
     if gain <= 0.0:
         zero = np.full(np.broadcast_shapes(*(np.shape(n) for n, _ in parts)), -np.inf)
         return zero, zero
-    value, error = log_falling_tail(excess / gain, *parts)
+    value, error = log_falling_tail(excess / gain, gain_units + 4.0, *parts)
     bounded = error < np.inf
-    value, error = value + np.log(gain), error + 8.0 * UNIT  # a few rounding errors of the gain
+    value = value + np.log(gain)  # neither term is positive, apart from rounding
     with np.errstate(invalid="ignore"):
-        low, high = value - error, value + error
+        error = error + UNIT * (8.0 + gain_units + 4.0 * np.abs(value))
+        low, high = np.minimum(value - error, 0.0), np.minimum(value + error, 0.0)
     return np.where(bounded, low, -np.inf), np.where(bounded, high, 0.0)
 
 
@@ -64,7 +66,11 @@ def forward_ends(
         zero = np.full(np.broadcast_shapes(counts.shape, others.shape), -np.inf)
         return zero, zero
     gain = outside.p * float(np.exp(eps) * np.expm1(setting.eps0 - eps))
-    return log_divergence_ends(gain, float(np.expm1(eps)), (counts, inside), (others, outside))
+    # Rounding of eps0 - eps changes its exponential by up to as many units.
+    units = 8.0 + setting.eps0
+    return log_divergence_ends(
+        gain, units, float(np.expm1(eps)), (counts, inside), (others, outside)
+    )
 
 
 def _backward_low(eps: float, setting: Setting, counts: Integers) -> Floats:
@@ -80,7 +86,7 @@ def _backward_low(eps: float, setting: Setting, counts: Integers) -> Floats:
     gain = outside.p * (minuend - subtrahend - 8.0 * UNIT * (minuend + subtrahend))
     # Counting the reports of other cells than x0 exchanges the roles of P and Q.
     parts = (others, outside.complement), (counts, inside.complement)
-    return log_divergence_ends(gain, excess, *parts)[0]
+    return log_divergence_ends(gain, 8.0, excess, *parts)[0]
 
 
 def log_delta(

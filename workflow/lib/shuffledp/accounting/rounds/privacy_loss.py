@@ -142,10 +142,15 @@ class Outcomes:
         """Return the distribution rounded up, by splitting each atom onto two grid points.
 
         ``index`` is the index of each atom's lower grid point, which is computed from the loss if
-        it is not passed.
+        it is not passed. If it is passed, the exact loss must lie between this point and the next;
+        the error of the loss is then added to it instead of to all losses.
         """
-        index = np.floor(self.losses / step) if index is None else index
-        above = self.losses - index * step
+        loss_error = self.loss_error if index is None else 0.0
+        if index is None:
+            index = np.floor(self.losses / step)
+            above = self.losses - index * step
+        else:
+            above = self.losses - index * step + self.loss_error
         # Clipping is necessary because of rounding errors of losses on the grid.
         upper = self.mass * share_above(
             np.zeros_like(above), above.clip(0.0, step), np.full_like(above, step)
@@ -161,7 +166,7 @@ class Outcomes:
             mass=tally.total,
             infinite=min(self.infinite, 1.0),
             mass_error=self.mass_error + tally.error + 8.0 * UNIT * (1.0 + largest),
-            loss_error=self.loss_error + 8.0 * UNIT * largest,
+            loss_error=loss_error + 8.0 * UNIT * largest,
         )
 
     def down(self, step: float) -> LossDistribution:

@@ -64,13 +64,16 @@ class _TiltedRounds:
             count * float(losses[-1])
             for count, losses in zip(self.counts, self.losses, strict=True)
         )
-        self.lam, self.log_moments = 0.0, [0.0] * len(self.counts)
-        if eps < self.largest_sum:
-            # The tilt for the largest sum itself would be infinite.
-            self._find_tilt(min(eps, self.largest_sum * (1.0 - 1e-9)))
+        # The tilt for the largest sum itself would be infinite.
+        below = eps < self.largest_sum
+        self.lam = self._tilt(min(eps, self.largest_sum * (1.0 - 1e-9))) if below else 0.0
+        self.log_moments = [
+            float(logsumexp(log_mass + self.lam * losses))
+            for losses, log_mass in zip(self.losses, self.log_mass, strict=True)
+        ]
 
-    def _find_tilt(self, mean: float) -> None:
-        """Set the tilt by Newton's method.
+    def _tilt(self, mean: float) -> float:
+        """Return the tilt, which Newton's method finds.
 
         Bounds are valid for every tilt; they are tightest if the tilted mean is close to ``mean``.
         """
@@ -89,11 +92,7 @@ class _TiltedRounds:
             converged, lam = abs(following - lam) <= TILT_XTOL * following, following
             if converged:
                 break
-        self.lam = float(lam)
-        self.log_moments = [
-            float(logsumexp(log_mass + lam * losses))
-            for losses, log_mass in zip(self.losses, self.log_mass, strict=True)
-        ]
+        return float(lam)
 
     def _excess(self, lam: float, mean: float) -> tuple[float, float]:
         """Return the tilted mean of the sum minus the target mean, and the tilted variance."""
@@ -149,11 +148,17 @@ def _max_exponent(losses: Floats, log_mass: Floats, lam: float) -> float:
     return float(np.abs(log_mass).max()) + lam * float(np.abs(losses[[0, -1]]).max())
 
 
-def _log_infinite(rounds: Rounds) -> float:
-    """Return the log of the probability that the loss of any round is infinite."""
+def _log_infinite(rounds: Rounds) -> LogInterval:
+    """Enclose the log of the probability that the loss of any round is infinite."""
     with np.errstate(divide="ignore"):
         log_all_finite = sum(count * float(np.log1p(-law.infinite)) for law, count in rounds)
-        return float(np.log(-np.expm1(log_all_finite)))
+    if log_all_finite == 0.0:
+        return LogInterval(-np.inf, -np.inf)
+    # Neither form cancels. A relative error of the sum moves the result by no more than itself.
+    few = log_all_finite < -1.0
+    value = float(np.log1p(-np.exp(log_all_finite)) if few else np.log(-np.expm1(log_all_finite)))
+    error = UNIT * (len(rounds) + 16.0 + 8.0 * abs(value))
+    return LogInterval(value - error, min(value + error, 0.0))
 
 
 def log_chernoff(rounds: Rounds, eps: float) -> float:
@@ -178,12 +183,14 @@ def log_hockey_stick(rounds: Rounds, eps: float) -> LogInterval:
     """
     infinite = _log_infinite(rounds)
     if not all(law.mass.any() for law, _ in rounds):
-        return LogInterval(infinite, infinite)
+        return infinite
     step = rounds[0][0].step
-    loss_error = sum(count * law.loss_error for law, count in rounds) + 8.0 * UNIT * (1.0 + eps)
     tilted = _TiltedRounds(rounds, eps)
+    # Rounding of a sum of losses, and of its distance from eps.
+    loss_error = 8.0 * UNIT * (min(tilted.largest_sum, 1.0) + eps)
+    loss_error += sum(count * law.loss_error for law, count in rounds)
     if eps - loss_error >= tilted.largest_sum:
-        return LogInterval(infinite, infinite)
+        return infinite
     lam, log_moment, masses = tilted.lam, tilted.log_moment, tilted.masses
     offset, convolved = convolve(list(zip(masses, tilted.counts, strict=True)))
     start = sum(count * law.start for law, count in rounds)
@@ -198,19 +205,25 @@ def log_hockey_stick(rounds: Rounds, eps: float) -> LogInterval:
     relative = tilted.log_error + len(rounds) * UNIT * abs(log_moment)
 
     def end_at(eps: float, sign: float) -> float:
-        """Return the log divergence at eps, plus (sign 1) or minus (sign -1) its error."""
+        """Return the log divergence at eps, plus (sign 1) or minus (sign -1) its error.
+
+        eps may be negative.
+        """
         distance = step * index - eps
         above = distance > 0.0
         weights = np.exp(-lam * distance[above]) * -np.expm1(-distance[above])
         value = float(np.sum(weights * convolved[above]))
         error = float(np.linalg.norm(weights)) * fft_error + outside
-        scale = log_moment - lam * eps
-        with np.errstate(divide="ignore"):
-            end = np.log(max(value, 0.0) + error) if sign > 0 else np.log(max(value - error, 0.0))
-        end += scale + sign * (relative + 8.0 * UNIT * (abs(scale) + 8.0))
-        return float(np.logaddexp(end, infinite))
+        log_infinite = infinite.high if sign > 0.0 else infinite.low
+        end = value + sign * error
+        if end <= 0.0:
+            return log_infinite
+        log_end, scale = float(np.log(end)), log_moment - lam * eps
+        rounding = 8.0 * UNIT * (abs(log_end) + abs(scale) + 8.0)
+        total = log_end + scale + sign * (relative + rounding)
+        return float(np.logaddexp(total, log_infinite))
 
-    return LogInterval(end_at(eps + loss_error, -1.0), end_at(max(eps - loss_error, 0.0), 1.0))
+    return LogInterval(end_at(eps + loss_error, -1.0), end_at(eps - loss_error, 1.0))
 
 
 def upper_log_hockey_stick(
@@ -234,7 +247,7 @@ def upper_log_hockey_stick(
     depth, predicted, previous = DEFAULT_DEPTH, False, np.inf
     while True:
         rounds = rounds_at(depth)
-        infinite = _log_infinite(rounds)
+        infinite = _log_infinite(rounds).high
         finite = [(replace(law, infinite=0.0), count) for law, count in rounds]
         # Chernoff's bound predicts the necessary depth without a transform.
         inside = log_chernoff(finite, eps) - LOG_CHERNOFF_EXCESS

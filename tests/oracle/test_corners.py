@@ -1,0 +1,162 @@
+"""Certified ends where floats are short of digits, against mpmath."""
+
+from decimal import Decimal, localcontext
+from math import comb, inf, nextafter, sqrt
+
+import numpy as np
+import pytest
+from effort import examples
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mpmath import erfc, exp, expm1, log, log1p, mp, mpf
+from mpmath import sqrt as root
+from shuffledp import Setting, epsilon, fdp, log_delta, mechanism
+from shuffledp.accounting.conventions import log_of_delta
+from shuffledp.accounting.rounds.privacy_loss import LossDistribution
+from shuffledp.accounting.rounds.sums import log_hockey_stick
+
+
+@pytest.fixture(autouse=True)
+def _digits():
+    with mp.workdps(400):
+        yield
+
+
+def normal_tail(x):
+    return erfc(x / root(mpf(2))) / 2
+
+
+def gaussian_delta(eps, mu):
+    """Return delta of mu-GDP at any eps, also a negative one."""
+    return normal_tail(eps / mu - mu / 2) - exp(eps) * normal_tail(eps / mu + mu / 2)
+
+
+@pytest.mark.parametrize("sigma", [1.2, 1.0])
+def test_an_eps_of_a_million_is_no_infinite_lower_end(sigma):
+    rounds = 1_000_000
+    ends = epsilon(
+        1e-6, Setting(1000, 5, rounds=rounds, mechanism=mechanism("gaussian", sigma=sigma))
+    )
+    mu = root(mpf(2) * rounds) / mpf(sigma)
+    below, above = mpf(0), 2 * mu * mu
+    for _ in range(120):
+        middle = (below + above) / 2
+        missed = gaussian_delta(middle, mu) > mpf(1e-6)
+        below, above = (middle, above) if missed else (below, middle)
+    assert ends.lower <= above <= mpf(ends.upper) * (1 + mpf(10) ** -20)
+    assert ends.lower >= 0.999 * min(float(above), 1e6)
+
+
+@pytest.mark.parametrize("mu", [1e-3, 1e-6, 1e-7, 1e-8, 1e-10, 1e-12, 1e-14, 1e-17])
+def test_tiny_noise_composes_with_tiny_budgets(mu):
+    sigma = sqrt(2.0) / mu
+    exact_mu = root(mpf(2)) / mpf(sigma)
+    for ratio in (0.1, 1.0, 10.0, 100.0):
+        eps0 = mu * ratio
+        noise = Setting(1, 2, mechanism=mechanism("gaussian", sigma=sigma))
+        truthful = 1 / (1 + exp(-mpf(eps0)))
+        for eps in (0.0, 5e-324, 1e-9 * mu, 0.3 * mu):
+            ends = log_delta(eps, [noise, Setting(1, 2, eps0=eps0)])
+            delta = truthful * gaussian_delta(mpf(eps) - mpf(eps0), exact_mu)
+            delta += (1 - truthful) * gaussian_delta(mpf(eps) + mpf(eps0), exact_mu)
+            assert ends.lower <= log(delta) <= ends.upper
+            assert mu < 1e-12 or ends.upper - log(delta) < 0.01
+
+
+def two_cell_delta(n, eps0, eps):
+    """Return the largest delta of k-RR with two cells, over the others' records and directions."""
+    p = 1 / (1 + exp(-mpf(eps0)))
+    worst = mpf(0)
+    for held in range(n):
+        others = [mpf(0)] * n
+        for first in range(held + 1):
+            for second in range(n - held):
+                probability = comb(held, first) * p**first * (1 - p) ** (held - first)
+                probability *= comb(n - 1 - held, second) * (1 - p) ** second
+                others[first + second] += probability * p ** (n - 1 - held - second)
+        for truth, lie in ((p, 1 - p), (1 - p, p)):
+            delta = mpf(0)
+            for count in range(n + 1):
+                inside = others[count - 1] if count else mpf(0)
+                outside = others[count] if count < n else mpf(0)
+                difference = inside * truth + outside * lie
+                difference -= exp(mpf(eps)) * (inside * lie + outside * truth)
+                delta += max(difference, mpf(0))
+            worst = max(worst, delta)
+    return worst
+
+
+@pytest.mark.parametrize("eps0", [1e-200, 1e-55, 1e-3, 2.0, 20.0, 150.0, 299.7, 300.0])
+@pytest.mark.parametrize("n", [1, 2, 3, 6])
+def test_one_round_of_two_cells(n, eps0):
+    setting = Setting(n, 2, eps0=eps0)
+    spacing = float(np.spacing(eps0))
+    shares = (1e-17, 1e-9, 1e-3, 0.03, 0.148, 0.3, 0.5, 0.7, 0.999)
+    near = [eps0 - steps * spacing for steps in (1, 2, 5, 50, 1000, 1e5, 1e9)]
+    for eps in (0.0, 5e-324, *(eps0 * share for share in shares), *near):
+        ends = log_delta(eps, setting)
+        assert ends.lower <= log(two_cell_delta(n, eps0, eps)) <= ends.upper <= 0.0
+
+
+@given(
+    share=st.floats(1e-300, 1.0) | st.floats(0.9, 1.0),
+    rounds=st.integers(1, 10**6),
+    other=st.sampled_from([0.0, 1e-200, 0.25, nextafter(1.0, 0.0)]),
+)
+@settings(max_examples=examples(60))
+def test_the_probability_of_an_infinite_loss(share, rounds, other):
+    laws = [
+        (LossDistribution(1.0, 0, np.zeros(1), p), count)
+        for p, count in ((share, rounds), (other, 1))
+    ]
+    ends = log_hockey_stick(laws, 0.0)
+    if share == 1.0:
+        assert ends.low <= 0.0 <= ends.high
+        return
+    exact = log(-expm1(rounds * log1p(-mpf(share)) + log1p(-mpf(other))))
+    assert ends.low <= exact <= ends.high
+
+
+@pytest.mark.parametrize(("k", "dummies", "rounds"), [(3, 1e-8, 10), (10, 0.01, 50), (4, 0.5, 3)])
+def test_dummies_of_a_single_user_over_rounds(k, dummies, rounds):
+    setting = Setting(
+        1, k, rounds=rounds, mechanism=mechanism("user-dummies", dummies=dummies, chances=1)
+    )
+    # The histogram hides the record only if the dummy falls into the neighbour's cell, each round.
+    assert log_delta(0.0, setting).upper >= log1p(-((mpf(dummies) / k) ** rounds))
+
+
+def test_a_budget_larger_than_the_largest_float():
+    twice = Setting(5, 3, rounds=2, mechanism=mechanism("discrete-laplace", eps=1.5e308))
+    assert log_delta(1e300, twice).upper == 0.0
+    assert twice.budget == inf
+
+
+def test_the_callers_decimal_context_changes_nothing():
+    setting = Setting(100_000, 408, eps0=4.0)
+    expected = epsilon(1e-6, setting)
+    with localcontext() as context:
+        context.prec = 3
+        assert epsilon(1e-6, setting) == expected
+
+
+@given(st.floats(5e-324, 1.0))
+@settings(max_examples=examples(200))
+def test_the_log_of_delta_is_rounded_down(delta):
+    value = log_of_delta(Decimal(delta))
+    exact = log(mpf(delta))
+    assert value <= exact <= nextafter(value, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("shuffler-dummies", {"eps": 1.0, "nu": 3}),
+        ("gaussian", {"sigma": 5.0}),
+        ("gaussian", {"sigma": 0.01}),
+    ],
+)
+def test_trade_off_functions_of_mechanisms_without_a_budget(name, parameters):
+    setting = Setting(10, 3, mechanism=mechanism(name, **parameters))
+    bounded = fdp([0.05, 0.5], setting).type_2_error
+    assert np.all((bounded >= 0.0) & (bounded <= [0.95, 0.5]))
