@@ -722,7 +722,7 @@ def test_a_defect_is_not_the_users_mistake(monkeypatch):
 
 
 def test_no_room_for_the_answer_is_one_line(capsys, monkeypatch):
-    def full(rows, style):
+    def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(cli, "print_rows", full)
@@ -778,6 +778,17 @@ def test_the_table_rounds_to_the_safe_side(capsys):
             assert float(shown["eps_upper"]) >= row["eps_upper"]
         else:
             assert float(shown["eps0"]) <= row["eps0"]
+
+
+def test_the_table_shows_all_digits_of_inputs(capsys):
+    eps0, eps = 4.000000004999, 0.0300000049999
+    arguments = ("--n", "1000", "--k", "10", "--eps0", str(eps0), "--eps", "0.05", str(eps))
+    printed = run(capsys, "delta", *arguments)[1].split()
+    assert str(eps0) in printed
+    assert str(eps) in printed
+    target = ("--eps", str(1 + 1e-9), "--delta", "1e-6")
+    printed = run(capsys, "compare", "--n", "1000", "--k", "10", *target)[1]
+    assert f"eps = {1 + 1e-9}, delta" in printed
 
 
 @pytest.mark.parametrize("style", ["table", "csv", "json"])

@@ -4,6 +4,7 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
+from itertools import chain
 
 from shuffledp.cli.output import most_accurate_first, print_compared, print_rows
 from shuffledp.cli.parser import parse
@@ -57,11 +58,14 @@ def _run(parsed: Namespace) -> int:
     if parsed.command == "certify":
         certify(parsed)
         return 0
+    values = vars(parsed).values()
+    typed = chain.from_iterable(one if isinstance(one, list) else [one] for one in values)
+    inputs = [number for number in typed if isinstance(number, float)]
     if parsed.command == "compare" and parsed.format == "table" and not parsed.detail:
-        print_compared(answer(parsed), parsed.mechanism or CATALOGUE)
+        print_compared(answer(parsed), parsed.mechanism or CATALOGUE, inputs)
         return 0
     rows = list(answer(parsed))
     if parsed.command == "compare":
         rows = most_accurate_first(rows)
-    print_rows(rows, parsed.format)
+    print_rows(rows, parsed.format, inputs)
     return int(any(row.get("verdict", PROVEN) != PROVEN for row in rows))

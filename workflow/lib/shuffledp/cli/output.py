@@ -9,7 +9,7 @@ import math
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from itertools import takewhile
 from typing import Any, Final
@@ -79,8 +79,11 @@ def _rounding(name: str, row: Row) -> str:
     return ROUND_FLOOR if row.get("kind") == "lower" else direction
 
 
-def _format_cell(name: str, row: Row) -> str:
-    """Return a value as text with seven digits, rounded in the direction of its column."""
+def _format_cell(name: str, row: Row, inputs: Collection[float]) -> str:
+    """Return a value as text, with all digits if it is an input.
+
+    Otherwise it has seven digits and is rounded in the direction of its column.
+    """
     value = row[name]
     if value is None:
         return "-"
@@ -88,7 +91,9 @@ def _format_cell(name: str, row: Row) -> str:
         return "yes" if value else "no"
     if not isinstance(value, float) or not math.isfinite(value):
         return str(value)
-    shortest = Decimal(repr(float(value)))  # an input is shown as the user typed it
+    shortest = Decimal(repr(float(value)))
+    if value in inputs and len(shortest.as_tuple().digits) > 7:
+        return repr(float(value))  # a certified end might be false at a rounded input
     rounded = Context(prec=7, rounding=_rounding(name, row)).create_decimal(shortest)
     return f"{float(rounded):.7g}" if rounded else "0"
 
@@ -112,11 +117,11 @@ def _json_value(value: object) -> object:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def print_rows(rows: Sequence[Row], style: str) -> None:
+def print_rows(rows: Sequence[Row], style: str, inputs: Collection[float] = ()) -> None:
     """Print rows, at least one, with the same columns; a missing value is None.
 
     `style` is ``table`` (seven digits, fitted to the terminal or 80 characters), ``csv`` or
-    ``json`` (all digits).
+    ``json`` (all digits). Tables show all digits of `inputs`, the numbers that the user typed.
     """
     for row in rows:
         for name, value in row.items():
@@ -133,7 +138,7 @@ def print_rows(rows: Sequence[Row], style: str) -> None:
         width = shutil.get_terminal_size().columns
         _print_table(
             [
-                {name: _format_cell(name, row) for name in row if name not in _FOOTNOTES}
+                {name: _format_cell(name, row, inputs) for name in row if name not in _FOOTNOTES}
                 for row in rows
             ],
             width,
@@ -153,16 +158,18 @@ def most_accurate_first(rows: Iterable[Row]) -> list[Row]:
     return sorted(rows, key=lambda row: math.inf if row["reason"] else row["cell_sd_users"])
 
 
-def print_compared(rows: Iterable[Row], names: Iterable[str]) -> None:
+def print_compared(
+    rows: Iterable[Row], names: Iterable[str], inputs: Collection[float] = ()
+) -> None:
     """Print rows of `compare` as a table, each line as soon as its row is computed.
 
-    `names` are those of the mechanisms. A line at the end lists them in the order of their errors.
+    `names` are those of the mechanisms; a line at the end lists them in the order of their errors.
     If the terminal is narrower than the table, the rows are printed by `print_rows`, once all of
-    them are computed.
+    them are computed; `inputs` are as there.
     """
     name_width = max(map(len, [_HEADS[0], *names]))
     if name_width + sum(_WIDTHS) + len("  servers*") > shutil.get_terminal_size().columns:
-        print_rows(most_accurate_first(rows), "table")
+        print_rows(most_accurate_first(rows), "table", inputs)
         return
 
     def print_line(line: Sequence[str]) -> None:
@@ -176,8 +183,9 @@ def print_compared(rows: Iterable[Row], names: Iterable[str]) -> None:
     printed = list[Row]()
     for row in rows:
         if not printed:
-            inputs = takewhile(lambda name: name != "mechanism", row)
-            print_wrapped(", ".join(f"{name} = {_format_cell(name, row)}" for name in inputs))
+            names = takewhile(lambda name: name != "mechanism", row)
+            cells = (f"{name} = {_format_cell(name, row, inputs)}" for name in names)
+            print_wrapped(", ".join(cells))
             print()
             print_line(_HEADS_ABOVE)
             print_line(_HEADS)
