@@ -207,7 +207,7 @@ Atoms = Sequence[tuple[Fraction, Fraction]]
 def mean_positive_part(n: int, atoms: Atoms) -> Fraction:
     """Return (1/n) E[(G_1+...+G_n)_+] for i.i.d. G with the given (probability, value) atoms."""
     if sum(p for p, _ in atoms) != 1:
-        raise ValueError(f"the atoms' probabilities must add up to 1 (got {atoms})")
+        raise ValueError(f"the atoms' probabilities must add up to 1, got {atoms}")
     cells = [p for p, _ in atoms]
     total = ZERO
     for counts in compositions(n, len(atoms)):
@@ -229,7 +229,7 @@ DATASETS = ("third", "same", "other")
 def _cell_of(dataset: str, k: int) -> int:
     cells = {"same": 0, "other": 1} | ({"third": 2} if k >= 3 else {})
     if dataset not in cells:
-        raise ValueError(f"dataset must be one of {sorted(cells)} for k={k} (got {dataset!r})")
+        raise ValueError(f"dataset must be one of {sorted(cells)} for k={k}, got {dataset!r}")
     return cells[dataset]
 
 

@@ -45,7 +45,7 @@ def _certified(value: Callable[[], arb]) -> arb:
             result = value()
             if result.is_zero() or result.rel_accuracy_bits() >= ACCURACY_BITS:
                 return result
-    raise ArithmeticError(f"no 42 digits even with {PRECISIONS[-1]} bits (got {result})")
+    raise ArithmeticError(f"no 42 digits even with {PRECISIONS[-1]} bits, got {result}")
 
 
 def _log(delta: arb) -> arb:
@@ -254,13 +254,13 @@ def _lower_atoms(k: int, eps0: Number, eps: Number, dataset: str) -> Atoms:
         case "third" if k >= 3:
             values = (E - e, 1 - e * E, 1 - e, (1 - e) / E)
             return Atoms((q, q, (k - 3) * q, E * q), values)
-    raise ValueError(f"dataset must be same, other or, for k >= 3, third (got {dataset!r}, k={k})")
+    raise ValueError(f"dataset must be same, other or, for k >= 3, third, got {dataset!r}, k={k}")
 
 
 def _log_delta(value: Callable[[], arb], eps0: Number, eps: Number) -> arb:
     """Return the log of a delta that is 0 when eps >= eps0, at sufficient precision."""
     if Fraction(eps) < 0:
-        raise ValueError(f"eps must be at least 0 (got {eps})")
+        raise ValueError(f"eps must be at least 0, got {eps}")
     if Fraction(eps) >= Fraction(eps0):
         return arb("-inf")
     return _log(_certified(value))
@@ -371,7 +371,7 @@ def gaussian_log_delta(eps: Number, sigma: Number | arb, sensitivity: Number | a
 def gaussian_sigma(eps: Number, delta: Number, sensitivity: Number = 1) -> arb:
     """Return the smallest sigma for which the Gaussian mechanism is (eps, delta)-DP."""
     if not 0 < Fraction(delta) < 1:
-        raise ValueError(f"delta must lie strictly between 0 and 1 (got {delta})")
+        raise ValueError(f"delta must lie strictly between 0 and 1, got {delta}")
     with ctx.workprec(4 * PRECISIONS[0]):
         low = high = ball(sensitivity).mid()
         while _gaussian_delta(eps, low, sensitivity) < ball(delta):

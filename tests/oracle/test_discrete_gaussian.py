@@ -211,5 +211,5 @@ def test_what_a_law_leaves_out_is_counted(sigma, nu):
 
 @pytest.mark.parametrize("sigma", [0.0, 0.09, 1.1e4, np.inf, np.nan])
 def test_a_sigma_that_is_not_supported_is_refused(sigma):
-    with pytest.raises(InputError, match=r"from 0\.1 to 10000 counts \(got sigma="):
+    with pytest.raises(InputError, match=r"from 0\.1 to 10000 counts, got sigma="):
         DiscreteGaussianNoise(sigma)

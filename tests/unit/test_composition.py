@@ -274,7 +274,7 @@ def test_wrong_parameters_are_named(changed: dict[str, object], message: str) ->
     eps, side, step = (right | changed).values()
     with pytest.raises(InputError, match=message):
         shuffled_krr.composed_log_delta(eps, setting, side, step)
-    with pytest.raises(InputError, match=r"k must be at least 3 for a third cell \(got k=2\)"):
+    with pytest.raises(InputError, match=r"k must be at least 3 for a third cell, got k=2"):
         pairs.all_hold_third_cell(Setting(10, 2, 1.0))
 
 

@@ -406,7 +406,7 @@ def test_calibration_at_the_ends_of_the_range_of_gaussian_noise(eps, log_delta, 
         ("sigma=2", "parameters of two-servers lack nu"),
         ("sigma=2, nu=1.5", "nu of two-servers must be an integer, got 1.5"),
         ("sigma=2, eps=1, nu=3", "must be eps, nu, or sigma, nu, each once"),
-        ("width=2", r"must be eps, nu, or sigma, nu, each once, as in eps=1 \(got width=2\)"),
+        ("width=2", r"must be eps, nu, or sigma, nu, each once, as in eps=1, got width=2"),
     ],
 )
 def test_wrong_parameters_of_gaussian_servers_are_refused(text, words):
@@ -529,7 +529,7 @@ def test_overflow_over_rounds_counts_at_the_total_eps():
 def test_envelopes_that_are_too_short_are_refused():
     with pytest.raises(InputError, match="more slots"):
         SignedDummies(20).calibrate(1.0, TARGET, Setting(123_094, 408))
-    with pytest.raises(InputError, match=r"more slots.* in each round\)"):
+    with pytest.raises(InputError, match=r"more slots.* in each round"):
         SignedDummies(20).calibrate(1.0, TARGET, Setting(123_094, 408, rounds=3))
 
 

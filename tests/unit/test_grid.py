@@ -201,12 +201,12 @@ def test_utm_zone_of_the_southern_hemisphere():
     ("spec", "message"),
     [
         ({}, "exactly one of shape"),
-        ({"shape": [2, 2], "metres": 5}, r"exactly one of shape.*\(got shape, metres\)"),
-        ({"cells": [2, 2]}, r"cells must be .path: file, name: property.*\(got \[2, 2\]\)"),
+        ({"shape": [2, 2], "metres": 5}, r"exactly one of shape.*, got shape, metres"),
+        ({"cells": [2, 2]}, r"cells must be .path: file, name: property.*, got \[2, 2\]"),
         ([2, 2], "exactly one of shape"),
         ({"shape": [2]}, "shape must be .rows, columns., integers >= 1"),
         ({"shape": [2, 0]}, "shape must be"),
-        ({"shape": [2, 2.5]}, r"shape must be .*\(got \[2, 2.5\]\)"),
+        ({"shape": [2, 2.5]}, r"shape must be .*, got \[2, 2.5\]"),
         ({"shape": [True, 2]}, "shape must be"),
         ({"shape": 4}, "shape must be"),
         ({"shape": "24"}, "shape must be"),
@@ -216,7 +216,7 @@ def test_utm_zone_of_the_southern_hemisphere():
         ({"step": [0.1, "0.1"]}, "step must be"),
         ({"metres": 0}, "metres must be a positive number"),
         ({"metres": "500"}, "metres must be a positive number"),
-        ({"shape": [1, 1]}, r"from 2 to 1,000,000 cells \(got 1 x 1 by shape: \[1, 1\]\)"),
+        ({"shape": [1, 1]}, r"from 2 to 1,000,000 cells, got 1 x 1 by shape: \[1, 1\]"),
         ({"shape": [1001, 1000]}, "from 2 to 1,000,000 cells"),
         ({"step": [3, 3]}, r"got 0 x 0 by step"),
         ({"step": [1e-300, 1e-300]}, "from 2 to 1,000,000 cells"),
@@ -235,7 +235,7 @@ SPECK = Region("speck", UNIT.box, shapely.box(0.1, 0.1, 0.2, 0.2))
 @pytest.mark.parametrize(
     ("region", "spec", "message"),
     [
-        (Region("wide", Box(0, 1, 0, 40)), {"metres": 9e4}, r"at most 12 degrees of .* \(got 40\)"),
+        (Region("wide", Box(0, 1, 0, 40)), {"metres": 9e4}, r"at most 12 degrees of .*, got 40"),
         (Region("pole", Box(86, 87, 0, 1)), {"metres": 1e3}, "in a UTM zone, latitude -80 to 84"),
         (SPECK, {"shape": [2, 2]}, "at least 2 cells, but 1 meet the outline of speck"),
     ],
@@ -326,5 +326,5 @@ def test_check_ins_are_counted_in_each_window_of_time(tmp_path):
 def test_cells_times_windows_are_limited(tmp_path):
     path, *_ = random_points(tmp_path / "x.parquet", UNIT.box, 10)
     spec = {"period": {"from": "2010-01-01", "to": "2010-12-31"}, "every": "day"}
-    with pytest.raises(ValueError, match=r"at most 1,000,000 cells \(got 10,000 cells x 365 windo"):
+    with pytest.raises(ValueError, match=r"at most 1,000,000 cells, got 10,000 cells x 365 windo"):
         count_checkins(UNIT, {"shape": [100, 100]}, path, windows_from_config(spec))

@@ -168,7 +168,7 @@ def test_every_error_of_a_reader_becomes_one_line(capsys, tmp_path, monkeypatch,
 def test_a_column_of_words_is_refused(capsys, tmp_path):
     path = tmp_path / "w.parquet"
     pq.write_table(pa.table({"count": ["1", "2"]}), path)
-    assert "must hold numbers (got string)" in run(capsys, *COMPARE, str(path))[1]
+    assert "must hold numbers, got string" in run(capsys, *COMPARE, str(path))[1]
 
 
 # --- Hostile files ----------------------------------------------------------------------

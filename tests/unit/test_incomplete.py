@@ -102,7 +102,7 @@ def test_mixdump_without_a_delta_is_krr():
     )
     np.testing.assert_allclose(same, krr_alone, rtol=1e-14)
     assert Mixdump().calibrate(0.7, 0.0, Setting(100, 5)).dummies == 0.0
-    with pytest.raises(InputError, match=r">= 0 \(got dummies=-1\)"):
+    with pytest.raises(InputError, match=r">= 0, got dummies=-1"):
         MixdumpParameters(1.0, -1)
 
 

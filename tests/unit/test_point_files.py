@@ -229,7 +229,7 @@ def test_a_user_must_be_a_text_or_number(tmp_path, value):
     path = tmp_path / "points.geojson"
     path.write_text(features(point(2, 48), who=value))
     message = refusal(path, layout({"user": "who"}))
-    assert message.startswith(": columns.user of feature 1 must be a text or number (got a value")
+    assert message.startswith(": columns.user of feature 1 must be a text or number, got a value")
 
 
 def test_half_a_surrogate_pair_is_a_user(tmp_path):

@@ -66,15 +66,15 @@ def test_any_box_is_either_refused_or_in_order(south, north, west, east):
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("north", 91, r"box.north must be a number of degrees from -90 to 90 \(got 91\)"),
-        ("west", -180.5, r"box.west must be a number of degrees from -180 to 180 \(got -180.5\)"),
-        ("south", math.nan, r"box.south must .* \(got nan\)"),
-        ("east", math.inf, r"box.east must .* \(got inf\)"),
-        ("south", "48", r"box.south must .* \(got '48'\)"),
-        ("south", None, r"box.south must .* \(got None\)"),
-        ("south", True, r"box.south must .* \(got True\)"),
-        ("south", 50, r"box.south must be below box.north \(got south=50, north=49\)"),
-        ("west", 3, r"box.west must be below box.east \(got west=3, east=3\)"),
+        ("north", 91, r"box.north must be a number of degrees from -90 to 90, got 91"),
+        ("west", -180.5, r"box.west must be a number of degrees from -180 to 180, got -180.5"),
+        ("south", math.nan, r"box.south must .*, got nan"),
+        ("east", math.inf, r"box.east must .*, got inf"),
+        ("south", "48", r"box.south must .*, got '48'"),
+        ("south", None, r"box.south must .*, got None"),
+        ("south", True, r"box.south must .*, got True"),
+        ("south", 50, r"box.south must be below box.north, got south=50, north=49"),
+        ("west", 3, r"box.west must be below box.east, got west=3, east=3"),
     ],
 )
 def test_wrong_boxes(key, value, message):
@@ -89,8 +89,8 @@ BOX_KEYS = "box must have the keys south, north, west and east"
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ({"title": "Ville"}, r"must have .* \(got neither\)"),
-        ({"box": {}, "outline": "x"}, r"must have .* \(got both\)"),
+        ({"title": "Ville"}, r"must have .*, got neither"),
+        ({"box": {}, "outline": "x"}, r"must have .*, got both"),
         ({"outline": "none.geojson"}, r"outline: .*none\.geojson cannot be read"),
         *(({"box": box}, BOX_KEYS) for box in ([48, 49, 2, 3], {"south": 1}, None, {"top": 1})),
     ],

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from effort import long
+from shuffledp.accounting.conventions import log_of_delta
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.figures.mechanisms import draw_mechanisms, mechanism_errors
@@ -46,7 +47,7 @@ class Unable(KRandomisedResponse):
 
     def _calibrate_record(self, eps, log_delta, setting):
         if setting.n < 300:
-            raise InputError(f"n must be at least 300 (got n={setting.n})")
+            raise InputError(f"n must be at least 300, got n={setting.n}")
         return super()._calibrate_record(eps, log_delta, setting)
 
 
@@ -108,7 +109,7 @@ def test_measured_errors_agree_with_expected_ones(mechanism):
     for (n, eps), rows in raw.groupby(["n", "eps"]):
         counts = SAMPLES[n]
         calibrated = calibrate_to_target(
-            MECHANISMS[mechanism], eps, float(np.log(DELTA)), Setting(n, 6), counts / n
+            MECHANISMS[mechanism], eps, log_of_delta(DELTA), Setting(n, 6), counts / n
         )
         assert set(rows["expected_cell_error"]) == {calibrated.cell_sd}
         assert set(rows["expected_tv_distance"]) == {calibrated.tv_distance}
@@ -163,7 +164,7 @@ def test_a_mechanism_that_cannot_meet_a_target_has_a_row_that_says_why(tmp_path)
     table = read_tables([tmp_path / "targets.parquet"])
     few = table[table["n"] == 200]
     assert list(few["eps"]) == [0.5, 1.0]
-    assert set(few["reason"]) == {"n must be at least 300 (got n=200)"}
+    assert set(few["reason"]) == {"n must be at least 300, got n=200"}
     assert few[["tv_distance", "cell_error", "messages"]].isna().all(axis=None)
     assert table[table["n"] == 400]["reason"].isna().all()
 

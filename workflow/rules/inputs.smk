@@ -285,7 +285,7 @@ def mapped_releases(wildcards):
     if "targets" not in REGIONS[region] or grid != first_grid(region):
         raise WorkflowError(
             "config: targets: maps have the estimates at the targets, which only the first grid "
-            f"of a region has, and only if there are targets (got the grid {grid} of {region})"
+            f"of a region has, and only if there are targets, got the grid {grid} of {region}"
         )
     return target_releases(wildcards)
 

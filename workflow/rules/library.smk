@@ -19,7 +19,7 @@ def workflow_root(rules):
     if not isinstance(rules, HostingProviderFile):
         raise WorkflowError(
             "snakefile of the module must be the path of a clone's Snakefile, github(...) or "
-            f"gitlab(...) (got {rules})"
+            f"gitlab(...), got {rules}"
         )
     repository = rules.hosted_repo.repo
     commit = repository.commit(rules.ref).hexsha

@@ -267,7 +267,7 @@ def _values(source: Path, file: Any, columns: Sequence[str]) -> Any:
         kind = file.schema_arrow.field(name).type
         numeric = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_null)
         if not any(of(kind) for of in numeric):
-            raise InputError(f"{source}: the column {name} must hold numbers (got {kind})")
+            raise InputError(f"{source}: the column {name} must hold numbers, got {kind}")
     metadata = file.metadata
     parts = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
     _require_rows(source, max(metadata.num_rows, sum(parts)), len(columns))
@@ -288,14 +288,14 @@ def read_matrix(source: str | Path) -> Floats:
         if len(line) != len(lines[0]):
             raise InputError(
                 f"{source}: every record must have as many probabilities as the first, "
-                f"{len(lines[0])} (got {len(line)} for record {number - 1})"
+                f"{len(lines[0])}, got {len(line)} for record {number - 1}"
             )
         try:
             rows.append([_number(value) for value in line])
         except (TypeError, ValueError):
             raise InputError(
-                f"{source}: every value must be a probability (got "
-                f"{shortened(str(line))} for record {number - 1})"
+                f"{source}: every value must be a probability, got "
+                f"{shortened(str(line))} for record {number - 1}"
             ) from None
     return np.array(rows, np.float64)
 

@@ -41,8 +41,8 @@ def check_sigma(sigma: float) -> None:
     """Raise `InputError` unless a sigma of discrete Gaussian noise is from 0.1 to 1e4."""
     if not MIN_SIGMA <= sigma <= MAX_SIGMA:
         raise InputError(
-            f"sigma of discrete Gaussian noise must be from {MIN_SIGMA:g} to {MAX_SIGMA:g} counts "
-            f"(got sigma={sigma})"
+            f"sigma of discrete Gaussian noise must be from {MIN_SIGMA:g} to {MAX_SIGMA:g} counts, "
+            f"got sigma={sigma}"
         )
 
 

@@ -32,15 +32,15 @@ def check_noise_eps(noise_eps: float) -> None:
     """Raise `InputError` unless the eps of geometric noise is at least 1e-200 and finite."""
     if not SMALLEST_EPS0 <= noise_eps < np.inf:
         raise InputError(
-            f"eps of geometric noise must be at least {SMALLEST_EPS0:g} and finite "
-            f"(got eps={noise_eps})"
+            f"eps of geometric noise must be at least {SMALLEST_EPS0:g} and finite, "
+            f"got eps={noise_eps}"
         )
 
 
 def check_centre(nu: float) -> None:
     """Raise `InputError` unless the centre of truncated noise is an integer >= 0 or infinite."""
     if not (nu >= 0.0 and nu == np.floor(nu)):
-        raise InputError(f"nu, the centre of the noise, must be an integer >= 0 (got nu={nu})")
+        raise InputError(f"nu, the centre of the noise, must be an integer >= 0, got nu={nu}")
 
 
 def geometric_log_delta(eps: float, noise_eps: float, nu: float = np.inf) -> LogInterval:

@@ -164,7 +164,7 @@ def symmetric_form(pair: Pair) -> SymmetricForm:
     first, second, p = pair.log_ratios_p, pair.log_ratios_q, pair.probabilities
     mirrored = (first[1], first[0], *first[2:]) == second and p[0] == p[1]
     if not mirrored or isinstance(pair.trials, RandomTrials):
-        raise ValueError(f"the pair needs mirrored laws and a fixed number of trials (got {pair})")
+        raise ValueError(f"the pair needs mirrored laws and a fixed number of trials, got {pair}")
     n, scale = pair.trials, pair.scale
     ratios = np.exp(first)
     return SymmetricForm(
@@ -210,7 +210,7 @@ def all_hold_third_cell(setting: Setting) -> Pair:
     """
     eps0, k = setting.eps0, setting.k
     if k < 3:
-        raise InputError(f"k must be at least 3 for a third cell (got k={k})")
+        raise InputError(f"k must be at least 3 for a third cell, got k={k}")
     p, q = probabilities(eps0, k)
     return Pair(
         trials=setting.n,

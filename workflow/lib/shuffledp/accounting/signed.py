@@ -181,7 +181,7 @@ class SignedNoise:
         raise InputError(
             f"negative binomial dummies with a size below 1 need a table of {noise.entries:,.0f} "
             f"entries, more than {MAX_TABLE_ENTRIES:,}: use a smaller ratio q, or a size of 1, "
-            f"which needs none (got size={self.size}, ratio={self.ratio}, pairs={self.pairs})"
+            f"which needs none, got size={self.size}, ratio={self.ratio}, pairs={self.pairs}"
         )
 
     @property

@@ -125,8 +125,8 @@ def _kind(region: Region, spec: Mapping[str, Any]) -> str:
         received = ", ".join(map(str, spec)) or "none" if isinstance(spec, Mapping) else repr(spec)
         raise InputError(
             f"a grid of {region.name} must have exactly one of shape: [rows, columns], "
-            f"step: [dlat, dlon], metres: size, h3: resolution and cells: {{path: file}} "
-            f"(got {received})"
+            f"step: [dlat, dlon], metres: size, h3: resolution and cells: {{path: file}}, "
+            f"got {received}"
         )
     return next(iter(spec))
 
@@ -193,15 +193,15 @@ def _lattice_numbers(region: Region, lattice: Lattice, polygons: Any) -> Integer
 def _check_resolution(region: Region, value: object) -> int:
     valid = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_RESOLUTION
     if not valid:
-        raise InputError(f"h3 must be a resolution from 0 to {_MAX_RESOLUTION} (got {value!r})")
+        raise InputError(f"h3 must be a resolution from 0 to {_MAX_RESOLUTION}, got {value!r}")
     import h3
 
     resolution: int = value  # type: ignore[assignment]
     box = region.box
     if box.east - box.west > _MAX_HEXAGON_WIDTH:
         raise InputError(
-            f"h3 needs a region at most {_MAX_HEXAGON_WIDTH:g} degrees of longitude wide (got "
-            f"{box.east - box.west:g}): use shape or step"
+            f"h3 needs a region at most {_MAX_HEXAGON_WIDTH:g} degrees of longitude wide, got "
+            f"{box.east - box.west:g}: use shape or step"
         )
     # The exact area of a box on a sphere.
     area = (
@@ -285,7 +285,7 @@ def _check_polygons(spec: object) -> None:
     if not isinstance(spec, Mapping) or "path" not in spec or not set(spec) <= keys:
         raise InputError(
             f"cells must be {{path: file, name: property, id: property}}, of which only path is "
-            f"required (got {spec!r})"
+            f"required, got {spec!r}"
         )
 
 

@@ -103,7 +103,7 @@ def crop_checkins(
         times and locations become null, and empty lines are not rows.
     """
     if not 0 <= max_malformed_share <= 1:
-        raise InputError(f"max_malformed_share must be from 0 to 1 (got {max_malformed_share})")
+        raise InputError(f"max_malformed_share must be from 0 to 1, got {max_malformed_share}")
     survey = _Survey(source, layout, region, windows, part=source)
     with replacing(destination) as temporary:
         with _GroupWriter(temporary, layout, metadata) as writer:

@@ -102,8 +102,8 @@ def _normalised(checksum: str) -> str:
     algorithm, _, digest = checksum.lower().partition(":")
     if len(digest) != _HEX_DIGITS.get(algorithm, -1) or not re.fullmatch("[0-9a-f]+", digest):
         raise InputError(
-            "checksum must be md5: followed by 32, or sha256: followed by 64 hexadecimal digits "
-            f"(got {checksum!r})"
+            "checksum must be md5: followed by 32, or sha256: followed by 64 hexadecimal digits, "
+            f"got {checksum!r}"
         )
     return f"{algorithm}:{digest}"
 

@@ -85,7 +85,7 @@ def _rectangle(path: Path, line: int, row: list[str]) -> tuple[Any, ...]:
         count = int(row[4])
     except (ValueError, IndexError) as error:
         raise InputError(
-            f"{path}, line {line} must have four numbers and a count (got {','.join(row)})"
+            f"{path}, line {line} must have four numbers and a count, got {','.join(row)}"
         ) from error
     # Comparisons with NaN are false, so these conditions hold only for valid rows.
     large_enough = north - south >= _MIN_SIDE and east - west >= _MIN_SIDE
@@ -93,6 +93,6 @@ def _rectangle(path: Path, line: int, row: list[str]) -> tuple[Any, ...]:
     if len(row) != 5 or not 1 <= count <= _MAX_COUNT or not (large_enough and on_earth):
         raise InputError(
             f"{path}, line {line} must have south < north and west < east in degrees, and a "
-            f"count from 1 to {_MAX_COUNT} (got {','.join(row)})"
+            f"count from 1 to {_MAX_COUNT}, got {','.join(row)}"
         )
     return south, west, north, east, count

@@ -179,8 +179,8 @@ def _in_every_window(cells: Cells, windows: Windows) -> "gpd.GeoDataFrame":
     number = len(cells) * len(windows)
     if number > MAX_CELLS:
         raise InputError(
-            f"a histogram has at most {MAX_CELLS:,} cells (got {len(cells):,} cells x "
-            f"{len(windows):,} windows): take larger cells or longer windows"
+            f"a histogram has at most {MAX_CELLS:,} cells, got {len(cells):,} cells x "
+            f"{len(windows):,} windows: take larger cells or longer windows"
         )
     table = cells.table.iloc[np.tile(np.arange(len(cells)), len(windows))].reset_index(drop=True)
     table["cell"] = np.arange(number, dtype=np.int64)

@@ -111,7 +111,7 @@ def _stepped(start: float, stop: float, step: float, cells: int) -> Floats:
 
 def _by_metres(box: Box, value: object) -> Lattice:
     if not _is_positive(value):
-        raise InputError(f"metres must be a positive number (got {value!r})")
+        raise InputError(f"metres must be a positive number, got {value!r}")
     size = float(value)  # type: ignore[arg-type]
     crs = _utm_zone(box)
     project = transformer(WGS84, crs)
@@ -128,8 +128,8 @@ LATTICE_MAKERS: Final = {"shape": _by_shape, "step": _by_step, "metres": _by_met
 def _utm_zone(box: Box) -> Any:
     if box.east - box.west > _MAX_UTM_WIDTH:
         raise InputError(
-            f"metres needs a region at most {_MAX_UTM_WIDTH:g} degrees of longitude wide (got "
-            f"{box.east - box.west:g}): use shape or step"
+            f"metres needs a region at most {_MAX_UTM_WIDTH:g} degrees of longitude wide, got "
+            f"{box.east - box.west:g}: use shape or step"
         )
     import geopandas as gpd
 
@@ -138,7 +138,7 @@ def _utm_zone(box: Box) -> Any:
         return gpd.GeoSeries([middle], crs=WGS84).estimate_utm_crs()
     except RuntimeError as error:
         raise InputError(
-            f"metres needs a region in a UTM zone, latitude -80 to 84 (got {middle.y:g}): "
+            f"metres needs a region in a UTM zone, latitude -80 to 84, got {middle.y:g}: "
             "use shape or step"
         ) from error
 
@@ -148,7 +148,7 @@ def _pair(key: str, value: object, accepted: str, types: type | UnionType) -> tu
         first, second = value
         if all(_is_positive(number, types) for number in value):
             return first, second
-    raise InputError(f"{key} must be {accepted} (got {value!r})")
+    raise InputError(f"{key} must be {accepted}, got {value!r}")
 
 
 def _is_positive(value: object, types: type | UnionType = int | float) -> bool:
@@ -159,5 +159,5 @@ def _is_positive(value: object, types: type | UnionType = int | float) -> bool:
 def _check_cells(rows: int, columns: int, spec: str) -> None:
     if not 2 <= rows * columns <= MAX_CELLS:
         raise InputError(
-            f"a grid must have from 2 to {MAX_CELLS:,} cells (got {rows} x {columns} by {spec})"
+            f"a grid must have from 2 to {MAX_CELLS:,} cells, got {rows} x {columns} by {spec}"
         )

@@ -73,8 +73,8 @@ def _texts(source: Path, name: str, values: Sequence[Any]) -> Any:
             value, str | bytes | int | float | Decimal | date | None
         ):
             raise CheckinError(
-                f"{source}: {key_of(name)} of feature {number} must be a text or number (got a "
-                f"value of type {type(value).__name__})"
+                f"{source}: {key_of(name)} of feature {number} must be a text or number, got a "
+                f"value of type {type(value).__name__}"
             )
         texts.append(_text(value))
     return pa.array(texts, pa.binary())

@@ -37,14 +37,14 @@ class Box:
             number = isinstance(value, int | float) and not isinstance(value, bool)
             if not number or not math.isfinite(value) or abs(value) > limit:
                 raise InputError(
-                    f"box.{field.name} must be a number of degrees from -{limit} to {limit} "
-                    f"(got {value!r})"
+                    f"box.{field.name} must be a number of degrees from -{limit} to {limit}, "
+                    f"got {value!r}"
                 )
         for low, high in (("south", "north"), ("west", "east")):
             if not getattr(self, low) < getattr(self, high):
                 raise InputError(
-                    f"box.{low} must be below box.{high} (got {low}={getattr(self, low)}, "
-                    f"{high}={getattr(self, high)}): swap the two; a box across the 180th "
+                    f"box.{low} must be below box.{high}, got {low}={getattr(self, low)}, "
+                    f"{high}={getattr(self, high)}: swap the two; a box across the 180th "
                     "meridian must be split into two regions"
                 )
 
@@ -141,7 +141,7 @@ def region_from_config(name: str, spec: Mapping[str, Any]) -> Region:
     if ("box" in spec) == ("outline" in spec) and ("box" in spec or not polygons):
         keys = "both" if "box" in spec else "neither"
         raise InputError(
-            f"regions.{name} must have either box or outline, unless a grid has cells (got {keys})"
+            f"regions.{name} must have either box or outline, unless a grid has cells, got {keys}"
         )
     try:
         if "box" in spec:
@@ -172,7 +172,7 @@ def grid_spec(region: str, grids: Mapping[str, Any], grid: str) -> Any:
 def _box(spec: object) -> Box:
     names = {field.name for field in fields(Box)}
     if not isinstance(spec, Mapping) or set(spec) != names:
-        raise InputError(f"box must have the keys south, north, west and east (got {spec!r})")
+        raise InputError(f"box must have the keys south, north, west and east, got {spec!r}")
     return Box(**spec)
 
 

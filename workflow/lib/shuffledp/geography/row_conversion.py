@@ -513,4 +513,4 @@ def _fault_of_format(text: str, time_format: str) -> str:
     form = shortened(repr(re.sub(r"[^\W\d_]", "A", re.sub(r"\d", "9", text))))
     if time_format == UNIX_SECONDS:
         return f"is not a number of seconds in the years 1 to 9999 (time_format: unix; got {form})"
-    return f"is not in the time_format {time_format!r} (got the form {form})"
+    return f"is not in the time_format {time_format!r}, got the form {form}"

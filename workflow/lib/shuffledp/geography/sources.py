@@ -110,14 +110,14 @@ class Layout:
 
     def __post_init__(self) -> None:
         if self.format not in FORMATS:
-            raise InputError(f"format must be csv, parquet or geo (got {self.format!r})")
+            raise InputError(f"format must be csv, parquet or geo, got {self.format!r}")
         if not isinstance(self.header, bool):
-            raise InputError(f"header must be true or false (got {self.header!r})")
+            raise InputError(f"header must be true or false, got {self.header!r}")
         self._check_separator()
         if self.decimal not in (".", ",") or self.decimal == self.separator:
             raise InputError(
-                'decimal must be "." or ",", and different from separator '
-                f"(got decimal {self.decimal!r} and separator {self.separator!r})"
+                'decimal must be "." or ",", and different from separator, '
+                f"got decimal {self.decimal!r} and separator {self.separator!r}"
             )
         if self.crs is not None:
             degrees_from(self.crs)
@@ -126,7 +126,7 @@ class Layout:
         self._check_columns()
         if self.time_format is not None and "time" not in self.columns:
             raise InputError(
-                f"time_format needs columns.time, the column of times (got {self.time_format!r})"
+                f"time_format needs columns.time, the column of times, got {self.time_format!r}"
             )
 
     def _check_separator(self) -> None:
@@ -135,13 +135,13 @@ class Layout:
         if not valid or separator.isalnum() or separator in "\"'.+-\r\n\0":
             raise InputError(
                 "separator must be one character that no number contains, such as a comma, a "
-                f'semicolon or a tab, which YAML writes "\\t" (got {separator!r})'
+                f'semicolon or a tab, which YAML writes "\\t", got {separator!r}'
             )
 
     def _check_columns(self) -> None:
         if not isinstance(self.columns, Mapping):
             raise InputError(
-                f"columns must map names to columns of the file (got {self.columns!r}), "
+                f"columns must map names to columns of the file, got {self.columns!r}, "
                 "for example {latitude: lat, longitude: lon}"
             )
         geo = self.format == "geo"
@@ -151,18 +151,18 @@ class Layout:
                 raise InputError(f"columns.{key} is not a known column: use {', '.join(COLUMNS)}")
             if geo and (key in COORDINATES or not isinstance(value, str)):
                 raise InputError(
-                    f"{key_of(key)} must be the name of a property (got {value!r}): with format "
+                    f"{key_of(key)} must be the name of a property, got {value!r}: with format "
                     "geo, latitude and longitude are those of the points"
                 )
             is_position = isinstance(value, int) and not isinstance(value, bool) and value >= 0
             if not is_position and not (isinstance(value, str) and value):
                 raise InputError(
-                    f"{key_of(key)} must be the column's name or its position counted from 0 "
-                    f"(got {value!r})"
+                    f"{key_of(key)} must be the column's name or its position counted from 0, "
+                    f"got {value!r}"
                 )
             if isinstance(value, str) and not has_names:
                 raise InputError(
-                    f"{key_of(key)} must be a position counted from 0 (got {value!r}): with "
+                    f"{key_of(key)} must be a position counted from 0, got {value!r}: with "
                     "header: false no column has a name"
                 )
         for key in COORDINATES:
@@ -170,8 +170,8 @@ class Layout:
                 raise InputError(f"columns.{key} is missing: latitude and longitude are required")
         if len(set(self.columns.values())) < len(self.columns):
             raise InputError(
-                "each entry of columns must name a different column of the file "
-                f"(got {dict(self.columns)})"
+                "each entry of columns must name a different column of the file, "
+                f"got {dict(self.columns)}"
             )
 
 
@@ -198,8 +198,8 @@ def _check_time_format(time_format: object) -> None:
                 reason = "names of time zones are ambiguous; offsets are %z"
     raise InputError(
         "time_format must be unix, for seconds since 1970, or a format with year, month and day, "
-        f"such as '%d/%m/%Y %H:%M:%S', whose hours are %H or %I with %p (got {time_format!r}: "
-        f"{reason})"
+        f"such as '%d/%m/%Y %H:%M:%S', whose hours are %H or %I with %p, got {time_format!r}: "
+        f"{reason}"
     )
 
 
@@ -227,7 +227,7 @@ def degrees_from(crs: str) -> Any:
         pass
     raise InputError(
         "crs must be the EPSG code of a projected or geographic system that can be converted to "
-        f"WGS 84, such as EPSG:2154 (got {crs!r})"
+        f"WGS 84, such as EPSG:2154, got {crs!r}"
     )
 
 
@@ -266,7 +266,7 @@ def layout_from_config(spec: Mapping[str, Any]) -> Layout:
             raise InputError(f"{key} is not a key of a layout: use {', '.join(sorted(keys))}")
     if spec.get("format") == "geo":
         for key in sorted({"separator", "header", "decimal", "crs"} & set(spec)):
-            raise InputError(f"{key} has no meaning for format geo: remove it (got {spec[key]!r})")
+            raise InputError(f"{key} has no meaning for format geo: remove it, got {spec[key]!r}")
     if "columns" not in spec and spec.get("format") != "geo":
         raise InputError("columns is missing: for example {latitude: lat, longitude: lon}")
     return Layout(**{"format": "csv", "separator": ",", "header": True, "columns": {}, **spec})

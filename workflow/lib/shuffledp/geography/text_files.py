@@ -306,7 +306,7 @@ def column_positions(source: Path, layout: Layout, names: list[str]) -> dict[str
         if column >= len(names):
             raise CheckinError(
                 f"{source} has {len(names)} columns, but {key_of(name)} is position {column} "
-                f"counted from 0: check the position and separator (got {layout.separator!r})"
+                f"counted from 0: check the position and separator, got {layout.separator!r}"
             )
         positions[name] = column
     return positions

@@ -55,17 +55,17 @@ def windows_from_config(spec: Mapping[str, Any]) -> Windows | None:
     if "period" not in spec:
         for key in _KEYS[1:]:
             if key in spec:
-                raise InputError(f"{key} needs a period: {{from: date, to: date}} (got none)")
+                raise InputError(f"{key} needs a period: {{from: date, to: date}}, got none")
         return None
     first, last = (_date(key, spec["period"][key]) for key in ("from", "to"))
     if last < first:
-        raise InputError(f"period.to must not be before period.from (got {last} and {first})")
+        raise InputError(f"period.to must not be before period.from, got {last} and {first}")
     try:
         zone = ZoneInfo(spec.get("time_zone", "UTC"))
     except (ValueError, OSError, KeyError) as error:
         raise InputError(
-            "time_zone must be a name of the IANA database, such as Europe/Paris "
-            f"(got {spec['time_zone']!r})"
+            "time_zone must be a name of the IANA database, such as Europe/Paris, "
+            f"got {spec['time_zone']!r}"
         ) from error
     days = _first_days(first, last + _ONE_DAY, spec.get("every"))
     midnights = [datetime(day.year, day.month, day.day, tzinfo=zone) for day in days]
@@ -78,11 +78,9 @@ def _date(key: str, value: object) -> date:
     try:
         day = date.fromisoformat(str(value))
     except ValueError:
-        raise InputError(
-            f"period.{key} must be a date such as 2010-01-31 (got {value!r})"
-        ) from None
+        raise InputError(f"period.{key} must be a date such as 2010-01-31, got {value!r}") from None
     if not 2 <= day.year <= 9998:  # its neighbours must be dates in every time zone
-        raise InputError(f"period.{key} must be in the years 2 to 9998 (got {day})")
+        raise InputError(f"period.{key} must be in the years 2 to 9998, got {day}")
     return day
 
 
@@ -96,12 +94,12 @@ def _first_days(first: date, end: date, every: str | None) -> list[date]:
         if len(days) > MAX_WINDOWS + 1:
             raise InputError(f"period has more than {MAX_WINDOWS:,} windows: choose longer ones")
     if every == "month" and first.day != 1:
-        raise InputError(f"period.from must be the first day of a month (got {first})")
+        raise InputError(f"period.from must be the first day of a month, got {first}")
     if days[-1] != end:
         last = days[-2] - _ONE_DAY
         raise InputError(
             f"period must consist of whole windows of a {every}: end it on "
-            f"{f'{last} or ' if last >= first else ''}{days[-1] - _ONE_DAY} (got {end - _ONE_DAY})"
+            f"{f'{last} or ' if last >= first else ''}{days[-1] - _ONE_DAY}, got {end - _ONE_DAY}"
         )
     return days
 

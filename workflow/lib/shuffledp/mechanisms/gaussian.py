@@ -45,10 +45,10 @@ def gaussian_sigma(
     Source: Balle and Wang, "Improving the Gaussian mechanism" (2018), Algorithm 1.
     """
     if not eps > 0.0:
-        raise InputError(f"eps must be positive for the Gaussian mechanism (got eps={eps})")
+        raise InputError(f"eps must be positive for the Gaussian mechanism, got eps={eps}")
     if not (-np.inf < log_delta < 0.0):
         raise InputError(
-            f"delta must lie strictly between 0 and 1 for a Gaussian (got log delta={log_delta}); "
+            f"delta must lie strictly between 0 and 1 for a Gaussian, got log delta={log_delta}; "
             "pure DP needs another mechanism"
         )
     # The classical sigma is sufficient up to eps = 1, and of the right order of magnitude beyond.
@@ -132,7 +132,7 @@ class GaussianParameters:
 
     def __post_init__(self) -> None:
         if not 0.0 < self.sigma < np.inf:
-            raise InputError(f"sigma must be positive and finite (got sigma={self.sigma})")
+            raise InputError(f"sigma must be positive and finite, got sigma={self.sigma}")
 
 
 def published_calibration(setting: Setting) -> Calibration[GaussianParameters]:

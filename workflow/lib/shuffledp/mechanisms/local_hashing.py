@@ -30,7 +30,7 @@ class LocalHashing(IndependentSupport):
         check_budget(self.eps0)
         if not (self.values >= 2 and self.values == int(self.values)):
             raise InputError(
-                f"g, the number of hash values, must be an integer >= 2 (got g={self.values})"
+                f"g, the number of hash values, must be an integer >= 2, got g={self.values}"
             )
 
     @property

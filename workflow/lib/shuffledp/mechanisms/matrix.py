@@ -128,8 +128,8 @@ class MatrixRandomiser(Randomiser):
     def _inverse(self) -> Floats:
         if np.linalg.matrix_rank(self.rows) < self.k:
             raise InputError(
-                "the rows of the matrix must be linearly independent for an unbiased estimate (got "
-                f"rank {np.linalg.matrix_rank(self.rows)} for {self.k} records)"
+                "the rows of the matrix must be linearly independent for an unbiased estimate, got "
+                f"rank {np.linalg.matrix_rank(self.rows)} for {self.k} records"
             )
         return np.asarray(np.linalg.pinv(self.rows.T), np.float64)
 
@@ -165,19 +165,19 @@ def pairs_within(places: ArrayLike, distance: float) -> Integers:
 def _check_entries(rows: Floats) -> None:
     if rows.ndim != 2 or rows.shape[0] < 2 or rows.shape[1] < 2:
         raise InputError(
-            f"a randomiser's matrix needs at least 2 records and 2 reports (got shape {rows.shape})"
+            f"a randomiser's matrix needs at least 2 records and 2 reports, got shape {rows.shape}"
         )
     if not (rows >= 0.0).all():
         x, y = np.argwhere(~(rows >= 0.0))[0]
         raise InputError(
-            f"probabilities must be at least 0 (got {rows[x, y]:g} for record {x}, report {y})"
+            f"probabilities must be at least 0, got {rows[x, y]:g} for record {x}, report {y}"
         )
     error = np.abs(rows.sum(axis=1) - 1.0)
     if not (error <= ROW_SUM_TOLERANCE).all():
         x = int(np.argmax(~(error <= ROW_SUM_TOLERANCE)))
         raise InputError(
-            f"each row must sum to 1 within {ROW_SUM_TOLERANCE:g} (got {rows[x].sum():.12g} for "
-            f"record {x})"
+            f"each row must sum to 1 within {ROW_SUM_TOLERANCE:g}, got {rows[x].sum():.12g} for "
+            f"record {x}"
         )
     if (empty := np.flatnonzero(~rows.any(axis=0))).size:
         raise InputError(
@@ -186,8 +186,8 @@ def _check_entries(rows: Floats) -> None:
     if (small := (rows > 0.0) & (rows < SMALLEST_PROBABILITY)).any():
         x, y = np.argwhere(small)[0]
         raise InputError(
-            f"probabilities must be 0 or at least {SMALLEST_PROBABILITY:g} (got {rows[x, y]:g} for "
-            f"record {x}, report {y})"
+            f"probabilities must be 0 or at least {SMALLEST_PROBABILITY:g}, got {rows[x, y]:g} for "
+            f"record {x}, report {y}"
         )
 
 
@@ -197,7 +197,7 @@ def _check_ratios(rows: Floats) -> None:
     if log_ratio > LARGEST_EPS0:
         raise InputError(
             f"positive probabilities of a report must differ by a factor of at most "
-            f"exp({LARGEST_EPS0:g}) (got exp({log_ratio:g}))"
+            f"exp({LARGEST_EPS0:g}), got exp({log_ratio:g})"
         )
 
 
@@ -208,12 +208,12 @@ def _adjacency(near: ArrayLike, distinct_index: Integers, distinct: int) -> Bool
     """
     pairs = np.array(near)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or not pairs.size:
-        raise InputError(f"neighbours must have shape (pairs, 2), pairs >= 1 (got {pairs.shape})")
+        raise InputError(f"neighbours must have shape (pairs, 2), pairs >= 1, got {pairs.shape}")
     invalid = (pairs != np.floor(pairs)) | ~((pairs >= 0) & (pairs < distinct_index.size))
     if invalid.any():
         raise InputError(
-            f"records of neighbours must be integers from 0 to {distinct_index.size - 1} (got "
-            f"{pairs[invalid][0]:g} in pair {int(np.argwhere(invalid)[0, 0])})"
+            f"records of neighbours must be integers from 0 to {distinct_index.size - 1}, got "
+            f"{pairs[invalid][0]:g} in pair {int(np.argwhere(invalid)[0, 0])}"
         )
     adjacency = np.zeros((distinct, distinct), bool)
     first, second = distinct_index[pairs.astype(np.int64).T]

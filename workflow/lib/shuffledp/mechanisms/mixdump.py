@@ -39,8 +39,8 @@ class MixdumpParameters:
     def __post_init__(self) -> None:
         if not 0.0 <= self.dummies < np.inf:
             raise InputError(
-                "dummies, a user's mean number, must be finite and >= 0 (got "
-                f"dummies={self.dummies})"
+                "dummies, a user's mean number, must be finite and >= 0, got "
+                f"dummies={self.dummies}"
             )
 
     @property

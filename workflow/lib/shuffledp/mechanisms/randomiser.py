@@ -141,9 +141,9 @@ class Randomiser(ABC):
 def _valid_eps(eps: float, n: int, randomiser: Randomiser) -> float:
     """Check eps and n; return an eps that has the same delta and a finite exponential."""
     if not (eps >= 0.0 and np.isfinite(eps)):
-        raise InputError(f"eps must be at least 0 and finite (got eps={eps})")
+        raise InputError(f"eps must be at least 0 and finite, got eps={eps}")
     if not (n >= 1 and n == int(n)):
-        raise InputError(f"n, the number of users, must be an integer >= 1 (got n={n})")
+        raise InputError(f"n, the number of users, must be an integer >= 1, got n={n}")
     return min(float(eps), randomiser.horizon)
 
 
@@ -221,13 +221,13 @@ def check_budget(eps0: float) -> None:
     """Raise `InputError` if a local budget is not positive, or too large for the accountant."""
     # Computed budgets are rounded up, so the largest one may exceed 300 by rounding.
     if not 0.0 < eps0 <= LARGEST_EPS0 * (1.0 + 1e-12):
-        raise InputError(f"eps0 must be positive and at most {LARGEST_EPS0:g} (got eps0={eps0:g})")
+        raise InputError(f"eps0 must be positive and at most {LARGEST_EPS0:g}, got eps0={eps0:g}")
 
 
 def check_cells(k: int) -> None:
     """Raise `InputError` if there are fewer than two cells."""
     if not (k >= 2 and k == int(k)):
-        raise InputError(f"k, the number of cells, must be an integer >= 2 (got k={k})")
+        raise InputError(f"k, the number of cells, must be an integer >= 2, got k={k}")
 
 
 class SupportRandomiser(Randomiser):

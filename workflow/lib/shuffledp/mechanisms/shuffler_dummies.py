@@ -43,7 +43,7 @@ def check_nu(nu: int) -> None:
     """Raise `InputError` unless a cell's most likely number of dummies is from 0 to 2^53."""
     check_centre(nu)
     if nu > MAX_NU:
-        raise InputError(f"nu must be an integer from 0 to 2^53 (got nu={nu})")
+        raise InputError(f"nu must be an integer from 0 to 2^53, got nu={nu}")
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def fewest_dummies(
     if nu is None:
         raise InputError(
             f"delta must be larger for dummies by the shuffler: 2^53 dummies per cell do not keep "
-            f"the target (got eps={eps}, log delta={log_delta})"
+            f"the target, got eps={eps}, log delta={log_delta}"
         )
     return nu
 
@@ -116,7 +116,7 @@ class ShufflerDummies(RecordMechanism[ShufflerDummiesParameters]):
         """
         check_noise_eps(eps)
         if np.isnan(log_delta):
-            raise InputError("delta must be a number (got log delta=nan)")
+            raise InputError("delta must be a number, got log delta=nan")
         if setting.rounds == 1:
             return ShufflerDummiesParameters(
                 eps,

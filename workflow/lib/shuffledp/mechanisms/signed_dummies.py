@@ -155,8 +155,8 @@ class SignedDummies(RecordMechanism[SignedDummiesParameters]):
         check_noise_eps(eps)
         if not -np.inf < log_delta < 0.0:
             raise InputError(
-                f"delta must lie strictly between 0 and 1 for signed dummies (got log "
-                f"delta={log_delta}); pure DP needs another mechanism"
+                f"delta must lie strictly between 0 and 1 for signed dummies, got log "
+                f"delta={log_delta}; pure DP needs another mechanism"
             )
         overflow_eps = eps if self.overflow_eps is None else self.overflow_eps
         target = Target(
@@ -170,9 +170,9 @@ class SignedDummies(RecordMechanism[SignedDummiesParameters]):
             # Over several rounds, each is calibrated to a smaller target than the caller's.
             each_round = "" if self.overflow_eps is None else " in each round"
             raise InputError(
-                f"no signed dummies meet this target: more slots or users are needed (got "
+                f"no signed dummies meet this target: more slots or users are needed, got "
                 f"slots={self.slots or ENVELOPE_LENGTHS[-1]}, n={setting.n}, k={setting.k}, "
-                f"eps={eps:.4g} and log delta={log_delta:.4g}{each_round})"
+                f"eps={eps:.4g} and log delta={log_delta:.4g}{each_round}"
             )
         return best
 

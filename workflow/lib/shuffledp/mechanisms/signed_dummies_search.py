@@ -94,24 +94,24 @@ class SignedDummiesParameters:
         ):
             raise InputError(
                 f"signed dummies need a ratio from {SMALLEST_PARAMETER:g} to below 1, pairs of at "
-                f"least {SMALLEST_PARAMETER:g} and a positive shape (got ratio={self.ratio}, "
-                f"pairs={self.pairs}, shape={self.shape})"
+                f"least {SMALLEST_PARAMETER:g} and a positive shape, got ratio={self.ratio}, "
+                f"pairs={self.pairs}, shape={self.shape}"
             )
         if not 1.0 / MAX_SIZE <= self.size <= MAX_SIZE:
             raise InputError(
                 f"the size of signed dummies must be from {1.0 / MAX_SIZE:g} to "
-                f"{MAX_SIZE:g} (got size={self.size})"
+                f"{MAX_SIZE:g}, got size={self.size}"
             )
         if self.pairs > MAX_PAIRS_PER_CELL or self.pairs > MAX_PAIRS_PER_SHAPE * self.shape:
             raise InputError(
                 f"signed dummies have at most {MAX_PAIRS_PER_CELL:g} pairs in a cell, and at most "
-                f"{MAX_PAIRS_PER_SHAPE:g} times their shape (got pairs={self.pairs}, "
-                f"shape={self.shape})"
+                f"{MAX_PAIRS_PER_SHAPE:g} times their shape, got pairs={self.pairs}, "
+                f"shape={self.shape}"
             )
         check_sizes(self.slots, 1.0)
         if self.smallest < 1:
             raise InputError(
-                f"smallest, a number of users, must be at least 1 (got smallest={self.smallest})"
+                f"smallest, a number of users, must be at least 1, got smallest={self.smallest}"
             )
 
     @cached_property
@@ -164,10 +164,10 @@ def check_sizes(slots: int, share: float) -> None:
     """Raise `InputError` if the number of slots or the share of users is out of range."""
     if not (2 <= slots <= MAX_SLOTS and slots == int(slots)):
         raise InputError(
-            f"slots of an envelope must be an integer from 2 to {MAX_SLOTS:,} (got slots={slots})"
+            f"slots of an envelope must be an integer from 2 to {MAX_SLOTS:,}, got slots={slots}"
         )
     if not 0.0 < share <= 1.0:
-        raise InputError(f"the share of users who take part must lie in (0, 1] (got share={share})")
+        raise InputError(f"the share of users who take part must lie in (0, 1], got share={share}")
 
 
 # Function from a number of pairs to parameters; None if pairs do not fit or the target is missed.

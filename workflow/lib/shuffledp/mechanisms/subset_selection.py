@@ -36,8 +36,8 @@ class SubsetSelection(SupportRandomiser):
         check_budget(self.eps0)
         if not (1 <= self.size <= self.k - 1 and self.size == int(self.size)):
             raise InputError(
-                f"m, the size of a subset, must be an integer from 1 to k - 1 = {self.k - 1} "
-                f"(got m={self.size})"
+                f"m, the size of a subset, must be an integer from 1 to k - 1 = {self.k - 1}, "
+                f"got m={self.size}"
             )
 
     @property

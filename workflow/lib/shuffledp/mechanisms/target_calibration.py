@@ -253,7 +253,7 @@ def read_parameters(mechanism: Mechanism[P], text: str) -> P:
             accepted = ", or ".join(", ".join(names) for _, names in forms)
             raise InputError(
                 f"parameters of {mechanism.name} must be {accepted}, each once, as in "
-                f"{next(iter(numbers))}=1 (got {f'{name}={value}' if value else name})"
+                f"{next(iter(numbers))}=1, got {f'{name}={value}' if value else name}"
             )
         is_float = numbers[name].type is float
         try:

@@ -32,7 +32,7 @@ class UnaryEncoding(IndependentSupport):
     def __post_init__(self) -> None:
         check_cells(self.k)
         if not 0.0 < self.q < self.p < 1.0:
-            raise InputError(f"unary encoding needs 0 < q < p < 1 (got p={self.p:g}, q={self.q:g})")
+            raise InputError(f"unary encoding needs 0 < q < p < 1, got p={self.p:g}, q={self.q:g}")
         logs = np.array([np.log(self.p), -np.log1p(-self.p), np.log1p(-self.q), -np.log(self.q)])
         # Each log has an error of up to 2 units of rounding, and each of three sums adds one unit.
         error = 8.0 * UNIT * float(np.abs(logs).sum())

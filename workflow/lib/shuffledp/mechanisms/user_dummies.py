@@ -95,8 +95,8 @@ class UserDummies(RecordMechanism[UserDummiesParameters]):
         chances = setting.n * parameters.chances
         if chances >= LARGEST_N:
             raise InputError(
-                f"n r, the largest number of dummies, must be below {LARGEST_N:,} (got "
-                f"n={setting.n}, r={parameters.chances})"
+                f"n r, the largest number of dummies, must be below {LARGEST_N:,}, got "
+                f"n={setting.n}, r={parameters.chances}"
             )
         no_dummy = (parameters.chances - parameters.dummies) / parameters.chances
         pair = pairs.dummies(chances, setting.k, parameters.rate, no_dummy)
@@ -127,8 +127,8 @@ class UserDummies(RecordMechanism[UserDummiesParameters]):
         """Return the least r, and for it the least lambda, that meet the target."""
         if not log_delta < 0.0 or log_delta == -np.inf:
             raise InputError(
-                f"delta must lie strictly between 0 and 1 for dummies by users (got log "
-                f"delta={log_delta}); pure DP needs another mechanism"
+                f"delta must lie strictly between 0 and 1 for dummies by users, got log "
+                f"delta={log_delta}; pure DP needs another mechanism"
             )
 
         def log_delta_of(dummies: float, chances: int) -> float:
@@ -149,7 +149,7 @@ class UserDummies(RecordMechanism[UserDummiesParameters]):
         if chances is None:
             raise InputError(
                 f"delta must be larger for dummies by users: {largest:,} dummies per user do not "
-                f"meet the target (got eps={eps}, log delta={log_delta}, n={n})"
+                f"meet the target, got eps={eps}, log delta={log_delta}, n={n}"
             )
         dummies = guided_noise(
             lambda dummies: log_delta_of(dummies, chances),

@@ -234,6 +234,6 @@ CHECKS: Final[Mapping[str, Callable[[], Iterator[str]]]] = {
 if __name__ == "__main__":
     names = sys.argv[1:]
     if not names or set(names) - set(CHECKS):
-        sys.exit(f"give entries of {', '.join(CHECKS)} (got {' '.join(names) or 'none'})")
+        sys.exit(f"give entries of {', '.join(CHECKS)}, got {' '.join(names) or 'none'}")
     for name in names:
         print(*CHECKS[name](), sep="\n")

@@ -59,11 +59,9 @@ def reports(kind: str, k: int | None = None) -> Reports:
     standard deviations of the noise. Raises `InputError` if the name or k is invalid.
     """
     if kind not in KINDS:
-        raise InputError(f"mechanism must be one of {', '.join(KINDS)} (got {kind!r})")
+        raise InputError(f"mechanism must be one of {', '.join(KINDS)}, got {kind!r}")
     if (kind == "krr") != (k is not None):
-        raise InputError(
-            f"k, the number of cells, is required for krr and only for krr (got k={k})"
-        )
+        raise InputError(f"k, the number of cells, is required for krr and only for krr, got k={k}")
     if kind == "laplace":
         return Reports(_laplace, ordered=False)
     if kind == "gaussian":
@@ -160,7 +158,7 @@ def own_epsilons(
     64 ranges with similar budgets. Raises `InputError` if rounds is below 1.
     """
     if rounds < 1:
-        raise InputError(f"rounds must be an integer >= 1 (got {rounds})")
+        raise InputError(f"rounds must be an integer >= 1, got {rounds}")
     range_index = _range_index(groups, how)
     all_groups = _rounded_up(groups) if how.ordered else groups
     for index in np.unique(range_index):

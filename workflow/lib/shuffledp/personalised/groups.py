@@ -37,15 +37,15 @@ class BudgetGroups:
         wrong = groups.values[~((groups.values >= 0.0) & (groups.values <= LARGEST_EPS0))]
         if wrong.size:
             raise InputError(
-                f"budgets must be at least 0 and at most {LARGEST_EPS0:g} (got {wrong[0]})"
+                f"budgets must be at least 0 and at most {LARGEST_EPS0:g}, got {wrong[0]}"
             )
         if groups.values.size == 0 or groups.values.shape != groups.counts.shape:
             raise InputError(
-                f"budgets must contain at least one user, and a count per group (got "
-                f"{groups.values.size} values, {groups.counts.size} counts)"
+                f"budgets must contain at least one user, and a count per group, got "
+                f"{groups.values.size} values, {groups.counts.size} counts"
             )
         if groups.counts.min() < 1:
-            raise InputError(f"counts must be at least 1 (got {groups.counts.min()})")
+            raise InputError(f"counts must be at least 1, got {groups.counts.min()}")
         return groups
 
     @classmethod
@@ -81,7 +81,7 @@ def split_target(
         target = int(np.argmax(values))
     if not 0 <= target < values.size:
         raise InputError(
-            f"target must be the index of a user or group, 0..{values.size - 1} (got {target})"
+            f"target must be the index of a user or group, 0..{values.size - 1}, got {target}"
         )
     budget = float(values[target])
     return budget, groups, groups.without(int(np.flatnonzero(groups.values == budget)[0]))

@@ -58,11 +58,11 @@ def check_address(url: str) -> None:
     except ValueError:
         complete = False
     if not complete or " " in url:
-        raise InputError(f"must be an address such as https://host/file (got {masked(url)!r})")
+        raise InputError(f"must be an address such as https://host/file, got {masked(url)!r}")
     if "@" in parts.netloc:
         raise InputError(
-            "must not contain a user name or password, which results would show (got "
-            f"{masked(url)!r}): put them into ~/.netrc, or into the file that the environment "
+            "must not contain a user name or password, which results would show, got "
+            f"{masked(url)!r}: put them into ~/.netrc, or into the file that the environment "
             "variable NETRC names, as `machine HOST login NAME password WORD`"
         )
     if not _FILE_NAME.fullmatch(file_name(url)):

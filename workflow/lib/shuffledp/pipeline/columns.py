@@ -148,5 +148,5 @@ def strictest(contents: list[str]) -> str:
     order = (PUBLIC, SIMULATED, TRUE)
     for mark in contents:
         if mark not in order:
-            raise InputError(f"{CONTENTS} must be one of {', '.join(order)} (got {mark!r})")
+            raise InputError(f"{CONTENTS} must be one of {', '.join(order)}, got {mark!r}")
     return max(contents, key=order.index, default=PUBLIC)

@@ -155,7 +155,7 @@ def check_mechanisms(regions: Regions) -> None:
         if not any(mechanism.matched for mechanism in chosen):
             raise ConfigurationError(
                 f"regions.{name}: mechanisms must include one that is calibrated to a privacy, "
-                f"such as gaussian, to compare with (got {', '.join(spec['mechanisms'])})"
+                f"such as gaussian, to compare with, got {', '.join(spec['mechanisms'])}"
             )
 
 
@@ -186,7 +186,7 @@ def check_glyphs(titles: Mapping[str, str], missing_glyphs: Callable[[str], str]
         if missing := missing_glyphs(title):
             raise ConfigurationError(
                 f"regions.{name}.title: the font of the figures has no glyph for {missing}: write "
-                f"the title in Latin, Greek or Cyrillic letters (got {title!r})"
+                f"the title in Latin, Greek or Cyrillic letters, got {title!r}"
             )
 
 
@@ -205,7 +205,7 @@ def check_cells(regions: Regions) -> None:
             if every is not None and every >= k:
                 raise ConfigurationError(
                     f"regions.{name}.individual_every must be below the number of cells, which is "
-                    f"{k} for the grid {grid} (got {every}); by default a twentieth of the cells "
+                    f"{k} for the grid {grid}, got {every}; by default a twentieth of the cells "
                     "have a row"
                 )
 
@@ -256,7 +256,7 @@ def _check_own_budgets(key: str, budgets: Any) -> None:
     for group in groups:
         if 0.0 < group["eps"] < MIN_POSITIVE_BUDGET:
             raise ConfigurationError(
-                f"{key}: eps must be 0 or at least {MIN_POSITIVE_BUDGET:g} (got {group['eps']:g})"
+                f"{key}: eps must be 0 or at least {MIN_POSITIVE_BUDGET:g}, got {group['eps']:g}"
             )
     if not any(group["eps"] for group in groups):
         raise ConfigurationError(
@@ -264,7 +264,7 @@ def _check_own_budgets(key: str, budgets: Any) -> None:
         )
     total = math.fsum(group["share"] for group in groups)
     if not math.isclose(total, 1.0, abs_tol=1e-9):
-        raise ConfigurationError(f"{key}: the shares must sum to 1 (got {total:g})")
+        raise ConfigurationError(f"{key}: the shares must sum to 1, got {total:g}")
 
 
 def _check_budget_column(region: str, spec: Mapping[str, Any], source: Mapping[str, Any]) -> None:
@@ -297,7 +297,7 @@ def _check_contributions(region: str, spec: Mapping[str, Any]) -> None:
                 text = str(value).lower()
                 raise ConfigurationError(
                     f"regions.{region}: {key} bounds the check-ins of each user, which needs unit: "
-                    f"user (got {key}: {text} with unit: checkin): set unit: user, or leave {key} "
+                    f"user, got {key}: {text} with unit: checkin: set unit: user, or leave {key} "
                     "out"
                 )
     if m == 1:
@@ -311,8 +311,8 @@ def _check_contributions(region: str, spec: Mapping[str, Any]) -> None:
     ):
         if present:
             raise ConfigurationError(
-                f"regions.{region}: {key} is only known for one record per user (got "
-                f"records_per_user: {m}): leave {key} out, or set records_per_user: 1"
+                f"regions.{region}: {key} is only known for one record per user, got "
+                f"records_per_user: {m}: leave {key} out, or set records_per_user: 1"
             )
 
 
@@ -335,8 +335,8 @@ def _check_images(files: Mapping[str, Any]) -> None:
     named = {"test_images", "test_labels"} & set(files)
     if len(named) == 1:
         raise ConfigurationError(
-            f"personalised.mnist: give both test_images and test_labels, or neither (got "
-            f"{named.pop()} alone)"
+            f"personalised.mnist: give both test_images and test_labels, or neither, got "
+            f"{named.pop()} alone"
         )
     for name, spec in files.items():
         if "url" in spec:
@@ -355,8 +355,8 @@ def _check_titles(regions: Regions) -> None:
             )
         if title.count("$") > 1:
             raise ConfigurationError(
-                f"regions.{name}.title: figures would set the text between two $ as mathematics "
-                f"(got {title!r})"
+                f"regions.{name}.title: figures would set the text between two $ as mathematics, "
+                f"got {title!r}"
             )
         named[title] = name
 

@@ -209,7 +209,7 @@ def _describe(error: ValidationError) -> Iterator[str]:
     elif error.validator == "oneOf":
         yield from _alternatives(error)
     elif error.validator == "uniqueItems":
-        yield f"{place}: every entry must differ from the others (got {_show(value)})"
+        yield f"{place}: every entry must differ from the others, got {_show(value)}"
     elif error.validator == "pattern":
         yield f"{place}: {_show(value)} is not accepted. {schema['description']}"
     elif (
@@ -222,7 +222,7 @@ def _describe(error: ValidationError) -> Iterator[str]:
             f"the exponent, as in 1.0e-6, and without quotes"
         )
     else:
-        yield f"{place or 'the configuration'}: must be {_accepted(schema)} (got {_show(value)})"
+        yield f"{place or 'the configuration'}: must be {_accepted(schema)}, got {_show(value)}"
 
 
 def _alternatives(error: ValidationError) -> Iterator[str]:
@@ -240,7 +240,7 @@ def _alternatives(error: ValidationError) -> Iterator[str]:
             if inner.schema_path[0] == mappings[0]:
                 yield from _describe(inner)
         return
-    yield f"{place}: must be {_accepted({'oneOf': alternatives})} (got {_show(value)})"
+    yield f"{place}: must be {_accepted({'oneOf': alternatives})}, got {_show(value)}"
 
 
 def _accepted(schema: Mapping[str, Any]) -> str:
@@ -329,11 +329,11 @@ def _check_value(key: str, value: Any) -> None:
             raise InputError(f"{key} must be a finite number, got {value}")
         if name in _INTEGER_KEYS:
             raise InputError(
-                f"{key} must be written without point or exponent, such as 1000 (got {value})"
+                f"{key} must be written without point or exponent, such as 1000, got {value}"
             )
     elif isinstance(value, str) and name != "separator":
         for character in value:
             if unicodedata.category(character) in ("Cc", "Cs"):
                 raise InputError(
-                    f"{key} holds the control character {character!r}: remove it (got {value!r})"
+                    f"{key} holds the control character {character!r}: remove it, got {value!r}"
                 )

@@ -74,8 +74,8 @@ def record_layout(
     positions = [isinstance(column, int) for column in columns.values()]
     if any(positions) and not all(positions):
         raise InputError(
-            "columns must be all names, or all positions in a file without a header (got "
-            f"{', '.join(str(column) for column in columns.values())})"
+            "columns must be all names, or all positions in a file without a header, got "
+            f"{', '.join(str(column) for column in columns.values())}"
         )
     kind = "parquet" if parquet else "csv"
     return Layout(kind, separator, not any(positions), columns, time_format=time_format)

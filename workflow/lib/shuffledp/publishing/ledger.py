@@ -137,7 +137,7 @@ def first_total(unit: Unit, guarantee: Guarantee, eps: Decimal, total: Decimal |
     """
     limit = eps if total is None else total
     if not (limit.is_finite() and limit > 0):
-        raise InputError(f"total must be a positive and finite eps (got {limit})")
+        raise InputError(f"total must be a positive and finite eps, got {limit}")
     if guarantee.rho is None:
         return Total(unit, "eps", limit, limit, 0.0)
     # Without a total, the first publication must fit exactly: rho from eps may differ by rounding.

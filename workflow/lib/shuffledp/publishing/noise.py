@@ -134,18 +134,18 @@ def make_noise(
     is out of range, or the scale would exceed `MAX_SCALE`.
     """
     if not 0.0 < eps < math.inf:
-        raise InputError(f"eps must be positive and finite (got {eps})")
+        raise InputError(f"eps must be positive and finite, got {eps}")
     if mechanism == "laplace":
         if delta != 0.0:
             raise InputError(
-                f"delta must be left out for --mechanism laplace, which is pure (got {delta}): "
+                f"delta must be left out for --mechanism laplace, which is pure, got {delta}: "
                 "give --mechanism gaussian"
             )
         scale = contributions.l1 / eps
     else:
         if not 0.0 < delta < 1.0:
             raise InputError(
-                f"delta must be above 0 and below 1 for --mechanism gaussian (got {delta}): for "
+                f"delta must be above 0 and below 1 for --mechanism gaussian, got {delta}: for "
                 "example 1e-6"
             )
         scale = math.sqrt(contributions.l2_squared / (2.0 * zcdp_rho(eps, delta)))

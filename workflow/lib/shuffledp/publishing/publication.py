@@ -303,7 +303,7 @@ def _publish_new(
     limit = book.limit(first_total(unit, arguments.promised, arguments.eps, total))
     if total is not None and total != limit.eps:
         raise InputError(
-            f"the total of this ledger is eps={limit.eps} and cannot be changed (got {total}): "
+            f"the total of this ledger is eps={limit.eps} and cannot be changed, got {total}: "
             "leave --total out"
         )
     identifier = secrets.token_hex(8)
@@ -447,9 +447,9 @@ def _number(name: str, value: Number) -> Decimal:
     try:
         exact = Decimal(repr(float(value)) if isinstance(value, float) else str(value))
     except InvalidOperation:
-        raise InputError(f"{name} must be a number (got {value!r})") from None
+        raise InputError(f"{name} must be a number, got {value!r}") from None
     if not exact.is_finite():
-        raise InputError(f"{name} must be finite (got {value})")
+        raise InputError(f"{name} must be finite, got {value}")
     return exact
 
 
@@ -464,7 +464,7 @@ def _columns(
     points: bool,
 ) -> dict[str, str | int]:
     if unit not in UNITS:
-        raise InputError(f"unit must be record or user (got {unit!r})")
+        raise InputError(f"unit must be record or user, got {unit!r}")
     if (latitude is None) != (longitude is None):
         raise InputError("give both --latitude and --longitude, or neither for a file of counts")
     if points and latitude is not None:
@@ -497,7 +497,7 @@ def _windows(
             raise InputError("--every needs a period, --from and --to")
         return None, None
     if every not in (None, "day", "week", "month"):
-        raise InputError(f"every must be day, week or month (got {every!r})")
+        raise InputError(f"every must be day, week or month, got {every!r}")
     first, last = map(str, period)
     spec: dict[str, Any] = {"period": {"from": first, "to": last}, "time_zone": time_zone}
     if every is not None:
@@ -509,15 +509,15 @@ def _windows(
 def _check_text(title: str, places: Mapping[str, Any], cells: Cells) -> None:
     """Check before anything is charged that all text of a map can be written."""
     if not isinstance(title, str):
-        raise InputError(f"title must be a text (got {title!r})")
+        raise InputError(f"title must be a text, got {title!r}")
     try:
         "".join(
             [title, *map(str, places.values()), *cells.table["id"], *cells.table["name"]]
         ).encode()
     except UnicodeEncodeError as error:
         raise InputError(
-            "the title, and names of cells and of their file, must be Unicode text (got "
-            f"{error.object[error.start]!r})"
+            "the title, and names of cells and of their file, must be Unicode text, got "
+            f"{error.object[error.start]!r}"
         ) from None
 
 
@@ -537,7 +537,7 @@ def _contributions(
         return Contributions(unit)
     m = 1 if records_per_user is None else records_per_user
     if isinstance(m, bool) or not isinstance(m, int) or m < 1:
-        raise InputError(f"records_per_user must be an integer >= 1 (got {records_per_user!r})")
+        raise InputError(f"records_per_user must be an integer >= 1, got {records_per_user!r}")
     if per_window and (windows is None or len(windows) < 2):
         raise InputError("--per-window needs several windows: give --every, --from and --to")
     times = len(windows) if per_window and windows is not None else 1
@@ -549,7 +549,7 @@ def _noise(
 ) -> Noise:
     if mechanism is not None:
         if mechanism not in MECHANISMS:
-            raise InputError(f"mechanism must be laplace or gaussian (got {mechanism!r})")
+            raise InputError(f"mechanism must be laplace or gaussian, got {mechanism!r}")
         return make_noise(contributions, mechanism, eps, delta)
     laplace = make_noise(contributions, "laplace", eps, 0.0)
     if delta == 0.0:
@@ -575,7 +575,7 @@ def _cells(
         except ValueError:
             raise InputError(
                 f"cells must be h3:8, metres:250, shape:20x30, step:0.01x0.02 or the path of a "
-                f"file of polygons (got {cells!r})"
+                f"file of polygons, got {cells!r}"
             ) from None
         words = {"kind": cells}
     else:
@@ -608,7 +608,7 @@ def _region(box: Sequence[float] | None, outline: str | Path | None, *, needed: 
             )
         return Region("the map", Box(south=-90.0, north=90.0, west=-180.0, east=180.0))
     if box is not None and outline is not None:
-        raise InputError("give either --box or --outline (got both)")
+        raise InputError("give either --box or --outline, got both")
     spec: dict[str, Any] = {}
     if box is not None:
         spec["box"] = dict(zip(("south", "north", "west", "east"), box, strict=True))

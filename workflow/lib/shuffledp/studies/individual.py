@@ -31,7 +31,7 @@ def individual_cells(k: int, every: int | None) -> range:
     every = max(1, k // 20) if every is None else every
     if not 0 < every < k:
         raise InputError(
-            f"individual_every must be from 1 to k - 1 = {k - 1} for this grid (got {every})"
+            f"individual_every must be from 1 to k - 1 = {k - 1} for this grid, got {every}"
         )
     return range(every, k, every)
 

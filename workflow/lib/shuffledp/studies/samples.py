@@ -29,14 +29,14 @@ def sample_sizes(sizes: Sequence[int | str], total: int, place: str) -> list[int
     """
     if total < _MIN_SIZE:
         raise InputError(
-            f"{place}: shuffling needs at least {_MIN_SIZE} participants (got {total}): make the "
+            f"{place}: shuffling needs at least {_MIN_SIZE} participants, got {total}: make the "
             "region larger, or remove it"
         )
     resolved = {total if size == "all" else int(size) for size in sizes}
     if max(resolved) > total:
         raise InputError(
-            f"{place}: n must be at most {total}, the number of participants (got "
-            f"{max(resolved)}): lower n in the configuration, or write 'all'"
+            f"{place}: n must be at most {total}, the number of participants, got "
+            f"{max(resolved)}: lower n in the configuration, or write 'all'"
         )
     return sorted(resolved)
 

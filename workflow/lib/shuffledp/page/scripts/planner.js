@@ -463,7 +463,7 @@ const { planFor, mountPlanner } = (() => {
     const value = numberIn(text);
     if (Number.isInteger(value) && value >= min && value <= max) return "";
     const received = text.trim() === "" ? "nothing" : text.trim();
-    return `${name} must be a whole number from ${number.format(min)} to ${number.format(max)} (got ${received}).`;
+    return `${name} must be a whole number from ${number.format(min)} to ${number.format(max)}, got ${received}.`;
   }
 
   /** Mount the planner in an element; `data` is from `shuffledp.page.data.planner_data`. */

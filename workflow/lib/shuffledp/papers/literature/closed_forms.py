@@ -50,9 +50,9 @@ def any_domain(setting: Setting, log_delta: float | None = None) -> str | None:
     del log_delta
     n, eps0 = setting.n, setting.eps0
     return _first_failure(
-        (setting.rounds == 1, f"it covers one round only (got rounds={setting.rounds})"),
-        (eps0 < 100.0, f"eps0 must be below 100 (got eps0={eps0})"),
-        (n >= 2, f"n must be at least 2 (got n={n})"),
+        (setting.rounds == 1, f"it covers one round only, got rounds={setting.rounds}"),
+        (eps0 < 100.0, f"eps0 must be below 100, got eps0={eps0}"),
+        (n >= 2, f"n must be at least 2, got n={n}"),
     )
 
 
@@ -63,11 +63,11 @@ def erlingsson_domain(setting: Setting, log_delta: float | None = None) -> str |
     """Return why :func:`erlingsson_epsilon` does not apply, or None."""
     n, eps0 = setting.n, setting.eps0
     return any_domain(setting) or _first_failure(
-        (eps0 < 0.5, f"eps0 must be below 1/2 (got eps0={eps0})"),
-        (n >= 1000, f"n must be at least 1000 (got n={n})"),
+        (eps0 < 0.5, f"eps0 must be below 1/2, got eps0={eps0}"),
+        (n >= 1000, f"n must be at least 1000, got n={n}"),
         (
             log_delta is None or log_delta < np.log(0.01),
-            f"delta must be below 1/100 (got log_delta={log_delta})",
+            f"delta must be below 1/100, got log_delta={log_delta}",
         ),
     )
 
@@ -100,7 +100,7 @@ def clones_closed_form_domain(setting: Setting, log_delta: float | None = None) 
     eps0 = setting.eps0
     largest = np.inf if log_delta is None else _largest_eps0(setting.n, log_delta)
     reason = (
-        f"eps0 must be at most log(n / (16 log(2/delta))) (got eps0={eps0}): more users are needed"
+        f"eps0 must be at most log(n / (16 log(2/delta))), got eps0={eps0}: more users are needed"
     )
     return any_domain(setting) or _first_failure((eps0 <= largest, reason))
 

@@ -35,9 +35,9 @@ _SHORTFALL = 0.5  # paper B's gamma: the share below the mean at which Chernoff'
 def shuffled_rdp_domain(setting: Setting) -> str | None:
     """Return why paper B's bounds do not apply at a setting, or None if they do."""
     if setting.eps0 >= 100:
-        return f"eps0 must be below 100 (got eps0={setting.eps0})"
+        return f"eps0 must be below 100, got eps0={setting.eps0}"
     if setting.n < 2:
-        return f"n must be at least 2 (got n={setting.n})"
+        return f"n must be at least 2, got n={setting.n}"
     return None
 
 
@@ -87,7 +87,7 @@ def shuffled_rdp_upper(order: ArrayLike, setting: Setting, shortfall: float = _S
     """
     orders = _integer_orders(order)
     if not 0.0 < shortfall < 1.0:
-        raise InputError(f"shortfall must lie strictly between 0 and 1 (got {shortfall})")
+        raise InputError(f"shortfall must lie strictly between 0 and 1, got {shortfall}")
     if shuffled_rdp_domain(setting):
         return np.full(orders.shape, np.inf)
     n, eps0 = setting.n, setting.eps0
