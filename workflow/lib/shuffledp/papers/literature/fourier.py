@@ -96,14 +96,16 @@ class FourierBounds:
         """Enclose the log of delta at a total eps >= 0; the time is linear in the grid's size."""
         eps = float(eps_values(eps))
         low, low_error = self.left.delta(eps + self.rounds * self.left.loss_error)
-        high, high_error = self.right.delta(max(eps - self.rounds * self.right.loss_error, 0.0))
+        high, high_error = self.right.delta(eps - self.rounds * self.right.loss_error)
         low -= low_error + self.left.wrap_error
         high = max(high, 0.0) + high_error + self.right.wrap_error
         with np.errstate(divide="ignore"):
-            return LogInterval(
-                float(np.log(max(low, 0.0)) - self.rounds * self.left.mass_error),
-                float(min(np.log(high) + self.rounds * self.right.mass_error, 0.0)),
-            )
+            log_low, log_high = float(np.log(max(low, 0.0))), float(np.log(high))
+        log_low -= self.rounds * self.left.mass_error
+        log_high += self.rounds * self.right.mass_error
+        # The factors cover the rounding of the logs; neither is above 0.
+        log_low, log_high = log_low * (1.0 + 8.0 * UNIT), log_high * (1.0 - 8.0 * UNIT)
+        return LogInterval(min(log_low, 0.0), min(log_high, 0.0))
 
 
 @dataclass(frozen=True)
