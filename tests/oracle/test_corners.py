@@ -160,3 +160,18 @@ def test_trade_off_functions_of_mechanisms_without_a_budget(name, parameters):
     setting = Setting(10, 3, mechanism=mechanism(name, **parameters))
     bounded = fdp([0.05, 0.5], setting).type_2_error
     assert np.all((bounded >= 0.0) & (bounded <= [0.95, 0.5]))
+
+
+@pytest.mark.parametrize("eps0", [11.625, 19.0, 39.9, 60.0, 300.0])
+@pytest.mark.parametrize("name", ["rappor", "oue"])
+def test_a_single_report_of_a_large_local_budget(name, eps0):
+    setting = Setting(1, 2, mechanism=mechanism(name, eps0=eps0))
+    ratio = exp(mpf(eps0))
+    q = 1 / (1 + root(ratio)) if name == "rappor" else 1 / (1 + ratio)
+    p = q * ratio / (1 - q + q * ratio)
+    for eps in (0.0, 0.5 * eps0, 0.9 * eps0, eps0 - 1e-6, nextafter(eps0, 0.0)):
+        # Reports: (1, 0), (0, 1), and both or none, whose probabilities do not differ.
+        delta = p * (1 - q) - exp(mpf(eps)) * q * (1 - p)
+        ends = log_delta(eps, setting)
+        assert ends.lower <= log(delta) <= ends.upper
+        assert eps0 > 20.0 or ends.upper - log(delta) < 0.01

@@ -76,11 +76,11 @@ def draw_matrix(rng: np.random.Generator) -> tuple[Randomiser, Rows]:
 
 
 def draw_unary(rng: np.random.Generator) -> tuple[Randomiser, Rows]:
-    p, q = sorted(rng.uniform(size=2).tolist(), reverse=True)
-    if rng.integers(4) == 0:
-        p = q + (1.0 - q) * 10.0 ** rng.uniform(-12.0, -2.0)
-    k = int(rng.integers(2, 4))
-    return UnaryEncoding(k, p, q), unary_rows(k, Fraction(p), Fraction(q))
+    q, eps0 = float(rng.uniform()), float(10.0 ** rng.uniform(-12.0, 1.0))
+    k, share = int(rng.integers(2, 4)), Fraction(q)
+    ratio = Fraction(DIGITS.exp(Decimal(eps0)))
+    p = share * ratio / (1 - share + share * ratio)
+    return UnaryEncoding(k, eps0, q), unary_rows(k, p, share)
 
 
 def true_budget(rows: Rows) -> Decimal:
@@ -129,10 +129,9 @@ def test_both_ends_hold_to_the_last_digit(seed, draw):
     assert is_at_most(ends.lower, worst_delta(asked.rows, asked.n, below))
 
 
-@pytest.mark.parametrize("draw", [draw_matrix, draw_unary])
 @pytest.mark.parametrize("seed", range(200))
-def test_a_computed_budget_is_rounded_up(seed, draw):
-    randomiser, rows = draw(np.random.default_rng(seed))
+def test_a_computed_budget_is_rounded_up(seed):
+    randomiser, rows = draw_matrix(np.random.default_rng(seed))
     true = true_budget(rows)
     assert Decimal(randomiser.horizon) >= true
     assert Decimal(randomiser.horizon) <= true * Decimal("1.00000001") + Decimal("1e-13")

@@ -224,13 +224,13 @@ PACKAGE = {
         SubsetSelection(4, EPS0, 2), subset_rows(4, 2), uniform(subset_rows(4, 2)), 5,
     ),
     "OUE": (
-        UnaryEncoding(3, 0.5, 0.25), unary_rows(3, HALF, HALF * HALF), unary_nu(3, HALF * HALF), 4,
+        UnaryEncoding(3, log(3), 0.25), unary_rows(3, HALF, HALF / 2), unary_nu(3, HALF / 2), 4,
     ),
     "RAPPOR": (
-        UnaryEncoding(3, 2 / 3, 1 / 3), unary_rows(3, 2 * THIRD, THIRD), unary_nu(3, THIRD), 4,
+        UnaryEncoding(3, log(4), 1 / 3), unary_rows(3, 2 * THIRD, THIRD), unary_nu(3, THIRD), 4,
     ),
     "OUE, two cells": (
-        UnaryEncoding(2, 0.5, 0.25), unary_rows(2, HALF, HALF * HALF), unary_nu(2, HALF * HALF), 5,
+        UnaryEncoding(2, log(3), 0.25), unary_rows(2, HALF, HALF / 2), unary_nu(2, HALF / 2), 5,
     ),
     "binary hashing": (
         LocalHashing(3, EPS0, 2), hashing_rows(3, 2), uniform(hashing_rows(3, 2)), 5,

@@ -362,7 +362,7 @@ def test_a_matrix_with_a_zero_composes_and_its_eps_may_be_infinite():
 
 
 def test_rounds_of_unary_encoding_are_dominated():
-    encoding = UnaryEncoding(2, 0.75, 0.375)
+    encoding = UnaryEncoding(2, float(np.nextafter(log(5), inf)), 0.375)
     laws = of_rows(unary_rows(2, Fraction(3, 4), Fraction(3, 8)), 2)
     check(encoding.curve(Setting(2, 2, rounds=2)), laws, 2, 3.0)
 
@@ -371,7 +371,7 @@ def test_rounds_of_unary_encoding_are_dominated():
 @pytest.mark.parametrize("n", [2, 3])
 def test_rounds_of_the_hidden_slot_are_dominated(n):
     """The bound at a share that suits few users composes like any other curve."""
-    encoding = UnaryEncoding(2, 0.75, 0.375)
+    encoding = UnaryEncoding(2, float(np.nextafter(log(5), inf)), 0.375)
     kappa = 0.25 * encoding.normaliser
 
     def upper(eps):

@@ -81,7 +81,8 @@ CASES = {
         unary_encoding.optimised(2, EPS0), unary_rows(2, Fraction(1, 2), 1 / (E + 1)), 5,
     ),
     "unary, p and q": (
-        unary_encoding.UnaryEncoding(3, 0.75, 0.375), unary_rows(3, Fraction(3, 4), Fraction(3, 8)),
+        unary_encoding.UnaryEncoding(3, log(5), 0.375),
+        unary_rows(3, Fraction(3, 4), Fraction(3, 8)),
         4,
     ),
     "binary hashing": (local_hashing.LocalHashing(3, EPS0, 2), hashing_rows(3, 2), 4),

@@ -3,7 +3,6 @@
 import json
 from collections import Counter
 from itertools import product
-from math import log
 
 import numpy as np
 import pandas as pd
@@ -12,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from shuffledp import Setting
 from shuffledp.accounting.contributions import ONE_RECORD, Contributions, group_curve
+from shuffledp.accounting.conventions import log_of_delta
 from shuffledp.accounting.registry import upper_curve
 from shuffledp.errors import InputError
 from shuffledp.figures.style import after_title, count_units, number_label
@@ -163,7 +163,7 @@ def test_tables_of_privacy_hold_for_all_records_of_a_user():
         assert table["delta"]["single-bin-as-printed", eps] > 0.0
     curves = privacy_curves(COUNTS, [4.0], ["upper"], TARGET, 3)
     assert curves["delta"].iloc[-1] < 1e-12 <= curves["delta"].iloc[-2]
-    eps = group_curve(upper_curve(setting), 3).epsilon(log(TARGET)).promised
+    eps = group_curve(upper_curve(setting), 3).epsilon(log_of_delta(TARGET)).promised
     assert eps in set(curves["eps"])
 
 
@@ -173,10 +173,11 @@ def test_the_number_of_records_needed_is_that_of_all_records_of_a_user():
     n, eps = int(upper["n"].iloc[-1]), upper["eps"].iloc[-1]
     assert eps == 1.0
     # Group privacy certifies it at n and not at clearly smaller n.
-    assert group_curve(upper_curve(Setting(n, K, 2.0)), 3).upper(1.0) <= log(TARGET)
-    assert group_curve(upper_curve(Setting(n - 20, K, 2.0)), 3).upper(1.0) > log(TARGET)
+    assert group_curve(upper_curve(Setting(n, K, 2.0)), 3).upper(1.0) <= log_of_delta(TARGET)
+    assert group_curve(upper_curve(Setting(n - 20, K, 2.0)), 3).upper(1.0) > log_of_delta(TARGET)
     largest = upper[upper["n"] == 1_000]["eps"].iloc[0]
-    assert group_curve(upper_curve(Setting(1_000, K, 2.0)), 3).upper(largest) <= log(TARGET)
+    known = group_curve(upper_curve(Setting(1_000, K, 2.0)), 3).upper(largest)
+    assert known <= log_of_delta(TARGET)
 
 
 NAMES = ["gaussian", "krr", "discrete-laplace", "shuffler-dummies"]
@@ -199,9 +200,9 @@ def test_promises_at_targets_hold_for_all_records_of_a_user(utility):
         mechanism, setting = MECHANISMS[name], Setting(N, K)
         noise = read_parameters(mechanism, parameters)
         # What protects a user protects a record by more; what protects a record, no user.
-        assert mechanism.curve(noise, setting).upper(1.0) < log(TARGET)
-        for_record = calibrated(mechanism, 1.0, log(TARGET), setting)
-        assert mechanism.curve(for_record, setting, BOUND).upper(1.0) > log(TARGET)
+        assert mechanism.curve(noise, setting).upper(1.0) < log_of_delta(TARGET)
+        for_record = calibrated(mechanism, 1.0, log_of_delta(TARGET), setting)
+        assert mechanism.curve(for_record, setting, BOUND).upper(1.0) > log_of_delta(TARGET)
 
 
 def test_costs_are_those_of_a_user_with_all_records(utility):
@@ -215,7 +216,7 @@ def test_costs_are_those_of_a_user_with_all_records(utility):
 def test_mechanisms_are_matched_at_the_privacy_of_a_user():
     setting = Setting(N, K, 4.0)
     (budget,) = matched_budgets(setting, [], [TARGET], 3)
-    certified = group_curve(upper_curve(setting), 3).epsilon(log(TARGET)).promised
+    certified = group_curve(upper_curve(setting), 3).epsilon(log_of_delta(TARGET)).promised
     assert budget.eps == certified
     sweep = BudgetSweep(4.0, [0.5], TARGET, BOUND)
     points = list(sweep.points([MECHANISMS["gaussian"]], COUNTS))
@@ -224,7 +225,7 @@ def test_mechanisms_are_matched_at_the_privacy_of_a_user():
     at_target = points[1].calibration
     assert at_target.eps == certified
     curve = MECHANISMS["gaussian"].curve(at_target.parameters, setting, BOUND)
-    assert log(TARGET) - 1e-6 < curve.upper(certified) <= log(TARGET)
+    assert log_of_delta(TARGET) - 1e-6 < curve.upper(certified) <= log_of_delta(TARGET)
     # Delta-hat is the single-bin divergence of several records, which is below the guarantee.
     assert points[2].calibration.log_delta < at_target.log_delta
 
@@ -242,7 +243,7 @@ def test_own_deltas_are_those_of_several_records():
 @pytest.mark.parametrize("more", [{"colluding": 2}, {"response_rate": 0.5}])
 def test_several_records_of_colluders_and_dropouts_are_refused(more):
     with pytest.raises(InputError, match="need records_per_user=1, got records_per_user=3"):
-        calibrated(MECHANISMS["krr"], 1.0, log(TARGET), Setting(N, K, **more), BOUND)
+        calibrated(MECHANISMS["krr"], 1.0, log_of_delta(TARGET), Setting(N, K, **more), BOUND)
 
 
 def test_the_bound_is_read_from_the_file_that_it_describes(tmp_path):

@@ -696,7 +696,11 @@ def test_error_and_messages_of_two_cities(city, eps, mechanism, variance, messag
 @pytest.mark.parametrize(
     ("dummies", "chances", "words"),
     [
-        (1.5, 1, r"dummies, .* must lie in \(0, chances\], got dummies=1.5, chances=1"),
+        (
+            1.5,
+            1,
+            r"dummies, .* must lie in \[1e-100 chances, chances\], got dummies=1.5, chances=1",
+        ),
         (0.0, 1, r"dummies, .* must lie"),
         (np.nan, 2, r"dummies, .* must lie"),
         (0.5, 0, r"chances, .* must be an integer >= 1, got chances=0"),

@@ -18,6 +18,7 @@ import shapely
 from matplotlib.artist import Artist
 from matplotlib.cbook import STEP_LOOKUP_MAP
 from matplotlib.figure import Figure
+from shuffledp.accounting.conventions import log_of_delta
 from shuffledp.accounting.registry import BOUNDS as BOUND_REGISTRY
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
@@ -567,7 +568,9 @@ def test_a_region_s_name_may_have_any_character(curves):
 def test_delta_curves_mark_the_certified_eps_at_the_target(curves):
     figure = privacy.delta_curves(curves, "City", "one check-in", TARGET)
     for axes, eps0 in zip(figure.axes, BUDGETS, strict=True):
-        eps = BOUND_REGISTRY["upper"].curve(Setting(400, 12, eps0)).epsilon(np.log(TARGET)).only
+        eps = (
+            BOUND_REGISTRY["upper"].curve(Setting(400, 12, eps0)).epsilon(log_of_delta(TARGET)).only
+        )
         (dot,) = [line for line in axes.lines if line.get_marker() == "o"]
         assert dot.get_xdata()[0] == eps
         assert dot.get_ydata()[0] == pytest.approx(-3.0)

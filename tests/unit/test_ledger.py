@@ -1,12 +1,12 @@
 """`shuffledp rounds`: the file, the answer, and the errors of both."""
 
 import json
-from math import log
 
 import pytest
 import shuffledp
 from shuffledp import cli
 from shuffledp.accounting.accountant import curve
+from shuffledp.accounting.conventions import log_of_delta
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.input_files import read_rounds
@@ -47,7 +47,7 @@ def test_the_command_answers_for_all_rows_together(capsys, tmp_path):
     assert list(row) == ["rows", "rounds", "delta", "eps_lower", "eps_upper",
                          *(f"eps_{view}" for view in VIEWS), "neighbours", "unit"]  # fmt: skip
     assert (row["rows"], row["rounds"], row["unit"]) == (2, 3, "all 3 records of one user")
-    assert row["eps_upper"] == row["eps_analyst"] == ledger.epsilon(log(1e-6)).upper
+    assert row["eps_upper"] == row["eps_analyst"] == ledger.epsilon(log_of_delta(1e-6)).upper
     # Both servers together see the records of one round; the public sees less than the analyst.
     assert row["eps_both"] is None
     assert 0.0 < row["eps_public"] < row["eps_analyst"] < 3.2

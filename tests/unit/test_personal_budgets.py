@@ -24,6 +24,7 @@ from shuffledp.personalised import budgets, gaussian, krr, laplace
 from shuffledp.personalised.decoys import log_mean_over_decoys
 from shuffledp.personalised.groups import BudgetGroups
 from shuffledp.personalised.krr import personalised_log_delta
+from shuffledp.queries import personal_budgets
 
 THREE = BudgetGroups(np.array([0.1, 0.5, 1.0]), np.array([540, 370, 90]))
 FEW = BudgetGroups(np.array([0.5, 1.0]), np.array([60, 20]))
@@ -457,5 +458,16 @@ def test_wrong_kinds_of_reports_are_refused():
             budgets.reports("krr", k)
     with pytest.raises(InputError, match="one of krr, binary, laplace, gaussian"):
         budgets.reports("normal")
-    with pytest.raises(InputError, match="rounds must be an integer >= 1"):
-        list(budgets.own_epsilons(LOG_DELTA, FEW, budgets.reports("laplace"), 0))
+    for rounds in (0, 1.5, "2", None, float("nan"), 10**9):
+        with pytest.raises(InputError, match="rounds must be"):
+            personal_budgets(1e-6, [0.5, 1.0], mechanism="binary", rounds=rounds)
+    with pytest.raises(InputError, match="delta must be a number"):
+        personal_budgets([1e-6], [0.5, 1.0], mechanism="binary")
+
+
+def test_budgets_of_0_and_the_largest_ones_are_answered(recwarn):
+    still = personal_budgets(1e-6, [0.0, 1.0], k=4, rounds=2)
+    assert still.entries[0].eps == 0.0
+    largest = personal_budgets(1e-6, [300.0, 300.0], k=3)
+    assert largest.entries[0].eps == pytest.approx(300.0)
+    assert not recwarn.list

@@ -10,7 +10,11 @@ from shuffledp.mechanisms.local_hashing import LocalHashing
 from shuffledp.mechanisms.matrix import MatrixRandomiser
 from shuffledp.mechanisms.randomiser import lower_log_delta, upper_log_delta
 from shuffledp.mechanisms.subset_selection import SubsetSelection
-from shuffledp.mechanisms.unary_encoding import UnaryEncoding
+from shuffledp.mechanisms.unary_encoding import (
+    ShuffledUnaryEncoding,
+    UnaryEncoding,
+    UnaryParameters,
+)
 
 COUNTS = np.array([400, 0, 50, 200, 10, 340])
 N, K = int(COUNTS.sum()), COUNTS.size
@@ -119,9 +123,11 @@ def test_a_clamped_geometric_matrix_has_its_reference_band():
         (lambda: SubsetSelection(5, 1.0, 0), r"from 1 to k - 1 = 4, got m=0"),
         (lambda: SubsetSelection(5, 1.0, 5), ", got m=5"),
         (lambda: LocalHashing(5, 1.0, 1), r">= 2, got g=1"),
-        (lambda: UnaryEncoding(5, 0.3, 0.3), r"q < p .*, got p=0.3, q=0.3"),
-        (lambda: UnaryEncoding(5, 0.2, 0.3), r"q < p .*, got p=0.2, q=0.3"),
-        (lambda: UnaryEncoding(5, 1.0, 0.3), "p < 1"),
+        (lambda: UnaryEncoding(5, 1.0, 1.0), "0 < q < 1, got q=1"),
+        (
+            lambda: ShuffledUnaryEncoding().randomiser(5, UnaryParameters(1.0, 1.0)),
+            "0 < p < 1, got p=1",
+        ),
         (lambda: SubsetSelection(1, 1.0, 1), ">= 2"),
         (lambda: HadamardResponse(5, 0.0), "positive"),
         (lambda: SubsetSelection(5, 400.0, 1), "at most 300"),

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from shuffledp.accounting.conventions import log_of_delta
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.figures.mechanisms import slots_errors
@@ -25,7 +26,7 @@ def test_longer_envelopes_leave_less_error_for_more_messages(table: pd.DataFrame
     assert long["cell_error"] < short["cell_error"]
     assert long["messages"] > short["messages"]
     setting, shares = Setting(10_000, 192), np.full(192, 1 / 192)
-    calibrated = calibrate_to_target(SignedDummies(60), 1.0, np.log(1e-6), setting, shares)
+    calibrated = calibrate_to_target(SignedDummies(60), 1.0, log_of_delta(1e-6), setting, shares)
     assert short["cell_error"] == calibrated.cell_sd
     assert short["messages"] == calibrated.per_user.messages
 

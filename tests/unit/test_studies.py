@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from shuffledp.accounting.conventions import log_of_delta
 from shuffledp.accounting.registry import get_bound
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
@@ -95,7 +96,7 @@ def test_a_sample_cannot_exceed_the_data():
 
 
 def test_a_sample_of_one_user_is_refused():
-    with pytest.raises(InputError, match=r"here: shuffling needs at least 2 participants .got 1"):
+    with pytest.raises(InputError, match=r"here: shuffling needs at least 2 participants, got 1"):
         sample_sizes(["all"], 1, "here")
     assert sample_sizes(["all"], 2, "here") == [2]
 
@@ -144,7 +145,7 @@ def test_budgets_are_points_of_the_certified_curve():
     upper = get_bound("upper").curve(SETTING)
     assert (swept.eps, swept.label, target.label) == (0.5, "eps=0.5", "delta=0.001")
     assert swept.log_delta == float(upper.log_delta(0.5).only)
-    assert target.log_delta == pytest.approx(np.log(TARGET))
+    assert target.log_delta == pytest.approx(log_of_delta(TARGET))
     assert float(upper.log_delta(target.eps).only) <= target.log_delta
 
 
@@ -159,7 +160,7 @@ def test_delta_hat_is_the_largest_of_one_cell_and_has_the_eps_of_the_comparison(
     rows = table[table["calibration"] == "delta-hat"]
     assert set(rows["mechanism"]) == {"gaussian"}
     (eps,), (log10_delta,) = rows["eps"].unique(), rows["log10_delta"].unique()
-    assert eps == get_bound("upper").curve(SETTING).epsilon(np.log(TARGET)).only
+    assert eps == get_bound("upper").curve(SETTING).epsilon(log_of_delta(TARGET)).only
     largest = max(single_bin_log_delta(eps, count) for count in COUNTS[COUNTS > 0] - 1)
     assert log10_delta == pytest.approx(largest / np.log(10.0), rel=1e-12)
     assert log10_delta < np.log10(TARGET)  # it claims more than holds
@@ -214,8 +215,10 @@ def test_curves_go_from_0_to_where_the_loosest_guarantee_ends():
             expected = float(get_bound(name).curve(SETTING).log_delta(e).only) / np.log(10.0)
             assert value == pytest.approx(expected, rel=1e-12)
         assert (log10_delta[:-1] >= -12.0).all()
-    assert table["eps"].max() == get_bound("clones").curve(SETTING).epsilon(np.log(1e-12)).only
-    assert get_bound("upper").curve(SETTING).epsilon(np.log(TARGET)).only in set(table["eps"])
+    assert (
+        table["eps"].max() == get_bound("clones").curve(SETTING).epsilon(log_of_delta(1e-12)).only
+    )
+    assert get_bound("upper").curve(SETTING).epsilon(log_of_delta(TARGET)).only in set(table["eps"])
 
 
 def test_curves_are_accurate_between_their_points():

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 
 from shuffledp.accounting import accountant
 from shuffledp.accounting.accountant import CERTIFIED, SettingOrLedger
-from shuffledp.accounting.conventions import NEIGHBOURS, log_of_delta
+from shuffledp.accounting.conventions import NEIGHBOURS, log_of_delta, logs_of_deltas
 from shuffledp.accounting.curve import Interval, NotApplicableError, largest_eps0, require_upper
 from shuffledp.accounting.registry import BOUNDS, get_bound, upper_curve
 from shuffledp.accounting.setting import LARGEST_EPS0, Setting
@@ -200,7 +200,7 @@ def epsilon(
     Name: eps_upper, dtype: float64
     """
     curve = accountant.curve(setting, bound)
-    ends = curve.epsilon(log_of_delta(delta))
+    ends = curve.epsilon(logs_of_deltas(delta))
     return EpsilonResult(ends.lower, ends.upper, delta, setting, bound, curve)
 
 
@@ -781,7 +781,7 @@ def matrix(
         ends: Any = LogDeltaResult(enclosure.lower, enclosure.upper, eps, setting, CERTIFIED, curve)
     else:
         assert delta is not None
-        enclosure = curve.epsilon(log_of_delta(delta))
+        enclosure = curve.epsilon(logs_of_deltas(delta))
         ends = EpsilonResult(enclosure.lower, enclosure.upper, delta, setting, CERTIFIED, curve)
     reports = probabilities.shape[1]
     return MatrixResult(ends, reports, randomiser.eps0, error, neighbours, hidden_slot)
@@ -858,6 +858,7 @@ def personal_budgets(
         eps = floats("budgets", budgets).ravel()
         user_budgets = Budgets(eps, np.zeros(eps.size), np.ones(eps.size, np.int64))
     groups = BudgetGroups.of_counts(user_budgets.eps, user_budgets.counts)
+    rounds = groups.setting(1.0, 2, rounds).rounds  # checked and converted
     target, entries = log_of_delta(delta), list[PersonalEpsilon]()
     if user_budgets.delta.any() and mechanism != "gaussian":
         if rounds > 1:

@@ -87,19 +87,20 @@ def over_log_delta(
     return _elementwise(log_delta_values, function)
 
 
-def log_of_delta(delta: ArrayLike | Decimal | Sequence[Decimal]) -> Any:
-    """Return the natural log of deltas in ``(0, 1]``, any shape, rounded down.
+def log_of_delta(delta: float | Decimal) -> float:
+    """Return the natural log of a delta in ``(0, 1]``, rounded down.
 
     A `Decimal` may be smaller than the smallest float.
     """
+    exact = delta if isinstance(delta, Decimal) else Decimal(scalar("delta", delta))
+    if not (exact.is_finite() and 0 < exact <= 1):
+        raise InputError(f"delta must lie in (0, 1], got delta={delta}")
+    log = exact.ln(_LOG_CONTEXT)
+    nearest = float(log)
+    return nearest if Decimal(nearest) <= log else float(np.nextafter(nearest, -np.inf))
 
-    def log_of_scalar(value: float | Decimal) -> float:
-        exact = value if isinstance(value, Decimal) else Decimal(scalar("delta", value))
-        if not (exact.is_finite() and 0 < exact <= 1):
-            raise InputError(f"delta must lie in (0, 1], got delta={value}")
-        log = exact.ln(_LOG_CONTEXT)
-        nearest = float(log)
-        return nearest if Decimal(nearest) <= log else float(np.nextafter(nearest, -np.inf))
 
-    values = np.asarray(delta, object)
-    return plain(np.array([log_of_scalar(value) for value in values.ravel()]).reshape(values.shape))
+def logs_of_deltas(deltas: ArrayLike | Decimal | Sequence[Decimal]) -> Any:
+    """Return `log_of_delta` of deltas of any shape; a float for a single one."""
+    values = np.asarray(deltas, object)
+    return plain(np.array([log_of_delta(delta) for delta in values.ravel()]).reshape(values.shape))

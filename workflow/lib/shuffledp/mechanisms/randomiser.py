@@ -25,7 +25,6 @@ from shuffledp.accounting import calibrate
 from shuffledp.accounting.blanket.atoms import (
     Atoms,
     excess,
-    excess_error,
     log_saddle_point,
 )
 from shuffledp.accounting.blanket.hidden_slot import exposure, hidden_slot_log_delta
@@ -237,12 +236,9 @@ class SupportRandomiser(Randomiser):
     ----------
     interchangeable
         Whether `patterns` holds for every third record x2 rather than only for some.
-    eps0_error
-        Upper bound on the difference of eps0 and the exact value.
     """
 
     interchangeable: bool = False
-    eps0_error: float = 0.0
 
     @property
     @abstractmethod
@@ -329,19 +325,14 @@ class SupportRandomiser(Randomiser):
             left = np.exp(log_ratios[:, held]) - kappa / self.normaliser
             law = self._atoms(log_ratios, masses * left, eps)
             # Rounding errors grow little, because the difference is at least half of the minuend.
-            laws.append(Atoms(law.values / left, law.masses, 3.0 * law.units, law.errors / left))
+            laws.append(Atoms(law.values / left, law.masses, 3.0 * law.units))
         return tuple(laws)
 
     def _atoms(self, log_ratios: Floats, masses: Floats, eps: float) -> Atoms:
         """Return the law of G from the logs of ``R(y|x0) / w(y)`` and ``R(y|x1) / w(y)``."""
         first, second = log_ratios[:, 0], log_ratios[:, 1]
-        units = PROBABILITY_UNITS + 4.0 * (eps + self.eps0) + 4.0 * self.eps0_error / UNIT
-        return Atoms(
-            excess(first, second, eps),
-            self.normaliser * masses,
-            units,
-            excess_error(first, second, eps, self.eps0_error),
-        )
+        units = PROBABILITY_UNITS + 4.0 * (eps + self.eps0)
+        return Atoms(excess(first, second, eps), self.normaliser * masses, units)
 
     def estimate(self, observed: ArrayLike, n: int) -> Floats:
         """Return unbiased shares from the numbers of reports that support each record."""

@@ -5,7 +5,7 @@ protocols for frequency estimation" (2017); symmetric encoding is the basic RAPP
 Pihur and Korolova (2014).
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import expit, logit
@@ -13,32 +13,25 @@ from scipy.special import expit, logit
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.local import LocalParameters, ShuffledOne, ShuffledRandomiser
 from shuffledp.mechanisms.randomiser import IndependentSupport, check_budget, check_cells
-from shuffledp.numerics.arrays import UNIT
 
 
 @dataclass(frozen=True)
 class UnaryEncoding(IndependentSupport):
-    """Unary encoding in which the bit of the user's cell is 1 with probability p, others with q.
+    """Unary encoding in which the bit of another cell than the user's is 1 with probability q.
 
-    eps0 is ``log(p (1 - q) / (q (1 - p)))``, rounded up. Raises `InputError` unless 0 < q < p < 1.
+    The odds of the bit of the user's cell are those of q times exp(eps0). Raises `InputError`
+    unless 0 < q < 1 and eps0 is positive and supported.
     """
 
     k: int
-    p: float
+    eps0: float
     q: float
-    eps0: float = field(init=False)
-    eps0_error: float = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_cells(self.k)
-        if not 0.0 < self.q < self.p < 1.0:
-            raise InputError(f"unary encoding needs 0 < q < p < 1, got p={self.p:g}, q={self.q:g}")
-        logs = np.array([np.log(self.p), -np.log1p(-self.p), np.log1p(-self.q), -np.log(self.q)])
-        # Each log has an error of up to 2 units of rounding, and each of three sums adds one unit.
-        error = 8.0 * UNIT * float(np.abs(logs).sum())
-        object.__setattr__(self, "eps0", float(logs.sum()) + error)
-        object.__setattr__(self, "eps0_error", 2.0 * error)
         check_budget(self.eps0)
+        if not 0.0 < self.q < 1.0:
+            raise InputError(f"unary encoding needs 0 < q < 1, got q={self.q:g}")
 
     @property
     def share(self) -> float:
@@ -53,14 +46,13 @@ class UnaryEncoding(IndependentSupport):
 def optimised(k: int, eps0: float) -> UnaryEncoding:
     """Return OUE, ``p = 1/2, q = 1/(exp(eps0) + 1)``, with the least variance for empty cells."""
     check_budget(eps0)
-    return UnaryEncoding(k, 0.5, float(1.0 / (np.exp(eps0) + 1.0)))
+    return UnaryEncoding(k, eps0, float(1.0 / (np.exp(eps0) + 1.0)))
 
 
 def symmetric(k: int, eps0: float) -> UnaryEncoding:
     """Return basic RAPPOR, ``p = 1 - q = sqrt(E) / (sqrt(E) + 1)``, with ``E = exp(eps0)``."""
     check_budget(eps0)
-    root = float(np.exp(0.5 * eps0))
-    return UnaryEncoding(k, min(root / (root + 1.0), 1.0 - 2.0**-53), 1.0 / (root + 1.0))
+    return UnaryEncoding(k, eps0, float(1.0 / (np.exp(0.5 * eps0) + 1.0)))
 
 
 @dataclass(frozen=True)
@@ -86,9 +78,11 @@ class ShuffledUnaryEncoding(ShuffledRandomiser[UnaryParameters]):
         return UnaryParameters(eps0, float(expit(shape)))
 
     def randomiser(self, k: int, parameters: UnaryParameters) -> UnaryEncoding:
-        """Return the randomiser for k cells; the odds of q are those of p divided by exp(eps0)."""
-        p = parameters.p
-        return UnaryEncoding(k, p, float(expit(logit(p) - parameters.eps0)))
+        """Return the randomiser for k cells; raise `InputError` unless 0 < p < 1."""
+        p, eps0 = parameters.p, parameters.eps0
+        if not 0.0 < p < 1.0:
+            raise InputError(f"unary encoding needs 0 < p < 1, got p={p:g}")
+        return UnaryEncoding(k, eps0, float(expit(logit(p) - eps0)))
 
 
 class ShuffledOUE(ShuffledOne):

@@ -29,10 +29,13 @@ from shuffledp.mechanisms.protocol import PerUser, RecordMechanism, envelope_byt
 from shuffledp.numerics.arrays import Floats, Integers
 from shuffledp.numerics.posterior import NoiseLaw
 
+# Likelihood ratios, which are about 1 / rate, times exp(eps) must not overflow.
+SMALLEST_RATE = 1e-100
+
 
 @dataclass(frozen=True)
 class UserDummiesParameters:
-    """Mean number lambda of a user's dummies, in ``(0, chances]``, and the largest number r."""
+    """Mean number lambda of a user's dummies, at least 1e-100 r, and the largest number r."""
 
     dummies: float
     chances: int
@@ -43,10 +46,10 @@ class UserDummiesParameters:
                 "chances, the largest number of dummies of a user, must be an integer >= 1, got "
                 f"chances={self.chances}"
             )
-        if not 0.0 < self.dummies <= self.chances:
+        if not SMALLEST_RATE <= self.rate <= 1.0:
             raise InputError(
-                "dummies, the mean number of a user, must lie in (0, chances], got "
-                f"dummies={self.dummies}, chances={self.chances}"
+                f"dummies, the mean number of a user, must lie in [{SMALLEST_RATE:g} chances, "
+                f"chances], got dummies={self.dummies}, chances={self.chances}"
             )
 
     @property

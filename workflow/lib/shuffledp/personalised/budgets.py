@@ -155,10 +155,8 @@ def own_epsilons(
     Each user reports once in each round, with fresh randomness. There is one result for each budget
     or, if there are many, for each range of budgets, with an eps that holds for all its users. For
     ordered reports there are eight ranges with similar numbers of users; otherwise there are up to
-    64 ranges with similar budgets. Raises `InputError` if rounds is below 1.
+    64 ranges with similar budgets.
     """
-    if rounds < 1:
-        raise InputError(f"rounds must be an integer >= 1, got {rounds}")
     range_index = _range_index(groups, how)
     all_groups = _rounded_up(groups) if how.ordered else groups
     for index in np.unique(range_index):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shuffledp.accounting.setting import LARGEST_EPS0, Setting
+from shuffledp.accounting.setting import LARGEST_EPS0, SMALLEST_EPS0, Setting
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import Floats, Integers
 
@@ -27,17 +27,18 @@ class BudgetGroups:
     def of(cls, budgets: ArrayLike | BudgetGroups) -> BudgetGroups:
         """Group the budgets of users, one number per user, or check existing groups.
 
-        Raises `InputError` if there is no user, a budget is negative or above 300, or a count is
-        not positive.
+        Raises `InputError` if there is no user, a budget is neither 0 nor from 1e-200 to 300, or a
+        count is not positive.
         """
         if isinstance(budgets, cls):
             groups = cls(np.asarray(budgets.values, np.float64), np.asarray(budgets.counts))
         else:
             groups = cls(*np.unique(np.asarray(budgets, np.float64), return_counts=True))
-        wrong = groups.values[~((groups.values >= 0.0) & (groups.values <= LARGEST_EPS0))]
+        allowed = (groups.values >= SMALLEST_EPS0) & (groups.values <= LARGEST_EPS0)
+        wrong = groups.values[~(allowed | (groups.values == 0.0))]
         if wrong.size:
             raise InputError(
-                f"budgets must be at least 0 and at most {LARGEST_EPS0:g}, got {wrong[0]}"
+                f"budgets must be 0, or from {SMALLEST_EPS0:g} to {LARGEST_EPS0:g}, got {wrong[0]}"
             )
         if groups.values.size == 0 or groups.values.shape != groups.counts.shape:
             raise InputError(
@@ -56,9 +57,9 @@ class BudgetGroups:
         np.add.at(totals, index.ravel(), np.asarray(counts, np.int64))
         return cls.of(cls(distinct, totals))
 
-    def setting(self, eps0: float, k: int) -> Setting:
+    def setting(self, eps0: float, k: int, rounds: int = 1) -> Setting:
         """Return the setting in which all these users have the budget ``eps0``."""
-        return Setting(int(self.counts.sum()), k, float(eps0))
+        return Setting(int(self.counts.sum()), k, float(eps0), rounds)
 
     def without(self, group: int) -> BudgetGroups:
         """Return the groups without one user of a group."""

@@ -51,14 +51,15 @@ def deviation(laws: Sequence[tuple[Floats, Floats, int]]) -> float:
         For each law: its values, with a mean of nearly 0; the logs of their probabilities; and the
         number (>= 1) of summands that have it.
     """
-    variance = sum(
-        count * float(np.exp(log_weights) @ centred**2) for centred, log_weights, count in laws
-    )
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        variance = sum(
+            count * float(np.exp(log_weights) @ centred**2) for centred, log_weights, count in laws
+        )
+        t = float(np.sqrt(-2.0 * LOG_TAIL / np.float64(variance)))
     furthest = sum(count * float(np.abs(centred).max()) for centred, _, count in laws)
     spread = max(float(np.abs(centred).max()) for centred, _, _ in laws)
-    if variance <= 0.0:
+    if not 0.0 < t < np.inf:
         return furthest
-    t = float(np.sqrt(-2.0 * LOG_TAIL / variance))
     low, high, best = 0.0, np.inf, furthest
     for _ in range(MAX_CHERNOFF_STEPS):
         cumulant = divergence = 0.0

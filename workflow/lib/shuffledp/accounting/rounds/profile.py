@@ -25,6 +25,7 @@ from shuffledp.numerics.arrays import UNIT, Floats
 
 # Points per standard deviation of the loss, and the number after which the spacing doubles.
 POINTS_PER_DEVIATION, POINTS_PER_SPACING = 8.0, 64
+SMALLEST_STEP = 1e-300  # of the grid of a curve with budget 0
 # Log delta is considered constant where it exceeds its limit for large eps by less than this.
 LOG_FLATNESS = 1e-9
 # Log of the largest share of delta that losses beyond the last point may contribute, which changes
@@ -125,7 +126,7 @@ def _first_spacing(upper: LogDelta, max_eps: float, log_floor: float, resolution
     deviation = 2.0 * float(ndtri(0.5 * (1.0 + advantage)))
     width = min(max(deviation, 1e-12), max_eps)
     min_step = _last_eps(upper, width, max_eps, log_floor) / MAX_GRID_STEPS
-    return float(2.0 ** np.floor(np.log2(max(width / resolution, min_step))))
+    return float(2.0 ** np.floor(np.log2(max(width / resolution, min_step, SMALLEST_STEP))))
 
 
 def _last_eps(upper: LogDelta, width: float, max_eps: float, log_floor: float) -> float:

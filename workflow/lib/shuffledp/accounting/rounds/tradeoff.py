@@ -82,12 +82,11 @@ def gdp_to_log_delta(eps: ArrayLike, mu: ArrayLike) -> Floats:
     a = 0.5 * s - e / s
     body = a > 1.0
     value = np.empty_like(a)
-    # Here mu > 2, and the second term is well below the first.
-    upper_argument = a[body]
-    value[body] = log_ndtr(upper_argument) + np.log1p(
-        -np.exp(e[body] + log_ndtr(upper_argument - s[body]) - log_ndtr(upper_argument))
-    )
-    # exp(eps) phi(a - mu) = phi(a)
+    # Here mu > 2, and the second term is well below the first. In both cases
+    # exp(eps) phi(a - mu) = phi(a), so that a large eps does not cancel.
+    argument, tail = a[body], (s - a)[body]
+    second = 0.5 * np.exp(-0.5 * argument * argument) * erfcx(np.sqrt(0.5) * tail)
+    value[body] = log_ndtr(argument) + np.log1p(-second / ndtr(argument))
     x = -a[~body]
     value[~body] = _log_mills_difference(x, s[~body]) - 0.5 * x * x - 0.5 * np.log(2.0 * np.pi)
     result[live] = value
