@@ -26,7 +26,7 @@ _PUBLISH_OPTIONS: Final = (
     (r"columns\.identifier\b", "--user"),
     (r"columns\.(latitude|longitude|time)\b", r"--\1"),
     (r"`separator: ([^`]*)`", r"--separator \1"),
-    (r"separator (?=must|, got)", "--separator "),
+    (r"separator(?= must|, got)", "--separator"),
     (r", which YAML writes", ", written"),
     (r"time_(format|zone)\b:?", r"--time-\1"),
     (r"period\.(from|to)\b", r"--\1"),
