@@ -32,7 +32,7 @@ def gaussian_delta(eps, mu):
 
 
 @pytest.mark.parametrize("sigma", [1.2, 1.0])
-def test_an_eps_of_a_million_is_no_infinite_lower_end(sigma):
+def test_the_lower_end_of_a_large_eps_is_finite(sigma):
     rounds = 1_000_000
     ends = epsilon(
         1e-6, Setting(1000, 5, rounds=rounds, mechanism=mechanism("gaussian", sigma=sigma))

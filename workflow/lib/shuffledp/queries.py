@@ -858,7 +858,7 @@ def personal_budgets(
         eps = floats("budgets", budgets).ravel()
         user_budgets = Budgets(eps, np.zeros(eps.size), np.ones(eps.size, np.int64))
     groups = BudgetGroups.of_counts(user_budgets.eps, user_budgets.counts)
-    rounds = groups.setting(1.0, 2, rounds).rounds  # checked and converted
+    rounds = Setting(1, 2, 1.0, rounds).rounds  # checks and converts it
     target, entries = log_of_delta(delta), list[PersonalEpsilon]()
     if user_budgets.delta.any() and mechanism != "gaussian":
         if rounds > 1:

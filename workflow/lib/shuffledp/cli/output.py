@@ -165,7 +165,7 @@ def print_compared(
 
     `names` are those of the mechanisms; a line at the end lists them in the order of their errors.
     If the terminal is narrower than the table, the rows are printed by `print_rows`, once all of
-    them are computed; `inputs` are as there.
+    them are computed. `inputs` are the numbers that the user typed.
     """
     name_width = max(map(len, [_HEADS[0], *names]))
     if name_width + sum(_WIDTHS) + len("  servers*") > shutil.get_terminal_size().columns:

@@ -218,8 +218,7 @@ def approximate_log_delta(
 
 def check_budget(eps0: float) -> None:
     """Raise `InputError` if a local budget is not positive, or too large for the accountant."""
-    # Computed budgets are rounded up, so the largest one may exceed 300 by rounding.
-    if not 0.0 < eps0 <= LARGEST_EPS0 * (1.0 + 1e-12):
+    if not 0.0 < eps0 <= LARGEST_EPS0:
         raise InputError(f"eps0 must be positive and at most {LARGEST_EPS0:g}, got eps0={eps0:g}")
 
 

@@ -57,9 +57,9 @@ class BudgetGroups:
         np.add.at(totals, index.ravel(), np.asarray(counts, np.int64))
         return cls.of(cls(distinct, totals))
 
-    def setting(self, eps0: float, k: int, rounds: int = 1) -> Setting:
+    def setting(self, eps0: float, k: int) -> Setting:
         """Return the setting in which all these users have the budget ``eps0``."""
-        return Setting(int(self.counts.sum()), k, float(eps0), rounds)
+        return Setting(int(self.counts.sum()), k, float(eps0))
 
     def without(self, group: int) -> BudgetGroups:
         """Return the groups without one user of a group."""

@@ -66,7 +66,7 @@ def forward_ends(
         zero = np.full(np.broadcast_shapes(counts.shape, others.shape), -np.inf)
         return zero, zero
     gain = outside.p * float(np.exp(eps) * np.expm1(setting.eps0 - eps))
-    # Rounding of eps0 - eps changes its exponential by up to as many units.
+    # Rounding of eps0 - eps changes its exponential by up to eps0 units of rounding.
     units = 8.0 + setting.eps0
     return log_divergence_ends(
         gain, units, float(np.expm1(eps)), (counts, inside), (others, outside)

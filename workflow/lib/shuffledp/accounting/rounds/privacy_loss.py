@@ -142,8 +142,9 @@ class Outcomes:
         """Return the distribution rounded up, by splitting each atom onto two grid points.
 
         ``index`` is the index of each atom's lower grid point, which is computed from the loss if
-        it is not passed. If it is passed, the exact loss must lie between this point and the next;
-        the error of the loss is then added to it instead of to all losses.
+        it is not passed. If it is passed, the exact loss must lie between this point and the next.
+        Each computed loss is then raised by ``loss_error``, within this range, and the result has
+        only the rounding error of the grid.
         """
         loss_error = self.loss_error if index is None else 0.0
         if index is None:

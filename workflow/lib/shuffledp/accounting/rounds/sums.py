@@ -154,9 +154,12 @@ def _log_infinite(rounds: Rounds) -> LogInterval:
         log_all_finite = sum(count * float(np.log1p(-law.infinite)) for law, count in rounds)
     if log_all_finite == 0.0:
         return LogInterval(-np.inf, -np.inf)
-    # Neither form cancels. A relative error of the sum moves the result by no more than itself.
-    few = log_all_finite < -1.0
-    value = float(np.log1p(-np.exp(log_all_finite)) if few else np.log(-np.expm1(log_all_finite)))
+    # Each form keeps its digits where it is used. The absolute error of the result is at most the
+    # relative error of the sum, plus rounding.
+    if log_all_finite < -1.0:
+        value = float(np.log1p(-np.exp(log_all_finite)))
+    else:
+        value = float(np.log(-np.expm1(log_all_finite)))
     error = UNIT * (len(rounds) + 16.0 + 8.0 * abs(value))
     return LogInterval(value - error, min(value + error, 0.0))
 
