@@ -18,7 +18,7 @@ from page_parts import PHONE
 from pages import LAPTOP, check_access, watched
 from playwright.sync_api import expect
 from shuffledp.figures.basemap import backdrop
-from shuffledp.geography.geojson import read_shapes
+from shuffledp.geography.regions import read_shapes
 from shuffledp.page.maps import surroundings
 from shuffledp_collect.analyst import open_batch
 from shuffledp_collect.batch import close_round

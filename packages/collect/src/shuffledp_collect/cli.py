@@ -16,7 +16,7 @@ import numpy as np
 import shapely
 from shuffledp.accounting.conventions import log_of_delta
 from shuffledp.errors import InputError
-from shuffledp.geography.geojson import read_shapes
+from shuffledp.geography.regions import read_shapes
 from shuffledp.mechanisms.catalogue import CATALOGUE, VIEWS
 from shuffledp.pipeline.files import file_sha256, replacing
 from tqdm import tqdm

@@ -22,7 +22,8 @@ from shuffledp.figures.map_panels import (
     map_height,
 )
 from shuffledp.figures.style import FULL_WIDTH, format_eps, local_style, new_figure
-from shuffledp.geography.geojson import Shape, read_shapes
+from shuffledp.geography.layers import Shape
+from shuffledp.geography.regions import read_shapes
 from shuffledp.mechanisms.catalogue import CATALOGUE
 from shuffledp.numerics.arrays import Floats
 from shuffledp.pipeline.files import file_sha256

@@ -20,15 +20,21 @@ from shuffledp.numerics.arrays import Floats
 # Options on rounds and participation, which are fields of a `Setting`.
 _PARTICIPATION: Final = ("rounds", "sampling_rate", "colluding", "response_rate")
 _SETTING: Final = ("n", "k", "eps0", *_PARTICIPATION, "count", "dummies")
+
+
+def _hyphened(match: re.Match[str]) -> str:
+    return "--" + match[1].replace("_", "-") + " " * match[0].endswith("=")
+
+
 # Keys of the configuration in error messages, and the options of `publish` that replace them.
 _PUBLISH_OPTIONS: Final = (
     (r"regions\.map\.", ""),
-    (r"columns\.identifier\b", "--user"),
-    (r"columns\.(latitude|longitude|time)\b", r"--\1"),
+    (r"columns\.(latitude|longitude|time|user|place)\b", r"--\1"),
     (r"`separator: ([^`]*)`", r"--separator \1"),
-    (r"separator(?= must|, got)", "--separator"),
+    (r"(separator|decimal|quoting|crs)(?= must|, got| to)", r"--\1"),
+    (r"(decimal|quoting): (\S+)", r"--\1 \2"),
     (r", which YAML writes", ", written"),
-    (r"time_(format|zone)\b:?", r"--time-\1"),
+    (r"(max_malformed_share|user_type|time_format|time_zone)\b[:=]?", _hyphened),
     (r"period\.(from|to)\b", r"--\1"),
     (r"outline: ", "--outline "),
     (r"box\.(south|north|west|east)\b", r"the \1 of --box"),

@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import Any, Final, TypeVar
 
 from shuffledp.errors import shortened
+from shuffledp.geography.sources import QUOTING, USER_TYPES
 from shuffledp.numerics import number_parsing
 
 T = TypeVar("T")
@@ -144,8 +145,8 @@ COLLECTION: Final = SETTING | MECHANISM_OPTIONS | ROUNDS_AND_PARTICIPATION | DUM
 PUBLISH: Final[dict[str, dict[str, Any]]] = {
     "file": {
         "metavar": "FILE",
-        "help": "records: text (plain or compressed), parquet, a folder of parquet files, or "
-        "points in GeoJSON, a GeoPackage or a shapefile; or counts: csv with columns 'cell' (the "
+        "help": "records: text (plain or compressed), JSON lines, Parquet, a folder of such files, "
+        "or points in a geographic format (docs/data.md lists all); or counts: columns 'cell' (the "
         "cell's id) and 'count'",
     },
     "--latitude": {
@@ -154,17 +155,50 @@ PUBLISH: Final[dict[str, dict[str, Any]]] = {
         "help": "column of latitudes: its name, or its position from 0",
     },
     "--longitude": {"type": column, "metavar": "COLUMN", "help": "column of longitudes"},
+    "--place": {
+        "type": column,
+        "metavar": "COLUMN",
+        "help": "column with the id of each record's cell, instead of coordinates",
+    },
     "--user": {"type": column, "metavar": "COLUMN", "help": "column of users (for --unit user)"},
     "--time": {"type": column, "metavar": "COLUMN", "help": "column of times (for --from)"},
     "--time-format": {
         "metavar": "FORMAT",
-        "help": "format of the times: unix (seconds since 1970), or for example "
-        "'%%d/%%m/%%Y %%H:%%M' (default ISO 8601)",
+        "help": "format of the times: unix, unix-ms, unix-us or unix-ns (seconds or their parts "
+        "since 1970), or for example '%%d/%%m/%%Y %%H:%%M' (default ISO 8601)",
     },
     "--separator": {
         "type": separator,
         "default": ",",
         "help": r"column separator of text files (default a comma; \t for a tab)",
+    },
+    "--decimal": {
+        "choices": [".", ","],
+        "default": ".",
+        "help": "decimal mark of numbers in text files (default a point)",
+    },
+    "--quoting": {
+        "choices": QUOTING,
+        "default": QUOTING[0],
+        "help": "how text files quote fields: strict (default): as RFC 4180 says, unless a line "
+        "within a field may be a record; rfc4180: any such field; none: quotation marks are "
+        "ordinary characters, and a line is a record",
+    },
+    "--crs": {
+        "metavar": "EPSG:CODE",
+        "help": "reference system of the coordinates (default degrees in WGS 84); the latitude is "
+        "then the northing",
+    },
+    "--user-type": {
+        "choices": USER_TYPES,
+        "default": USER_TYPES[0],
+        "help": "number (default): 7, 007 and 7.0 are one user; text: they are three",
+    },
+    "--max-malformed-share": {
+        "type": real,
+        "default": 0.01,
+        "metavar": "SHARE",
+        "help": "largest share of records that may be malformed, which do not count (default 0.01)",
     },
     "--cells": {
         "required": True,

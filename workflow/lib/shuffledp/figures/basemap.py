@@ -13,8 +13,8 @@ from matplotlib.path import Path
 from matplotlib.patheffects import withStroke
 
 from shuffledp.figures.style import missing_glyphs
-from shuffledp.geography.geojson import Shape, read_basemap
-from shuffledp.geography.regions import read_outline
+from shuffledp.geography.layers import Shape
+from shuffledp.geography.regions import read_basemap, read_outline
 from shuffledp.numerics.arrays import Floats
 
 _LAND: Final = "#F5F3EE"

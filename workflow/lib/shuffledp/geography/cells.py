@@ -7,6 +7,7 @@ The configuration of a grid has one key: `shape`, `step` or `metres` for rectang
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -15,9 +16,9 @@ import numpy as np
 import shapely
 
 from shuffledp.errors import InputError
-from shuffledp.geography.geojson import WGS84
 from shuffledp.geography.lattice import LATTICE_MAKERS, MAX_CELLS, Lattice, make_lattice
 from shuffledp.geography.regions import Box, Region, region_from_config, squares_meeting
+from shuffledp.geography.systems import WGS84, degrees_from
 from shuffledp.numerics.arrays import Floats, Integers
 
 if TYPE_CHECKING:  # it is slow to load, and few of the processes of a run need it
@@ -26,6 +27,8 @@ if TYPE_CHECKING:  # it is slow to load, and few of the processes of a run need 
 KINDS: Final = (*LATTICE_MAKERS, "h3", "cells")
 _MAX_CELLS_COUNTED_EXACTLY: Final = 100_000  # counting a million polygons takes ten seconds
 _MAX_RESOLUTION: Final = 15
+_MAX_HEXADECIMAL_DIGITS: Final = 16  # of the index of a hexagon; it has 18 or 19 decimal digits
+_OWN_SYSTEM_MARGIN: Final = 0.01  # degrees beyond the vertices, and share of the height and width
 _MAX_HEXAGON_WIDTH: Final = 90.0  # degrees of longitude
 _MEAN_RADIUS_KM: Final = 6371.0
 _KM_PER_DEGREE: Final = math.radians(_MEAN_RADIUS_KM)
@@ -39,14 +42,43 @@ class Cells:
     ``table`` has one row for each cell, in order. Its columns are cell (int64), id and name (text),
     row and column (int32, from the south-west; rectangles only) and geometry (WGS 84 degrees).
     ``locate`` is a function of latitude and longitude, arrays of shape ``(n,)`` in degrees, that
-    returns the number of the cell that contains each point, -1 for none.
+    returns the number of the cell that contains each point, -1 for none. ``canonical_id`` returns
+    one form of the ways in which an id may be written.
     """
 
     table: "gpd.GeoDataFrame"
     locate: Callable[[Floats, Floats], Integers]
+    canonical_id: Callable[[bytes], bytes] = bytes
 
     def __len__(self) -> int:
         return len(self.table)
+
+    def numbers(self, identifiers: Any) -> Integers:
+        """Return the number of the cell with each id, -1 if there is none.
+
+        `identifiers` are a result of `values.to_identifier`, so that 7, 007 and 7.0 are one id.
+        """
+        import pyarrow as pa
+
+        if isinstance(identifiers, pa.ChunkedArray):
+            identifiers = identifiers.combine_chunks()
+        encoded = identifiers.dictionary_encode()
+        named = [
+            self.canonical_id(each if isinstance(each, bytes) else b"%d" % each)
+            for each in encoded.dictionary.to_pylist()
+        ]
+        numbers = np.array([*(self._cell_of_id.get(each, -1) for each in named), -1], np.int64)
+        found: Integers = numbers[encoded.indices.to_numpy(zero_copy_only=False)]
+        return found
+
+    @cached_property
+    def _cell_of_id(self) -> dict[bytes, int]:
+        import pyarrow as pa
+
+        from shuffledp.geography.values import canonical
+
+        ids = canonical(pa.array(self.table["id"].tolist(), pa.string())).to_pylist()
+        return {self.canonical_id(each): cell for cell, each in enumerate(ids)}
 
 
 def make_cells(region: Region, spec: Mapping[str, Any]) -> Cells:
@@ -249,7 +281,14 @@ def _hexagon_cells(region: Region, value: object) -> Cells:
         position = np.minimum(np.searchsorted(index, hexagon), len(index) - 1)
         return np.where(index[position] == hexagon, position, -1)
 
-    return Cells(table, locate)
+    return Cells(table, locate, _canonical_hexagon)
+
+
+def _canonical_hexagon(identifier: bytes) -> bytes:
+    """Return the index of a hexagon in lower-case hexadecimal; it may also be a decimal number."""
+    if identifier.isdigit() and len(identifier) > _MAX_HEXADECIMAL_DIGITS:
+        return b"%x" % int(identifier)
+    return identifier.lower().lstrip(b"0")
 
 
 def _hexagons(region: Region, resolution: int) -> Any:
@@ -296,21 +335,42 @@ def _polygon_cells(region: Region, spec: Mapping[str, Any]) -> Cells:
     polygons = read_polygons(Path(spec["path"]), name=spec.get("name"), identifier=spec.get("id"))
     area = shapely.box(*region.box.bounds) if region.outline is None else region.outline
     shapely.prepare(area)
-    shapes = polygons.geometry.to_numpy()
+    shapes = polygons.table.geometry.to_numpy()
     meeting = shapely.intersects(area, shapes) & ~shapely.touches(area, shapes)
-    table = polygons[meeting].reset_index(drop=True)
+    table = polygons.table[meeting].reset_index(drop=True)
     _check_number(region, len(table), f"polygons of {spec['path']} meet")
     table.insert(0, "cell", np.arange(len(table), dtype=np.int64))
-    shapes = table.geometry.to_numpy()
+    shapes = polygons.shapes[meeting]
     tree = shapely.STRtree(shapes)
     shapely.prepare(shapes)
 
     def locate(latitude: Floats, longitude: Floats) -> Integers:
-        point, polygon = tree.query(shapely.points(longitude, latitude))
-        inside = shapely.intersects_xy(shapes[polygon], longitude[point], latitude[point])
+        if polygons.epsg is None:
+            number = np.arange(len(latitude))
+            x, y = longitude, latitude
+        else:
+            # A point far away may be converted to a position in a polygon.
+            number = np.flatnonzero(near.contains(latitude, longitude))
+            transformer = degrees_from(polygons.epsg)
+            x, y = transformer.transform(longitude[number], latitude[number], direction="INVERSE")
+        point, polygon = tree.query(shapely.points(x, y))
+        inside = shapely.intersects_xy(shapes[polygon], x[point], y[point])
         cell = np.full(len(latitude), len(table))
-        np.minimum.at(cell, point[inside], polygon[inside])
+        np.minimum.at(cell, number[point[inside]], polygon[inside])
         cell[cell == len(table)] = -1
         return cell
 
+    near = _around(table.total_bounds)
     return Cells(table, locate)
+
+
+def _around(bounds: Floats) -> Box:
+    """Return a box around polygons, whose edges may be curved in degrees."""
+    west, south, east, north = bounds
+    width, height = (_OWN_SYSTEM_MARGIN * (1 + size) for size in (east - west, north - south))
+    return Box(
+        south=max(south - height, -90.0),
+        north=min(north + height, 90.0),
+        west=max(west - width, -180.0),
+        east=min(east + width, 180.0),
+    )

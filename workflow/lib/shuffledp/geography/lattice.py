@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from types import UnionType
 from typing import Any, Final
 
@@ -10,13 +11,15 @@ import numpy as np
 import shapely
 
 from shuffledp.errors import InputError
-from shuffledp.geography.geojson import WGS84
 from shuffledp.geography.regions import Box, Region, transformer
+from shuffledp.geography.systems import WGS84
 from shuffledp.numerics.arrays import Floats, Integers
 
 MAX_CELLS: Final = 1_000_000
 _MAX_UTM_WIDTH: Final = 12.0  # degrees of longitude; UTM distorts lengths in wider regions
-_EDGE_TOLERANCE: Final = 1e-9  # tolerance for rounded decimal edges, as a share of a cell
+# Tolerance for a step that is rounded, such as 0.3333333333, as a share of a cell.
+_EDGE_TOLERANCE: Final = Fraction(1, 10**9)
+_MANY: Final = Fraction(10**15)
 
 
 @dataclass(frozen=True)
@@ -88,22 +91,42 @@ def _by_shape(box: Box, value: object) -> Lattice:
     rows, columns = _pair("shape", value, "[rows, columns], integers >= 1", int)
     _check_cells(rows, columns, f"shape: {value}")
     return Lattice(
-        np.linspace(box.south, box.north, rows + 1), np.linspace(box.west, box.east, columns + 1)
+        _edges(box.south, _exact(box.north) - _exact(box.south), rows, rows),
+        _edges(box.west, _exact(box.east) - _exact(box.west), columns, columns),
     )
 
 
 def _by_step(box: Box, value: object) -> Lattice:
     dlat, dlon = _pair("step", value, "[dlat, dlon], positive numbers of degrees", int | float)
-    rows = math.floor(min((box.north - box.south) / dlat + _EDGE_TOLERANCE, 1e15))
-    columns = math.floor(min((box.east - box.west) / dlon + _EDGE_TOLERANCE, 1e15))
+    rows, columns = (
+        math.floor(min((_exact(stop) - _exact(start)) / _exact(step) + _EDGE_TOLERANCE, _MANY))
+        for start, stop, step in ((box.south, box.north, dlat), (box.west, box.east, dlon))
+    )
     _check_cells(rows, columns, f"step: {value}")
     return Lattice(
         _stepped(box.south, box.north, dlat, rows), _stepped(box.west, box.east, dlon, columns)
     )
 
 
+def _exact(number: float) -> Fraction:
+    """Return a number as it is written in decimals, not as the float next to it."""
+    return Fraction(repr(number))
+
+
+def _edges(start: float, size: Fraction, parts: int, cells: int) -> Floats:
+    """Return ``start + size * i / parts`` for i from 0 to `cells`, each rounded once.
+
+    A coordinate with the same decimals as an edge is the same float, and so lies on the edge.
+    """
+    first, step = _exact(start), size / parts
+    # Integer arithmetic is much faster than that of fractions, and its division is exact, too.
+    scale = math.lcm(first.denominator, step.denominator)
+    origin, width = int(first * scale), int(step * scale)
+    return np.array([(origin + width * i) / scale for i in range(cells + 1)])
+
+
 def _stepped(start: float, stop: float, step: float, cells: int) -> Floats:
-    edges = start + np.arange(cells + 1, dtype=np.float64) * step
+    edges = _edges(start, _exact(step), 1, cells)
     if abs(edges[-1] - stop) < _EDGE_TOLERANCE * step:
         edges[-1] = stop
     return edges

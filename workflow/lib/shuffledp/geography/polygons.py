@@ -1,23 +1,26 @@
 """Read the cells of a histogram from a file of polygons, and refuse polygons that overlap.
 
-The files may come from strangers; `layer_files` says how each format is read safely.
+The files may come from strangers; `layers` says how each format is read safely.
 """
 
 import math
 import unicodedata
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import pyarrow as pa
 import shapely
 from numpy.typing import NDArray
 
 from shuffledp.errors import InputError, did_you_mean, shortened
-from shuffledp.geography.geojson import WGS84
-from shuffledp.geography.layer_files import MAX_BYTES, listed, read_polygon_layer
+from shuffledp.geography.layers import MAX_BYTES, POLYGONS, Layer, listed, read_layer
+from shuffledp.geography.systems import WGS84, degrees_from, epsg_code
+from shuffledp.geography.values import canonical
 from shuffledp.pipeline.files import file_sha256
 
 if TYPE_CHECKING:  # it is slow to load, and few of the processes of a run need it
@@ -28,29 +31,42 @@ _NAME_PROPERTIES: Final = ("name", "NAME", "Name")
 _DEGREES_SLACK: Final = 1e-6  # tolerance for rounding beyond 180 or 90 degrees
 
 
+@dataclass(frozen=True)
+class Polygons:
+    """Polygons with unique ids and names.
+
+    ``table`` has one row for each polygon in the order of the file, with the columns ``id`` (text,
+    unique), ``name`` (text, not empty) and ``geometry`` (valid, not empty, two-dimensional; x =
+    longitude and y = latitude in degrees, WGS 84). ``shapes`` are the geometries in the system of
+    the file, whose EPSG code is ``epsg``, None for WGS 84: polygons that fit together in one system
+    need not do so in another, because only their vertices are converted.
+    """
+
+    table: "gpd.GeoDataFrame"
+    shapes: NDArray[np.object_]
+    epsg: int | None
+
+
 def read_polygons(
     path: Path, *, name: str | None = None, identifier: str | None = None
-) -> "gpd.GeoDataFrame":
+) -> Polygons:
     """Read polygons with unique ids and names; an unchanged file is read only once.
 
-    The file is one for `layer_files.read_polygon_layer`. Coordinates in another reference system
-    are converted vertex by vertex if the file declares it by an EPSG code. `name` is the property
-    to use as name; without it, one called ``name``, ``NAME`` or ``Name`` is used if there is any. A
-    polygon without a value has its id as name. `identifier` is the property to use as id; without
-    it, ids are the numbers of the features from 1.
+    The file is one for `layers.read_layer`. `name` is the property to use as name; without it, one
+    called ``name``, ``NAME`` or ``Name`` is used if there is any. A polygon without a value has its
+    id as name. `identifier` is the property to use as id; without it, ids are the numbers of the
+    features from 1. Features with the same id and name are parts of one polygon.
 
-    The result has one row for each polygon in the order of the file, with the columns ``id`` (text,
-    unique), ``name`` (text, not empty) and ``geometry`` (valid, not empty, two-dimensional; x =
-    longitude and y = latitude in degrees, WGS 84). Markup in texts is kept as it is; whitespace in
-    them, such as a line break, becomes one space. Polygons may have gaps between them, and overlap
-    by at most `MAX_OVERLAP_SHARE` of the smaller one.
+    Markup in texts is kept as it is; whitespace in them, such as a line break, becomes one space.
+    Polygons may have gaps between them, and overlap by at most `MAX_OVERLAP_SHARE` of the smaller
+    one.
 
-    Raises `InputError` if the file cannot be read (see `layer_files.read_polygon_layer`), has no
-    polygon, or lacks the property `name` or `identifier`; if a polygon is empty, invalid, out of
-    range or without an id, or an id or name has control characters or is not a text or number; if
-    two polygons have the same id or overlap. The message is one line and begins with the path.
+    Raises `InputError` if the file cannot be read, has no polygon, or lacks the property `name` or
+    `identifier`; if a polygon is empty, invalid, out of range, across the 180th meridian or without
+    an id, or an id or name has control characters or is not a text or number; if two polygons have
+    the same id but different names, or overlap. The message is one line and begins with the path.
     """
-    return _read(path, _checksum(path), name, identifier).copy()
+    return _read(path, _checksum(path), name, identifier)
 
 
 def _checksum(path: Path) -> str:
@@ -65,48 +81,57 @@ def _checksum(path: Path) -> str:
 
 # Planning a run needs the same polygons several times, and large ones take seconds to check.
 @lru_cache(maxsize=16)
-def _read(
-    path: Path, _checksum: str, name: str | None, identifier: str | None
-) -> "gpd.GeoDataFrame":
+def _read(path: Path, _checksum: str, name: str | None, identifier: str | None) -> Polygons:
     import geopandas as gpd
 
-    chosen: dict[str, str] = {}  # property of the file for each column
-
-    def select(properties: Sequence[str]) -> list[str]:
-        automatic = next((each for each in _NAME_PROPERTIES if each in properties), None)
-        for column, wanted in (("id", identifier), ("name", name or automatic)):
-            if wanted is None:
-                continue
-            if wanted not in properties:
-                raise InputError(
-                    f"{path} has no property {wanted!r}{did_you_mean(wanted, properties)}; its "
-                    f"properties are {listed(properties)}"
-                )
-            chosen[column] = wanted
-        return list(dict.fromkeys(chosen.values()))
-
-    layer = read_polygon_layer(path, select)
+    automatic = _NAME_PROPERTIES if name is None else (name,)
+    layer = read_layer(path, POLYGONS, [*automatic, *([identifier] if identifier else [])])
     count = len(layer.geometries)
     if not count:
         raise InputError(f"{path} contains no polygons")
+    for wanted in (identifier, name):
+        if wanted is not None and wanted not in layer.names:
+            raise InputError(
+                f"{path} has no property {wanted!r}{did_you_mean(wanted, layer.names)}; its "
+                f"properties are {listed(layer.names)}"
+            )
     ids = [str(number) for number in range(1, count + 1)]
-    if "id" in chosen:
-        ids = _texts(path, chosen["id"], layer.properties[chosen["id"]])
-        _check_ids(path, chosen["id"], ids)
+    if identifier is not None:
+        ids = _texts(path, identifier, layer.properties[identifier])
     names = ids
-    if "name" in chosen:
-        texts = _texts(path, chosen["name"], layer.properties[chosen["name"]])
+    if named := next((each for each in automatic if each in layer.names), None):
+        texts = _texts(path, named, layer.properties[named])
         names = [text or own_id for text, own_id in zip(texts, ids, strict=True)]
+    epsg = None if layer.crs is None else epsg_code(layer.crs)
     _check_geometries(path, layer.geometries, names)
-    _check_overlaps(path, layer.geometries, names)
-    return gpd.GeoDataFrame({"id": ids, "name": names}, geometry=layer.geometries, crs=WGS84)
+    if identifier is not None:
+        ids, names, layer = _merged(path, identifier, ids, names, layer)
+    shapes = layer.geometries
+    _check_overlaps(path, shapes, names)
+    degrees = shapes if epsg is None else _in_degrees(path, shapes, epsg)
+    _check_degrees(path, degrees, names)
+    table = gpd.GeoDataFrame({"id": ids, "name": names}, geometry=degrees, crs=WGS84)
+    return Polygons(table, shapes, epsg)
 
 
-def _texts(path: Path, column: str, values: Sequence[Any]) -> list[str]:
+def _in_degrees(path: Path, shapes: NDArray[np.object_], epsg: int) -> NDArray[np.object_]:
+    try:
+        transformer = degrees_from(epsg)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+    converted: NDArray[np.object_] = shapely.transform(
+        shapes, transformer.transform, interleaved=False
+    )
+    return converted
+
+
+def _texts(path: Path, column: str, values: Any) -> list[str]:
     """Return the values of a property as texts, empty where they are missing."""
     texts = []
-    for number, value in enumerate(values, start=1):
-        if isinstance(value, bool) or not isinstance(value, str | int | float | Decimal | None):
+    for number, value in enumerate(values.to_pylist(), start=1):
+        if isinstance(value, bool) or not isinstance(
+            value, str | bytes | int | float | Decimal | None
+        ):
             raise InputError(
                 f"{path}: {column!r} of feature {number} must be a text or number, got "
                 f"{shortened(repr(value))}"
@@ -121,28 +146,47 @@ def _texts(path: Path, column: str, values: Sequence[Any]) -> list[str]:
     return texts
 
 
-def _text(value: str | int | float | Decimal | None) -> str:
+def _text(value: str | bytes | int | float | Decimal | None) -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     if isinstance(value, float) and value.is_integer():
         value = int(value)  # programs for tables write integers as 75101.0
+    if isinstance(value, bytes):
+        value = value.decode(errors="surrogateescape")
     return " ".join(str(value).split())
 
 
-def _check_ids(path: Path, column: str, ids: Sequence[str]) -> None:
-    first: dict[str, int] = {}
-    for number, own_id in enumerate(ids, start=1):
-        if not own_id:
+def _merged(
+    path: Path, column: str, ids: list[str], names: list[str], layer: Layer
+) -> tuple[list[str], list[str], Layer]:
+    """Merge features with the same id, which are compared as those of records are."""
+    keys = canonical(pa.array(ids, pa.string())).to_pylist()
+    parts: dict[bytes, list[int]] = {}
+    for number, key in enumerate(keys):
+        if key is None:
             raise InputError(
-                f"{path}: feature {number} has no {column!r}, which is the id: add it, or choose "
-                "another property"
+                f"{path}: feature {number + 1} has no {column!r}, which is the id: add it, or "
+                "choose another property"
             )
-        if own_id in first:
-            raise InputError(
-                f"{path}: {column!r} must be unique to be the id, got {shortened(repr(own_id))} "
-                f"for features {first[own_id]} and {number}: merge them, or choose another property"
-            )
-        first[own_id] = number
+        parts.setdefault(key, []).append(number)
+    for numbers in parts.values():
+        for number in numbers:
+            if names[number] != names[numbers[0]] and ids[number] != names[number]:
+                raise InputError(
+                    f"{path}: {column!r} must be unique to be the id, got "
+                    f"{shortened(repr(ids[number]))} for {_shown(names[numbers[0]])} and "
+                    f"{_shown(names[number])}: choose another property, or merge them, for example "
+                    f"by geopandas: table.dissolve({column!r})"
+                )
+    if len(parts) == len(ids):
+        return ids, names, layer
+    merged = [shapely.union_all(layer.geometries[numbers]) for numbers in parts.values()]
+    first = [numbers[0] for numbers in parts.values()]
+    return (
+        [ids[number] for number in first],
+        [names[number] for number in first],
+        replace(layer, geometries=np.array(merged, dtype=object)),
+    )
 
 
 def _check_geometries(path: Path, geometries: NDArray[np.object_], names: Sequence[str]) -> None:
@@ -150,6 +194,15 @@ def _check_geometries(path: Path, geometries: NDArray[np.object_], names: Sequen
         shapely.is_missing(geometries) | shapely.is_empty(geometries)
     ).tolist():
         raise InputError(f"{path}: polygon {_shown(names[index])} is empty: draw it, or remove it")
+    for index in np.flatnonzero(~shapely.is_valid(geometries)).tolist():
+        reason = shapely.is_valid_reason(geometries[index])
+        raise InputError(
+            f"{path}: polygon {_shown(names[index])} is invalid ({reason}, x and y)"
+            ": repair it in a GIS"
+        )
+
+
+def _check_degrees(path: Path, geometries: NDArray[np.object_], names: Sequence[str]) -> None:
     west, south, east, north = shapely.bounds(geometries).T
     width, height = 180 + _DEGREES_SLACK, 90 + _DEGREES_SLACK
     inside = (west >= -width) & (east <= width) & (south >= -height) & (north <= height)
@@ -159,11 +212,18 @@ def _check_geometries(path: Path, geometries: NDArray[np.object_], names: Sequen
             f"latitude -90 to 90, got {west[index]:g} to {east[index]:g} and {south[index]:g} to "
             f"{north[index]:g}: declare the reference system that the file is in, or convert it"
         )
-    for index in np.flatnonzero(~shapely.is_valid(geometries)).tolist():
-        reason = shapely.is_valid_reason(geometries[index])
+    # An edge that spans more than half of the earth lies across the 180th meridian instead, unless
+    # both its ends are on it, as those of Antarctica.
+    points, owner = shapely.get_coordinates(geometries, return_index=True)
+    start, end = points[:-1, 0], points[1:, 0]
+    on_meridian = (np.abs(start) >= 180) & (np.abs(end) >= 180)
+    # The last vertex of a ring is followed by the first of the next ring.
+    ring = shapely.get_coordinates(shapely.get_rings(geometries), return_index=True)[1]
+    crossing = (np.abs(end - start) > 180) & ~on_meridian & (ring[1:] == ring[:-1])
+    for index in owner[:-1][crossing][:1].tolist():
         raise InputError(
-            f"{path}: polygon {_shown(names[index])} is invalid ({reason}, longitude and latitude)"
-            ": repair it in a GIS"
+            f"{path}: polygon {_shown(names[index])} lies across the 180th meridian: cut it there, "
+            f"for example by ogr2ogr -t_srs EPSG:4326 -wrapdateline cut.gpkg {path.name}"
         )
 
 

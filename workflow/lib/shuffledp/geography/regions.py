@@ -1,21 +1,27 @@
-"""Define regions of the earth by a bounding box or an outline in a GeoJSON file."""
+"""Define regions of the earth by a bounding box or an outline, and read their base maps."""
 
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import shapely
 from numpy.typing import NDArray
 
 from shuffledp.errors import InputError
-from shuffledp.geography.geojson import WGS84, read_shapes
+from shuffledp.geography.systems import WGS84, epsg_code
 from shuffledp.numerics.arrays import Floats
 
+if TYPE_CHECKING:  # it is slow to load, and regions with a box do not need it
+    from shuffledp.geography.layers import Shape
+
 _MAX_OUTLINE_WIDTH: Final = 180.0  # degrees of longitude
+_AREAS: Final = ("Polygon", "MultiPolygon")
+_LINES: Final = ("LineString", "MultiLineString")
+_TEXT_PROPERTIES: Final = ("name", "attribution")
 
 
 @dataclass(frozen=True)
@@ -186,7 +192,7 @@ def _box_of_polygons(grid: str, spec: Mapping[str, Any]) -> Box:
         )
     except InputError as error:
         raise InputError(f"grids.{grid}: {error}") from error
-    return Box.from_bounds(polygons.total_bounds)
+    return Box.from_bounds(polygons.table.total_bounds)
 
 
 def read_outline(path: Path) -> Any:
@@ -196,7 +202,7 @@ def read_outline(path: Path) -> Any:
     """
     where = f"outline: {path}"
     shapes = [each.geometry for each in read_shapes(path, "outline")]
-    polygons = [each for each in shapes if each.geom_type in ("Polygon", "MultiPolygon")]
+    polygons = [each for each in shapes if each.geom_type in _AREAS]
     if not polygons:
         kinds = ", ".join(sorted({each.geom_type for each in shapes})) or "nothing"
         raise InputError(f"{where} contains no Polygon or MultiPolygon (it has {kinds})")
@@ -216,3 +222,81 @@ def _check_width(path: str, box: Box) -> None:
             f"east={box.east:g}), and so would its grid: if it lies across the 180th meridian, "
             "split it into two regions there; if the region is really this wide, use box"
         )
+
+
+# --- Shapes in GeoJSON ----------------------------------------------------------------------
+
+
+def read_shapes(path: Path, key: str) -> "list[Shape]":
+    """Read all shapes of a GeoJSON file in order; each geometry of a collection is one.
+
+    `key` is the key of the configuration with which error messages begin. Raises `InputError` if
+    the file is missing, not GeoJSON, or not in WGS 84.
+    """
+    from shuffledp.geography.layers import Shape, read_features
+
+    where = f"{key}: {path}"
+    features, crs = read_features(path, where)
+    try:
+        in_degrees = epsg_code(crs) is None
+    except InputError:
+        in_degrees = False
+    if not in_degrees:
+        raise InputError(f"{where} is in {crs:.200}: convert it to longitude and latitude in WGS84")
+    return [
+        Shape(geometry, feature.properties)
+        for feature in features
+        for geometry in _parts(feature.geometry)
+    ]
+
+
+def _parts(geometry: Any) -> list[Any]:
+    """Return the geometries of a nested collection as a flat list, empty for None."""
+    if geometry is None:
+        return []
+    if geometry.geom_type != "GeometryCollection":
+        return [geometry]
+    return [part for child in geometry.geoms for part in _parts(child)]
+
+
+def read_basemap(path: Path) -> "list[Shape]":
+    """Read the shapes of a base map from GeoJSON, in the order of the file.
+
+    Polygons are districts on land unless their property ``kind`` is ``water`` or ``park``. Lines
+    are rivers, and points with a name are places. Other shapes are left out. Each result has the
+    properties ``kind`` (district, park, water, river or place), ``name`` and ``attribution``, which
+    must be printed with the map; the last two are empty if missing. Raises `InputError` if the file
+    is missing, not GeoJSON, or has no polygon or line, or an invalid one.
+    """
+    from shuffledp.geography.layers import Shape
+
+    shown = [
+        Shape(
+            each.geometry,
+            {"kind": kind, **{key: _text(each.properties.get(key)) for key in _TEXT_PROPERTIES}},
+        )
+        for each in read_shapes(path, "basemap")
+        if (kind := _kind(each))
+    ]
+    if all(each.properties["kind"] == "place" for each in shown):
+        raise InputError(f"basemap: {path} contains no polygon or line")
+    for each in shown:
+        if each.geometry.is_empty or not each.geometry.is_valid:
+            reason = shapely.is_valid_reason(each.geometry)
+            raise InputError(f"basemap: {path} has an invalid shape ({reason}): repair it in a GIS")
+    return shown
+
+
+def _kind(shape: "Shape") -> str:
+    """Return the kind of a shape on a base map, empty if the map does not show it."""
+    geometry_type, kind = shape.geometry.geom_type, shape.properties.get("kind")
+    if geometry_type in _AREAS:
+        return str(kind) if kind in ("water", "park") else "district"
+    if geometry_type in _LINES:
+        return "river"
+    return "place" if geometry_type == "Point" and _text(shape.properties.get("name")) else ""
+
+
+def _text(value: object) -> str:
+    # JSON may contain half of a surrogate pair, which cannot be encoded.
+    return "" if value is None else str(value).encode(errors="replace").decode()

@@ -4,25 +4,24 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
-from functools import cache
 from types import MappingProxyType
 from typing import Any, Final
 
 from shuffledp.errors import InputError, one_line, shortened
+from shuffledp.geography.systems import degrees_from, epsg_code
 
 COORDINATES: Final = ("latitude", "longitude")
 BUDGET: Final = "budget"
-IDENTIFIER: Final = "identifier"
-"""The user as written, because publications must not confuse users with equal fingerprints."""
-
-UNIX_SECONDS: Final = "unix"
-"""The `time_format` of times that are numbers of seconds since 1970 (UTC)."""
-
 _REFERENCE_TIME: Final = datetime(2031, 12, 30, 23, 58, 59, 123456, UTC)
 """All its parts differ, so that a format that loses or confuses one of them is noticed."""
 
-COLUMNS: Final = ("user", IDENTIFIER, "time", *COORDINATES, "location", BUDGET)
-FORMATS: Final = ("csv", "parquet", "geo")
+UNIX_UNITS: Final = {"unix": 1_000_000, "unix-ms": 1_000, "unix-us": 1, "unix-ns": 0.001}
+"""Formats of times that are numbers since 1970 (UTC), with their unit in microseconds."""
+
+COLUMNS: Final = ("user", "time", *COORDINATES, "place", "location", BUDGET, "count")
+FORMATS: Final = ("csv", "json", "parquet", "geo")
+QUOTING: Final = ("strict", "rfc4180", "none")
+USER_TYPES: Final = ("number", "text")
 
 MIN_POSITIVE_BUDGET: Final = 1e-9
 """Smallest local budget in a file, apart from 0. The configuration's schema repeats both limits."""
@@ -66,33 +65,82 @@ SOURCE_KINDS: Final = MappingProxyType(
 
 
 @dataclass(frozen=True)
+class TextFormat:
+    r"""How a text file divides into records and fields.
+
+    Parameters
+    ----------
+    separator : str
+        One character.
+    header : bool
+        Whether the first record has the names of the columns.
+    decimal : str
+        Decimal mark of numbers: a point or a comma.
+    quoting : str
+        ``strict``: fields may be quoted as in RFC 4180, but no line within a quoted field may have
+        as many separators as a record, because two stray quotation marks would make a field of the
+        records between them; ``rfc4180``: it may; ``none``: quotation marks are ordinary
+        characters, and a line is a record.
+
+    Raises
+    ------
+    InputError
+        If a value is invalid. The message names the key.
+    """
+
+    separator: str = ","
+    header: bool = True
+    decimal: str = "."
+    quoting: str = "strict"
+
+    def __post_init__(self) -> None:
+        separator = self.separator
+        valid = isinstance(separator, str) and len(separator) == 1 and separator.isascii()
+        if not valid or separator.isalnum() or separator in "\"'.+-\r\n\0":
+            raise InputError(
+                "separator must be one character that no number contains, such as a comma, a "
+                f'semicolon or a tab, which YAML writes "\\t", got {separator!r}'
+            )
+        if not isinstance(self.header, bool):
+            raise InputError(f"header must be true or false, got {self.header!r}")
+        if self.decimal not in (".", ","):
+            raise InputError(f'decimal must be "." or ",", got {self.decimal!r}')
+        if self.quoting not in QUOTING:
+            raise InputError(f"quoting must be one of {', '.join(QUOTING)}, got {self.quoting!r}")
+        if self.decimal == separator and self.quoting == "none":
+            raise InputError(
+                "decimal must be different from separator if fields are not quoted, got "
+                f"{separator!r} for both"
+            )
+
+
+@dataclass(frozen=True)
 class Layout:
-    """Format of a check-in file, and which of its columns are the canonical ones.
+    """Format of a file of records, and which of its columns are the canonical ones.
 
     Parameters
     ----------
     format : str
-        `csv` for any separated text, plain or compressed; `parquet`; or `geo` for points in
-        GeoJSON, a GeoPackage, a shapefile, plain or zipped, or GeoParquet.
-    separator : str
-        One character. With a tab, quotation marks are ordinary characters; with any other separator
-        a field may be quoted, but may not contain a line break. Only used for csv.
-    header : bool
-        Whether the first line has the names of the columns. Only used for csv.
+        ``csv`` for separated text; ``json`` for JSON lines, one object a line; ``parquet``; or
+        ``geo`` for points (`layers`). Text may be packed with gzip, bzip2, xz or zstd.
     columns : Mapping[str, str | int]
         Maps a canonical name of `COLUMNS` to the name of the column in the file, or to its position
-        counted from 0. Only latitude and longitude are required. For geo, it maps to the names of
-        properties, and latitude and longitude are those of the points.
-    decimal : str
-        Decimal mark of numbers in text: a point or a comma. Only used for csv.
+        counted from 0. A name with points may be the path to a nested field, and the key of a
+        folder named ``key=value`` is a column. For geo, it maps to the names of properties, and
+        latitude and longitude are those of the points.
+    text : TextFormat
+        Only used for csv.
     crs : str or None
         EPSG code of the reference system that the coordinates are in, such as ``EPSG:2154``, if
         they are not degrees in WGS 84. Longitude is then the easting and latitude the northing.
         For geo, each file declares its own.
     time_format : str or None
         How times are written: a format of `datetime.strptime`, such as ``%d/%m/%Y %H:%M``, for
-        text; ``unix`` for numbers of seconds since 1970 (UTC), with or without decimals; None for
-        ISO 8601 or columns of timestamps. Without ``%z``, times are in UTC.
+        text; ``unix``, ``unix-ms``, ``unix-us`` or ``unix-ns`` for numbers of seconds or their
+        parts since 1970 (UTC); None for ISO 8601 or columns of times and dates.
+    user_type : str
+        ``number``: identifiers that are the same number are one user, as `values.to_identifier`
+        says; ``text``: users are compared as written.
 
     Raises
     ------
@@ -101,26 +149,21 @@ class Layout:
     """
 
     format: str
-    separator: str
-    header: bool
     columns: Mapping[str, str | int]
-    decimal: str = "."
+    text: TextFormat = TextFormat()
     crs: str | None = None
     time_format: str | None = None
+    user_type: str = "number"
 
     def __post_init__(self) -> None:
         if self.format not in FORMATS:
-            raise InputError(f"format must be csv, parquet or geo, got {self.format!r}")
-        if not isinstance(self.header, bool):
-            raise InputError(f"header must be true or false, got {self.header!r}")
-        self._check_separator()
-        if self.decimal not in (".", ",") or self.decimal == self.separator:
+            raise InputError(f"format must be one of {', '.join(FORMATS)}, got {self.format!r}")
+        if self.user_type not in USER_TYPES:
             raise InputError(
-                'decimal must be "." or ",", and different from separator, '
-                f"got decimal {self.decimal!r} and separator {self.separator!r}"
+                f"user_type must be one of {', '.join(USER_TYPES)}, got {self.user_type!r}"
             )
-        if self.crs is not None:
-            degrees_from(self.crs)
+        if (code := self.epsg) is not None:
+            degrees_from(code)
         if self.time_format is not None:
             _check_time_format(self.time_format)
         self._check_columns()
@@ -129,14 +172,15 @@ class Layout:
                 f"time_format needs columns.time, the column of times, got {self.time_format!r}"
             )
 
-    def _check_separator(self) -> None:
-        separator = self.separator
-        valid = isinstance(separator, str) and len(separator) == 1 and separator.isascii()
-        if not valid or separator.isalnum() or separator in "\"'.+-\r\n\0":
-            raise InputError(
-                "separator must be one character that no number contains, such as a comma, a "
-                f'semicolon or a tab, which YAML writes "\\t", got {separator!r}'
-            )
+    @property
+    def epsg(self) -> int | None:
+        """EPSG code of the coordinates, None if they are degrees in WGS 84."""
+        if self.crs is None:
+            return None
+        try:
+            return epsg_code(self.crs)
+        except InputError as error:
+            raise InputError(f"crs: {error}") from error
 
     def _check_columns(self) -> None:
         if not isinstance(self.columns, Mapping):
@@ -145,7 +189,7 @@ class Layout:
                 "for example {latitude: lat, longitude: lon}"
             )
         geo = self.format == "geo"
-        has_names = self.header or self.format != "csv"
+        has_names = self.text.header or self.format != "csv"
         for key, value in self.columns.items():
             if key not in COLUMNS:
                 raise InputError(f"columns.{key} is not a known column: use {', '.join(COLUMNS)}")
@@ -166,8 +210,15 @@ class Layout:
                     "header: false no column has a name"
                 )
         for key in COORDINATES:
-            if key not in self.columns and not geo:
+            if key not in self.columns and not geo and "place" not in self.columns:
                 raise InputError(f"columns.{key} is missing: latitude and longitude are required")
+        latitude, longitude = (self.columns.get(name) for name in COORDINATES)
+        if latitude is not None and latitude == longitude:
+            raise InputError(
+                f"one column cannot be latitude and longitude, got {latitude!r} for both: split it "
+                "into two, for example by pandas: t[['lon', 'lat']] = "
+                f"t[{latitude!r}].str.extract(r'([-.\\d]+)[ ,]+([-.\\d]+)') for POINT (lon lat)"
+            )
         if len(set(self.columns.values())) < len(self.columns):
             raise InputError(
                 "each entry of columns must name a different column of the file, "
@@ -178,7 +229,7 @@ class Layout:
 def _check_time_format(time_format: object) -> None:
     """Check that a format determines the date and, down to its smallest unit, the time of day."""
     reason = "it has no directive such as %Y"
-    if time_format == UNIX_SECONDS:
+    if time_format in UNIX_UNITS:
         return
     if isinstance(time_format, str) and "%" in time_format:
         import pandas as pd
@@ -197,37 +248,9 @@ def _check_time_format(time_format: object) -> None:
             if "%Z" in time_format:
                 reason = "names of time zones are ambiguous; offsets are %z"
     raise InputError(
-        "time_format must be unix, for seconds since 1970, or a format with year, month and day, "
-        f"such as '%d/%m/%Y %H:%M:%S', whose hours are %H or %I with %p, got {time_format!r}: "
-        f"{reason}"
-    )
-
-
-@cache
-def degrees_from(crs: str) -> Any:
-    """Return the `pyproj.Transformer` from a reference system to degrees, easting first.
-
-    Conversions of unknown accuracy are not used. Others may be off by some metres, because PROJ's
-    correction grids are not downloaded.
-
-    Raises
-    ------
-    InputError
-        If it is not the EPSG code of a projected or geographic system that can be converted.
-    """
-    from pyproj import CRS, Transformer
-    from pyproj.exceptions import ProjError
-
-    try:
-        code = re.fullmatch(r"EPSG:(\d{1,6})", crs)
-        system = CRS.from_epsg(int(code[1])) if code else None
-        if system is not None and (system.is_projected or system.is_geographic):
-            return Transformer.from_crs(system, 4326, always_xy=True, allow_ballpark=False)
-    except ProjError:
-        pass
-    raise InputError(
-        "crs must be the EPSG code of a projected or geographic system that can be converted to "
-        f"WGS 84, such as EPSG:2154, got {crs!r}"
+        f"time_format must be {', '.join(UNIX_UNITS)} (numbers since 1970), or a format "
+        "with year, month and day, such as '%d/%m/%Y %H:%M:%S', whose hours are %H or %I with %p, "
+        f"got {time_format!r}: {reason}"
     )
 
 
@@ -237,10 +260,9 @@ def key_of(name: str) -> str:
 
 
 SNAP: Final = Layout(
-    format="csv",
-    separator="\t",
-    header=False,
-    columns={"user": 0, "time": 1, "latitude": 2, "longitude": 3, "location": 4},
+    "csv",
+    {"user": 0, "time": 1, "latitude": 2, "longitude": 3, "location": 4},
+    TextFormat("\t", header=False, quoting="none"),
 )
 """Layout of SNAP's loc-gowalla.
 
@@ -251,25 +273,29 @@ In loc-brightkite, `location` is not an integer, so that its rows are malformed 
 def layout_from_config(spec: Mapping[str, Any]) -> Layout:
     """Return the layout that a block of the configuration describes.
 
-    Its keys are `columns` (required unless format is geo), `format` (default csv), `separator`
-    (default a comma), `header` (default true), `decimal` (default a point), `crs` (default WGS 84)
-    and `time_format` (default ISO 8601): see `Layout`.
+    Its keys are `format` (default csv) and the other parameters of `TextFormat` and `Layout`, which
+    has the defaults.
 
     Raises
     ------
     InputError
-        If a key is unknown or missing, or `Layout` rejects a value.
+        If a key is unknown or missing, or `TextFormat` or `Layout` rejects a value.
     """
-    keys = {field.name for field in fields(Layout)}
+    text_keys = {field.name for field in fields(TextFormat)}
+    keys = {field.name for field in fields(Layout)} - {"text"}
     for key in spec:
-        if key not in keys:
-            raise InputError(f"{key} is not a key of a layout: use {', '.join(sorted(keys))}")
-    if spec.get("format") == "geo":
-        for key in sorted({"separator", "header", "decimal", "crs"} & set(spec)):
-            raise InputError(f"{key} has no meaning for format geo: remove it, got {spec[key]!r}")
-    if "columns" not in spec and spec.get("format") != "geo":
+        if key not in text_keys | keys:
+            known = ", ".join(sorted(text_keys | keys))
+            raise InputError(f"{key} is not a key of a layout: use {known}")
+    kind = spec.get("format", "csv")
+    unused = text_keys if kind in ("json", "parquet", "geo") else set()
+    for key in sorted((unused | ({"crs"} if kind == "geo" else set())) & set(spec)):
+        raise InputError(f"{key} has no meaning for format {kind}: remove it, got {spec[key]!r}")
+    if "columns" not in spec and kind != "geo":
         raise InputError("columns is missing: for example {latitude: lat, longitude: lon}")
-    return Layout(**{"format": "csv", "separator": ",", "header": True, "columns": {}, **spec})
+    text = TextFormat(**{key: spec[key] for key in text_keys & set(spec)})
+    rest = {key: spec[key] for key in keys & set(spec)}
+    return Layout(**{"format": "csv", "columns": {}, "text": text, **rest})
 
 
 def source_layout(spec: str | Mapping[str, Any], budget_column: str | int | None = None) -> Layout:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
@@ -22,11 +22,12 @@ class Windows:
 
     The name of each window is its month, or its first day. ``edges``, shape ``(windows + 1,)``, has
     the beginning of each window, and the end of the last one, in microseconds since 1970 (UTC). A
-    window contains its beginning but not its end.
+    window contains its beginning but not its end. ``zone`` is the time zone of the days.
     """
 
     names: tuple[str, ...]
     edges: Integers
+    zone: tzinfo = UTC
 
     def __len__(self) -> int:
         return len(self.names)
@@ -68,10 +69,19 @@ def windows_from_config(spec: Mapping[str, Any]) -> Windows | None:
             f"got {spec['time_zone']!r}"
         ) from error
     days = _first_days(first, last + _ONE_DAY, spec.get("every"))
-    midnights = [datetime(day.year, day.month, day.day, tzinfo=zone) for day in days]
-    edges = [round(midnight.astimezone(UTC).timestamp()) * 1_000_000 for midnight in midnights]
+    edges = [day_begins(day, zone) for day in days]
     names = [day.isoformat()[: 7 if spec.get("every") == "month" else 10] for day in days[:-1]]
-    return Windows(tuple(names), np.array(edges, dtype=np.int64))
+    return Windows(tuple(names), np.array(edges, dtype=np.int64), zone)
+
+
+def day_begins(day: date, zone: tzinfo) -> int:
+    """Return when a day begins in a time zone, in microseconds since 1970 (UTC)."""
+    midnight = datetime(day.year, day.month, day.day, tzinfo=zone)
+    try:
+        midnight = midnight.astimezone(UTC)
+    except OverflowError:  # the first or the last day that Python knows
+        midnight = midnight.replace(tzinfo=UTC)
+    return round(midnight.timestamp()) * 1_000_000
 
 
 def _date(key: str, value: object) -> date:

@@ -13,8 +13,7 @@ from typing import Any, Final
 from shuffledp.errors import InputError
 from shuffledp.geography.cells import cell_count
 from shuffledp.geography.cells import check_cells as check_grid
-from shuffledp.geography.geojson import read_basemap
-from shuffledp.geography.regions import region_from_config
+from shuffledp.geography.regions import read_basemap, region_from_config
 from shuffledp.geography.sources import (
     MIN_POSITIVE_BUDGET,
     SOURCE_KINDS,

@@ -14,18 +14,19 @@ import numpy as np
 from shuffledp.accounting.contributions import Contributions, Unit
 from shuffledp.errors import InputError
 from shuffledp.geography.cells import Cells, make_cells
-from shuffledp.geography.layer_files import is_layer
+from shuffledp.geography.read import has_geometries, kind_of_source
 from shuffledp.geography.regions import Box, Region, region_from_config
+from shuffledp.geography.sources import Layout, TextFormat
 from shuffledp.geography.windows import Windows, windows_from_config
 from shuffledp.numerics.arrays import Integers
 from shuffledp.pipeline.files import replacing
 from shuffledp.pipeline.tables import CHECKED
 from shuffledp.publishing import folder as folders
 from shuffledp.publishing.contributions import (
+    MAX_MALFORMED_SHARE,
     Histogram,
     count_records,
     read_counts,
-    record_layout,
 )
 from shuffledp.publishing.estimates import Quality, estimates, interval_widths, quality
 from shuffledp.publishing.ledger import (
@@ -104,10 +105,8 @@ class _CheckedArguments:
     """Checked arguments of `publish`, and what follows from them without the records."""
 
     source: Path
-    columns: Mapping[str, str | int]
-    separator: str
-    time_format: str | None
-    points: bool  # whether the records are points, which have no columns of coordinates
+    layout: Layout
+    max_malformed_share: float
     histogram: Histogram
     noise: Noise
     eps: Decimal
@@ -119,19 +118,36 @@ class _CheckedArguments:
     title: str
 
     @property
+    def counted(self) -> bool:
+        """Whether the source has counts instead of records."""
+        return "count" in self.layout.columns
+
+    @property
     def request(self) -> dict[str, Any]:
         """Parameters by which the ledger recognises the same publication.
 
         Files are recognised by their paths. With a checksum of the records, the amount spent, which
         is published, would depend on the records.
         """
-        contributions = self.histogram.contributions
-        # Ledgers of versions without this key stay valid.
-        time_format = {} if self.time_format is None else {"time_format": self.time_format}
-        return time_format | {
+        contributions, text = self.histogram.contributions, self.layout.text
+        columns = {key: column for key, column in self.layout.columns.items() if key != "count"}
+        if "user" in columns:
+            columns["identifier"] = columns.pop("user")
+        if self.counted:
+            columns = {}
+        # Ledgers of versions without these keys stay valid.
+        later = {
+            "time_format": (self.layout.time_format, None),
+            "crs": (self.layout.crs, None),
+            "decimal": (text.decimal, "."),
+            "quoting": (text.quoting, "strict"),
+            "user_type": (self.layout.user_type, "number"),
+        }
+        changed = {key: value for key, (value, default) in later.items() if value != default}
+        return changed | {
             "source": str(self.source.absolute()),
-            "columns": dict(self.columns),
-            "separator": self.separator,
+            "columns": columns,
+            "separator": text.separator,
             "cells": {**self.places, **self.files},
             "period": self.period,
             "unit": contributions.unit,
@@ -158,8 +174,14 @@ def publish(
     longitude: str | int | None = None,
     user: str | int | None = None,
     time: str | int | None = None,
+    place: str | int | None = None,
     separator: str = ",",
+    decimal: str = ".",
+    quoting: str = "strict",
+    crs: str | None = None,
     time_format: str | None = None,
+    user_type: str = "number",
+    max_malformed_share: float = MAX_MALFORMED_SHARE,
     records_per_user: int | None = None,
     distinct: bool = False,
     per_window: bool = False,
@@ -182,9 +204,10 @@ def publish(
     Parameters
     ----------
     source
-        Records: text (a column for each argument below; plain or compressed), parquet, a folder of
-        parquet files, or points in GeoJSON, a GeoPackage or a shapefile (without `latitude` and
-        `longitude`). Or counts: a file with columns ``cell`` (the cell's id) and ``count``.
+        Records, in a format that docs/data.md lists: text, JSON lines or Parquet with a column for
+        each argument below, a folder of such files, or points of a geographic format (without
+        `latitude` and `longitude`). Or counts: such a table with columns ``cell`` (the cell's id)
+        and ``count``, if no column is given.
     output
         Folder that will hold the map. It appears whole or not at all and is never overwritten.
     ledger
@@ -198,13 +221,21 @@ def publish(
         Guarantee for adding or removing one unit. Delta must be positive for Gaussian noise.
     mechanism
         ``laplace`` or ``gaussian``; by default the one with less noise, or Laplace if delta is 0.
-    latitude, longitude, user, time
-        Columns of the records: names, or positions from 0 if the file has no header.
-    separator
-        Column separator of a text file.
+    latitude, longitude, user, time, place
+        Columns of the records: names, or positions from 0 if the file has no header. Instead of
+        coordinates, `place` may have the id of each record's cell.
+    separator, decimal, quoting
+        How a text file is written, as in `TextFormat`.
+    crs
+        EPSG code of the coordinates, if they are not degrees in WGS 84.
     time_format
-        How times are written if not in ISO 8601: ``unix`` for seconds since 1970, or a format of
-        `datetime.strptime` such as ``%d/%m/%Y %H:%M``.
+        How times are written if not in ISO 8601: ``unix``, ``unix-ms``, ``unix-us`` or ``unix-ns``
+        for numbers since 1970, or a format of `datetime.strptime` such as ``%d/%m/%Y %H:%M``.
+    user_type
+        ``number``: identifiers that are the same number, such as 7, 007 and 7.0, are one user;
+        ``text``: users are compared as written.
+    max_malformed_share
+        Largest share of malformed records, from 0 to 1; a file with more is refused.
     records_per_user
         Largest number of records of a user that count, drawn at random (default 1; unit user only).
     distinct
@@ -250,10 +281,24 @@ def publish(
     ['1-1', '1-2']
     """
     source, output, ledger = Path(source), Path(output).absolute(), Path(ledger)
-    points = is_layer(source)
-    if time_format is not None and time is None:
-        raise InputError("--time-format needs --time, the column of times")
-    columns = _columns(latitude, longitude, user, time, unit=unit, period=period, points=points)
+    if not source.exists():
+        raise InputError(f"{source} does not exist")
+    if not 0 <= max_malformed_share <= 1:
+        raise InputError(f"max_malformed_share must be from 0 to 1, got {max_malformed_share}")
+    columns = {"user": user, "time": time, "latitude": latitude, "longitude": longitude}
+    layout = _layout(
+        source,
+        {
+            name: column
+            for name, column in (columns | {"place": place}).items()
+            if column is not None
+        },
+        {"separator": separator, "decimal": decimal, "quoting": quoting},
+        crs=crs,
+        time_format=time_format,
+        user_type=user_type,
+    )
+    _check_columns(layout, unit=unit, period=period)
     windows, period_words = _windows(period, every, time_zone)
     contributions = _contributions(unit, records_per_user, distinct, per_window, windows)
     exact_eps, exact_delta = _number("eps", eps), float(_number("delta", delta))
@@ -275,13 +320,9 @@ def publish(
             f"{len(grid):,} cells in {histogram.size // len(grid):,} windows are more than "
             f"{MAX_COUNTS:,} counts: choose larger cells or longer windows"
         )
-    if columns and not source.exists():
-        raise InputError(f"{source} does not exist")
-    if not columns and not points and windows is not None:
-        raise InputError("a period needs records with a time: a file of counts has none")
     arguments = _CheckedArguments(
-        source, columns, separator, time_format, points, histogram, noise, exact_eps, promised,
-        replaced, places, files, period_words, title,
+        source, layout, max_malformed_share, histogram, noise, exact_eps, promised, replaced,
+        places, files, period_words, title,
     )  # fmt: skip
     if ledger.absolute().is_relative_to(output):
         raise InputError(
@@ -367,13 +408,17 @@ def _write_map(
     return statement
 
 
-def _counts(arguments: _CheckedArguments) -> Any:
-    if not arguments.columns and not arguments.points:
-        return read_counts(arguments.source, arguments.histogram)
-    layout = record_layout(
-        arguments.source, arguments.columns, arguments.separator, arguments.time_format
-    )
-    return count_records(arguments.source, layout, arguments.histogram)
+def _counts(arguments: _CheckedArguments) -> Integers:
+    source, layout, histogram = arguments.source, arguments.layout, arguments.histogram
+    if not arguments.counted:
+        return count_records(source, layout, histogram, arguments.max_malformed_share)
+    try:
+        return read_counts(source, layout, histogram)
+    except InputError as error:
+        raise InputError(
+            f"{error}. This file was read as counts; for records, give --latitude and --longitude, "
+            "or --place for the column that names the cell of each record"
+        ) from error
 
 
 def _earlier_publication(
@@ -453,40 +498,60 @@ def _number(name: str, value: Number) -> Decimal:
     return exact
 
 
-def _columns(
-    latitude: str | int | None,
-    longitude: str | int | None,
-    user: str | int | None,
-    time: str | int | None,
-    *,
-    unit: Unit,
-    period: object,
-    points: bool,
-) -> dict[str, str | int]:
+def _layout(
+    source: Path,
+    columns: Mapping[str, str | int],
+    text: Mapping[str, str],
+    **options: Any,
+) -> Layout:
+    """Return the layout of records, or of counts if no column of them is given."""
+    kind = kind_of_source(source)
+    located = {"latitude", "longitude", "place"} & set(columns)
+    if kind == "parquet" and not located and has_geometries(source):
+        kind = "geo"
+    if kind == "geo" and located:
+        raise InputError(
+            f"{source} has points with coordinates of their own: leave out --latitude, --longitude "
+            "and --place"
+        )
+    if located not in (set(), {"place"}, {"latitude", "longitude"}):
+        raise InputError("give either both --latitude and --longitude, or --place")
+    if options["time_format"] is not None and "time" not in columns:
+        raise InputError("--time-format needs --time, the column of times")
+    if not located and kind != "geo":
+        columns = {"place": "cell", "count": "count", **columns}
+    positions = [isinstance(column, int) for column in columns.values()]
+    if any(positions) and not all(positions) and kind == "csv":
+        raise InputError(
+            "columns must be all names, or all positions in a file without a header, got "
+            f"{', '.join(str(column) for column in columns.values())}"
+        )
+    if kind == "geo" and options["crs"] is not None:
+        raise InputError(f"{source} declares its own reference system: leave out --crs")
+    header = not any(positions)
+    return Layout(kind, columns, TextFormat(header=header, **text), **options)
+
+
+def _check_columns(layout: Layout, *, unit: Unit, period: object) -> None:
     if unit not in UNITS:
         raise InputError(f"unit must be record or user, got {unit!r}")
-    if (latitude is None) != (longitude is None):
-        raise InputError("give both --latitude and --longitude, or neither for a file of counts")
-    if points and latitude is not None:
-        raise InputError(
-            "the file has points with coordinates of their own: leave out --latitude and "
-            "--longitude"
-        )
-    if latitude is None and not points and unit == "user":
+    counted, timed = "count" in layout.columns, "time" in layout.columns
+    if counted and unit == "user":
         raise InputError(
             "a file of counts does not say which records belong to one user: give --unit record, "
-            "or the records with --latitude, --longitude and --user"
+            "or, for records, --user with --latitude and --longitude, or with --place if a column "
+            "names the cell of each record"
         )
-    if unit == "user" and user is None:
+    if unit == "user" and "user" not in layout.columns:
         raise InputError("--unit user needs --user, the column that identifies users")
-    if unit == "record" and user is not None:
+    if unit == "record" and "user" in layout.columns:
         raise InputError("--user needs --unit user: --unit record protects each record on its own")
-    if (time is None) != (period is None):
+    if timed != (period is not None):
         raise InputError(
             "a period needs both its days (--from and --to) and --time, the column of times"
         )
-    columns = {"identifier": user, "time": time, "latitude": latitude, "longitude": longitude}
-    return {name: column for name, column in columns.items() if column is not None}
+    if counted and timed:
+        raise InputError("a period needs records with a time: a file of counts has none")
 
 
 def _windows(
@@ -565,6 +630,7 @@ def _cells(
     cell_id: str | None,
 ) -> tuple[Any, dict[str, Any]]:
     kind, colon, value = cells.partition(":")
+    kind = _SPELLINGS.get(kind.lower(), kind.lower())
     lattice = bool(colon) and kind in _SPECS
     region = _region(box, outline, needed=lattice)
     if lattice:
@@ -577,7 +643,7 @@ def _cells(
                 f"cells must be h3:8, metres:250, shape:20x30, step:0.01x0.02 or the path of a "
                 f"file of polygons, got {cells!r}"
             ) from None
-        words = {"kind": cells}
+        words = {"kind": f"{kind}:{value}"}
     else:
         keys = {"path": cells, "name": cell_name, "id": cell_id}
         spec = {"cells": {key: each for key, each in keys.items() if each is not None}}
@@ -591,6 +657,7 @@ def _pair_of(kind: type[int] | type[float]) -> Any:
     return lambda text: [kind(part) for part in text.split("x")]
 
 
+_SPELLINGS: Final = {"meters": "metres"}
 _SPECS: Final[Mapping[str, Any]] = {
     "h3": int,
     "metres": float,
