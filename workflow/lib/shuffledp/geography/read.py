@@ -216,7 +216,7 @@ def _parquet_batches(
                 ):
                     columns = {name: _field(part, name, path) for name, path in paths.items()}
                     yield make_batch(
-                        with_constants(pa.table(columns), constant),
+                        with_constants(columns, constant, part.num_rows),
                         partial(_numbered, "row", first),
                         layout,
                         zone,
@@ -265,12 +265,11 @@ def _point_batches(source: Path, layout: Layout, zone: tzinfo) -> Iterator[Batch
     coordinates = layer.coordinates()
     columns = {name: layer.properties[layer.names[each]] for name, each in positions.items()}
     columns |= {"latitude": pa.array(coordinates[:, 1]), "longitude": pa.array(coordinates[:, 0])}
-    table = pa.table(columns)
     layout = replace(layout, crs=layer.crs)
     try:
         for start in range(0, len(coordinates), _BATCH_ROWS):
             yield make_batch(
-                table.slice(start, _BATCH_ROWS),
+                {name: column.slice(start, _BATCH_ROWS) for name, column in columns.items()},
                 partial(_numbered, "feature", start + 1),
                 layout,
                 zone,

@@ -113,12 +113,17 @@ def names_hint(names: Sequence[str]) -> str:
     return f"; its columns are {shown}{', ...' * (len(names) > _MAX_SHOWN_NAMES)}"
 
 
-def with_constants(table: Any, constant: Mapping[str, str]) -> Any:
-    for name, value in constant.items():
-        missing = value == _HIVE_MISSING
-        texts = pa.repeat(pa.scalar(None if missing else value.encode(), pa.binary()), len(table))
-        table = table.append_column(name, texts)
-    return table
+def with_constants(
+    columns: Mapping[str, Any], constant: Mapping[str, str], rows: int
+) -> dict[str, Any]:
+    """Return columns, with those that have the same text in all rows of a folder."""
+    texts = {
+        name: pa.repeat(
+            pa.scalar(None if text == _HIVE_MISSING else text.encode(), pa.binary()), rows
+        )
+        for name, text in constant.items()
+    }
+    return {**columns, **texts}
 
 
 # --- Records --------------------------------------------------------------------------------
@@ -140,75 +145,92 @@ _MILLISECONDS: Final = re.compile(r"1\d{12}")
 
 
 def make_batch(
-    table: Any,
+    columns: Mapping[str, Any],
     place: Callable[[int], str],
     layout: Layout,
     zone: tzinfo,
-    faults: Mapping[str, str] | None = None,
+    dropped: Sequence[tuple[str, str]] = (),
+    refused: int = 0,
     symptoms: Mapping[str, int] | None = None,
 ) -> Batch:
     """Convert columns, and leave out records that are malformed or have no position.
 
-    `table` has canonical columns of any convertible type. `place` describes where a row is in the
-    file, and `faults` has those records, by place, that are malformed already. A record without a
-    position, which is no damage, has a coordinate that is missing (or both as 91 and 181, by which
-    ships say so), or no place. Raises `ColumnTypeError` if a column cannot be converted.
+    `columns` are Arrow arrays of any convertible type by their canonical names. `place` describes
+    where a row is in the file. `refused` is the number of records that are malformed already, and
+    `dropped` has place and reason of the first of them. A record without a position, which is no
+    damage, has a coordinate that is missing (or both as 91 and 181, by which ships say so), or no
+    place. Raises `ColumnTypeError` if a column cannot be converted.
     """
-    faults = dict(faults or {})
-    fields = {name: values.plain(table[name]) for name in table.column_names}
+    found = Counter(symptoms or {})
+    fields = {name: values.plain(column) for name, column in columns.items()}
     converted, bad = dict[str, Any](), dict[str, NDArray[np.bool_]]()
     for name, column in fields.items():
         try:
-            converted[name], bad[name] = _converted(column, name, layout, zone)
+            converted[name], malformed = _converted(column, name, layout, zone)
         except values.ColumnTypeError as error:
             raise values.ColumnTypeError(
                 f"{key_of(name)} names a column of type {error}"
             ) from error
-    rows = table.num_rows
-    unplaced = np.zeros(rows, dtype=bool)
-    found: Counter[str] = Counter(symptoms or {})
+        if malformed.any():
+            bad[name] = malformed
+    unplaced = np.zeros(len(next(iter(fields.values()))), dtype=bool)
     if "latitude" in converted:
-        latitude, longitude = (_floats(converted[name]) for name in COORDINATES)
-        unplaced |= np.isnan(latitude) & ~bad["latitude"] | np.isnan(longitude) & ~bad["longitude"]
-        if layout.epsg is not None:
-            north, east = latitude, longitude
-            latitude, longitude = to_degrees(layout.epsg, east, north)
-        else:
-            unplaced |= (latitude == _AIS_UNAVAILABLE[0]) & (longitude == _AIS_UNAVAILABLE[1])
-        readable = ~(bad["latitude"] | bad["longitude"] | unplaced)
-        unplaced &= ~(bad["latitude"] | bad["longitude"])
-        for name, degrees in zip(COORDINATES, (latitude, longitude), strict=True):
-            if (
-                not len(degrees)
-                or not -_LIMITS[name] <= degrees.min() <= degrees.max() <= _LIMITS[name]
-            ):
-                bad[name] = bad[name] | (~(np.abs(degrees) <= _LIMITS[name]) & readable)
-            converted[name] = pa.array(degrees)
-        if layout.epsg is None and (wrong := bad["latitude"] | bad["longitude"]).any():
-            found.update(_symptoms(latitude[wrong], longitude[wrong]))
+        unplaced |= _check_positions(converted, bad, layout, found)
     if "place" in converted:
         unplaced |= ~converted["place"].is_valid().to_numpy(zero_copy_only=False)
     if BUDGET in converted:
         budgets = _floats(converted[BUDGET])
-        small = (budgets >= MIN_POSITIVE_BUDGET) & (budgets <= MAX_BUDGET)
-        bad[BUDGET] = ~((budgets == 0.0) | small)
+        positive = (budgets >= MIN_POSITIVE_BUDGET) & (budgets <= MAX_BUDGET)
+        bad[BUDGET] = ~((budgets == 0.0) | positive)
     if "count" in converted:
-        bad["count"] |= ~(_floats(converted["count"]) >= 0)
-    wrong = np.logical_or.reduce([*bad.values(), np.zeros(rows, dtype=bool)]) & ~unplaced
+        bad["count"] = ~(_floats(converted["count"]) >= 0)
+    wrong = np.logical_or.reduce([np.zeros_like(unplaced), *bad.values()]) & ~unplaced
     described = [
         (place(int(row)), _describe(fields, bad, int(row), layout))
         for row in np.flatnonzero(wrong)[:MAX_DESCRIBED]
     ]
-    described = sorted([*described, *list(faults.items())[:MAX_DESCRIBED]], key=_place_number)
+    described = sorted([*described, *dropped], key=_place_number)
     kept = ~(wrong | unplaced)
     result = pa.table(converted)
     return Batch(
         result if kept.all() else result.filter(pa.array(kept)),
-        len(faults) + int(wrong.sum()),
+        refused + int(wrong.sum()),
         int(unplaced.sum()),
         tuple(described[:MAX_DESCRIBED]),
         found,
     )
+
+
+def _check_positions(
+    converted: dict[str, Any],
+    bad: dict[str, NDArray[np.bool_]],
+    layout: Layout,
+    found: Counter[str],
+) -> NDArray[np.bool_]:
+    """Convert coordinates to degrees and mark malformed ones; return which records have none."""
+    latitude, longitude = (_floats(converted[name]) for name in COORDINATES)
+    none = np.zeros(len(latitude), dtype=bool)
+    if layout.epsg is None and _within(latitude, 90.0) and _within(longitude, 180.0):
+        return none
+    unreadable = np.logical_or(*(bad.get(name, none) for name in COORDINATES))
+    unplaced: NDArray[np.bool_] = (np.isnan(latitude) | np.isnan(longitude)) & ~unreadable
+    if layout.epsg is not None:
+        latitude, longitude = to_degrees(layout.epsg, x=longitude, y=latitude)
+    else:
+        unplaced |= (latitude == _AIS_UNAVAILABLE[0]) & (longitude == _AIS_UNAVAILABLE[1])
+    checked = ~(unreadable | unplaced)
+    for name, degrees in zip(COORDINATES, (latitude, longitude), strict=True):
+        bad[name] = bad.get(name, none) | (checked & ~(np.abs(degrees) <= _LIMITS[name]))
+        converted[name] = pa.array(degrees)
+    if layout.epsg is None:
+        wrong = bad["latitude"] | bad["longitude"]
+        found.update(_symptoms(latitude[wrong], longitude[wrong]))
+    return unplaced
+
+
+def _within(degrees: Floats, limit: float) -> bool:
+    """Return whether all degrees are in range; NaN is not."""
+    return not len(degrees) or bool(-limit <= degrees.min() and degrees.max() <= limit)
 
 
 def _place_number(described: tuple[str, str]) -> int:

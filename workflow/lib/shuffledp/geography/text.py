@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from shuffledp.geography.records import (
+    MAX_DESCRIBED,
     Batch,
     CheckinError,
     find_columns,
@@ -91,6 +92,9 @@ class _Records:
     fields: Integers
     broken: NDArray[np.bool_]
 
+    def select(self, chosen: NDArray[np.bool_]) -> "_Records":
+        return _Records(*(each[chosen] for each in vars(self).values()))
+
 
 def _inside(positions: Integers, opened: Integers, closed: Integers) -> NDArray[np.bool_]:
     return np.searchsorted(opened, positions) > np.searchsorted(closed, positions)
@@ -148,7 +152,7 @@ def _blocks(source: Path, pieces: Iterable[bytes], text: TextFormat) -> Iterator
             block = _Block(data[:cut], line, opened, closed)
             _check_quotes(source, block, text.separator)
             yield block
-            line += block.data.count(b"\n")
+            line += int(np.count_nonzero(np.frombuffer(block.data, np.uint8) == ord("\n")))
         if len(remainder) > MAX_RECORD_BYTES or (is_last and remainder):
             reason = "has a quotation mark that is not closed"
             if b'"' not in remainder or text.quoting == "none":
@@ -169,6 +173,8 @@ def _marked_last(items: Iterable[T]) -> Iterator[tuple[T, bool]]:
 
 
 def _without_marks(data: bytes) -> bytes:
+    if BYTE_ORDER_MARK[0] not in data:  # the usual case, in little time
+        return data
     while data.startswith(BYTE_ORDER_MARK):
         data = data.removeprefix(BYTE_ORDER_MARK)
     while b"\n" + BYTE_ORDER_MARK in data:
@@ -301,57 +307,53 @@ class _TextReader:
         """Return the records of a block."""
         if len(block.opened) and self._layout.text.quoting == "strict":
             _check_quoted_lines(self._source, block, self._separator, self._width)
-        data, faults, symptoms = block.data, dict[int, str](), dict[str, int]()
+        data, symptoms, dropped = block.data, dict[str, int](), list[tuple[str, str]]()
         returns = b"\r" in data and data.count(b"\r") != data.count(b"\r\n")
         table = None if returns else self._parsed(data)
         records: _Records | None = None
+        refused = 0
         if table is None:
-            records = block.records(self._separator)
-            usable = (records.fields == self._width) & ~records.broken
-            for index in np.flatnonzero(~usable):
-                faults[_line(block, int(records.starts[index]))] = (
-                    "a carriage return is inside the line"
-                    if records.broken[index]
-                    else f"the row has {records.fields[index]} fields instead of {self._width}"
-                )
+            every = block.records(self._separator)
+            usable = (every.fields == self._width) & ~every.broken
+            refused = int((~usable).sum())
+            for index in np.flatnonzero(~usable)[:MAX_DESCRIBED].tolist():
+                reason = f"the row has {every.fields[index]} fields instead of {self._width}"
+                if every.broken[index]:
+                    reason = "a carriage return is inside the line"
+                dropped.append((f"line {_line(block, int(every.starts[index]))}", reason))
             for name, more in (("wider", 1), ("narrower", -1)):
-                symptoms[name] = int((records.fields == self._width + more).sum())
-            bounds = zip(
-                records.starts[usable].tolist(), records.ends[usable].tolist(), strict=True
-            )
+                symptoms[name] = int((every.fields == self._width + more).sum())
+            records = every.select(usable)
+            bounds = zip(records.starts.tolist(), records.ends.tolist(), strict=True)
             table = self._parsed(b"".join(data[start:end] for start, end in bounds))
-            records = _Records(*(each[usable] for each in vars(records).values()))
         if table is None or (records is not None and len(records.starts) != table.num_rows):
             raise CheckinError(
                 f"{self._source} cannot be divided into records after line {block.line}; "
                 f"{_QUOTING_REMEDY}"
             )
 
-        def place(row: int) -> int:
+        def place(row: int) -> str:
             found = block.records(self._separator) if records is None else records
-            return _line(block, int(found.starts[row]))
+            return f"line {_line(block, int(found.starts[row]))}"
 
-        return make_batch(
-            with_constants(_decimal_points(table, self._layout), self._constant),
-            lambda row: f"line {place(row)}",
-            self._layout,
-            self._zone,
-            {f"line {line}": reason for line, reason in faults.items()},
-            symptoms,
+        columns = {name: table[f"f{each}"] for name, each in self._positions.items()}
+        columns = with_constants(
+            _decimal_points(columns, self._layout), self._constant, table.num_rows
         )
+        return make_batch(columns, place, self._layout, self._zone, dropped, refused, symptoms)
 
     def _parsed(self, data: bytes) -> Any:
-        """Return the mapped columns as binary texts; None if Arrow refuses a record."""
-        names = [f"f{position}" for position in range(self._width)]
-        mapped = {f"f{position}": name for name, position in self._positions.items()}
-        if not data.strip(b"\r\n"):
-            return pa.table({name: pa.array([], pa.binary()) for name in mapped.values()})
+        """Return the columns as binary texts; None if Arrow refuses a record."""
+        fields = {f"f{position}": pa.binary() for position in range(self._width)}
+        mapped = [f"f{position}" for position in self._positions.values()] or ["f0"]
+        if re.fullmatch(rb"[\r\n]*+", data):
+            return pa.table({name: pa.array([], pa.binary()) for name in mapped})
         quoted = self._layout.text.quoting != "none"
         try:
-            table = pyarrow.csv.read_csv(
+            return pyarrow.csv.read_csv(
                 pa.py_buffer(data),
                 read_options=pyarrow.csv.ReadOptions(
-                    column_names=names, block_size=len(data) + 1, use_threads=False
+                    column_names=list(fields), block_size=len(data) + 1, use_threads=False
                 ),
                 parse_options=pyarrow.csv.ParseOptions(
                     delimiter=self._separator,
@@ -359,15 +361,14 @@ class _TextReader:
                     newlines_in_values=quoted,
                 ),
                 convert_options=pyarrow.csv.ConvertOptions(
-                    column_types=dict.fromkeys(mapped, pa.binary()),
-                    include_columns=list(mapped),
+                    column_types=fields,
+                    include_columns=mapped,
                     strings_can_be_null=False,
                     check_utf8=False,
                 ),
             )
         except pa.ArrowInvalid:
             return None
-        return table.rename_columns(list(mapped.values()))
 
 
 def _shortened_block(block: _Block, start: int) -> _Block:
@@ -380,15 +381,15 @@ def _line(block: _Block, position: int) -> int:
     return block.line + block.data[:position].count(b"\n")
 
 
-def _decimal_points(table: Any, layout: Layout) -> Any:
+def _decimal_points(columns: dict[str, Any], layout: Layout) -> dict[str, Any]:
     """Replace decimal commas by points, and make numbers with a point malformed."""
     if layout.text.decimal == ".":
-        return table
-    for index, name in enumerate(table.column_names):
-        if name in (*COORDINATES, BUDGET) or (name == "time" and layout.time_format in UNIX_UNITS):
-            texts = pc.replace_substring(pc.replace_substring(table[name], ".", "?"), ",", ".")
-            table = table.set_column(index, name, texts)
-    return table
+        return columns
+    numbers = {*COORDINATES, BUDGET} | ({"time"} if layout.time_format in UNIX_UNITS else set())
+    return columns | {
+        name: pc.replace_substring(pc.replace_substring(columns[name], ".", "?"), ",", ".")
+        for name in numbers & set(columns)
+    }
 
 
 class _JsonReader:
@@ -414,27 +415,31 @@ class _JsonReader:
     def batch(self, block: _Block) -> Batch:
         """Return the records of a block."""
         columns: dict[str, list[bytes | None]] = {name: [] for name in self._paths}
-        numbers, faults = list[int](), dict[str, str]()
+        numbers, dropped, refused = list[int](), list[tuple[str, str]](), 0
         for number, line in enumerate(block.data.split(b"\n"), start=block.line):
             if not line.strip():
                 continue
             record, reason = _json_record(line)
-            fields = {} if record is None else {
-                name: _json_field(record, path) for name, path in self._paths.items()
-            }  # fmt: skip
-            if record is None or any(isinstance(each, list) for each in fields.values()):
-                faults[f"line {number}"] = reason or "a field is neither a text nor a number"
+            fields = [] if record is None else [
+                _json_field(record, path) for path in self._paths.values()
+            ]  # fmt: skip
+            if record is None or any(isinstance(each, list) for each in fields):
+                refused += 1
+                if refused <= MAX_DESCRIBED:
+                    reason = reason or "a field is neither a text nor a number"
+                    dropped.append((f"line {number}", reason))
                 continue
             numbers.append(number)
-            for name, value in fields.items():
+            for name, value in zip(columns, fields, strict=True):
                 columns[name].append(value)
-        table = pa.table({name: pa.array(each, pa.binary()) for name, each in columns.items()})
+        texts = {name: pa.array(each, pa.binary()) for name, each in columns.items()}
         return make_batch(
-            with_constants(table, self._constant),
+            with_constants(texts, self._constant, len(numbers)),
             lambda row: f"line {numbers[row]}",
             self._layout,
             self._zone,
-            faults,
+            dropped,
+            refused,
         )
 
 

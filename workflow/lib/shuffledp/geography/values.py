@@ -158,9 +158,11 @@ def _float_identifiers(column: Any) -> Any:
             "same float: write identifiers as integers or text"
         )
     whole = numbers == np.floor(numbers)
+    integers = pa.array(np.where(whole, numbers, 0.0).astype(np.int64), mask=~whole)
     if (whole | np.isnan(numbers)).all():
-        return pa.array(np.where(whole, numbers, 0.0).astype(np.int64), mask=~whole)
-    return canonical(pc.cast(_without_nan(column), pa.string()))
+        return integers
+    fractions = pc.cast(_without_nan(column), pa.string())
+    return canonical(pc.if_else(pa.array(whole), pc.cast(integers, pa.string()), fractions))
 
 
 def hexadecimal(column: Any) -> Any:
