@@ -147,7 +147,7 @@ def reproduced_figures():
     found = {
         "A, figure 1": ["paper_a.figure-1"],
         "A, figure 2": ["paper_a.figure-2"],
-        # On the grid that paper A used (docs/data.md).
+        # On the grid that paper A used (docs/run-data.md).
         "A, figure 3": [f"checkins.{city}.step", f"checkins.{other}.step"],
         "A, figure 4": [f"estimates.{city}.{name}" for name in maps],
         "A, figure 5": [f"estimates.{other}.{name}" for name in maps],

@@ -28,7 +28,7 @@ KINDS: Final = (*LATTICE_MAKERS, "h3", "cells")
 _MAX_CELLS_COUNTED_EXACTLY: Final = 100_000  # counting a million polygons takes ten seconds
 _MAX_RESOLUTION: Final = 15
 _MAX_HEXADECIMAL_DIGITS: Final = 16  # of the index of a hexagon; it has 18 or 19 decimal digits
-_OWN_SYSTEM_MARGIN: Final = 0.01  # degrees beyond the vertices, and share of the height and width
+_NEAR_DEGREES: Final = 0.01  # by which a position may move if it is converted and back
 _MAX_HEXAGON_WIDTH: Final = 90.0  # degrees of longitude
 _MEAN_RADIUS_KM: Final = 6371.0
 _KM_PER_DEGREE: Final = math.radians(_MEAN_RADIUS_KM)
@@ -43,12 +43,14 @@ class Cells:
     row and column (int32, from the south-west; rectangles only) and geometry (WGS 84 degrees).
     ``locate`` is a function of latitude and longitude, arrays of shape ``(n,)`` in degrees, that
     returns the number of the cell that contains each point, -1 for none. ``canonical_id`` returns
-    one form of the ways in which an id may be written.
+    one form of the ways in which an id may be written. ``bounds`` contain all points of the cells,
+    if the bounds of their geometries need not.
     """
 
     table: "gpd.GeoDataFrame"
     locate: Callable[[Floats, Floats], Integers]
     canonical_id: Callable[[bytes], bytes] = bytes
+    bounds: Box | None = None
 
     def __len__(self) -> int:
         return len(self.table)
@@ -63,12 +65,15 @@ class Cells:
         if isinstance(identifiers, pa.ChunkedArray):
             identifiers = identifiers.combine_chunks()
         encoded = identifiers.dictionary_encode()
-        named = [
-            self.canonical_id(each if isinstance(each, bytes) else b"%d" % each)
+        texts = [
+            each if isinstance(each, bytes) else b"%d" % (each or 0)
             for each in encoded.dictionary.to_pylist()
         ]
+        named = [self.canonical_id(text) for text in texts]
+        # A missing id gets the last entry.
         numbers = np.array([*(self._cell_of_id.get(each, -1) for each in named), -1], np.int64)
-        found: Integers = numbers[encoded.indices.to_numpy(zero_copy_only=False)]
+        index = encoded.indices.fill_null(len(named)).to_numpy(zero_copy_only=False)
+        found: Integers = numbers[index]
         return found
 
     @cached_property
@@ -140,10 +145,12 @@ def cropping_region(name: str, spec: Mapping[str, Any]) -> Region:
     `region_from_config`.
     """
     region = region_from_config(name, spec)
+    grids = [
+        grid for grid in spec.get("grids", {}).values() if not set(grid) <= set(LATTICE_MAKERS)
+    ]
     bounds = [
-        make_cells(region, grid).table.total_bounds
-        for grid in spec.get("grids", {}).values()
-        if not set(grid) <= set(LATTICE_MAKERS)
+        cells.table.total_bounds if cells.bounds is None else cells.bounds.bounds
+        for cells in (make_cells(region, grid) for grid in grids)
     ]
     if not bounds:
         return region
@@ -288,7 +295,7 @@ def _canonical_hexagon(identifier: bytes) -> bytes:
     """Return the index of a hexagon in lower-case hexadecimal; it may also be a decimal number."""
     if identifier.isdigit() and len(identifier) > _MAX_HEXADECIMAL_DIGITS:
         return b"%x" % int(identifier)
-    return identifier.lower().lstrip(b"0")
+    return identifier.lower().removeprefix(b"0x").lstrip(b"0")
 
 
 def _hexagons(region: Region, resolution: int) -> Any:
@@ -345,32 +352,22 @@ def _polygon_cells(region: Region, spec: Mapping[str, Any]) -> Cells:
     shapely.prepare(shapes)
 
     def locate(latitude: Floats, longitude: Floats) -> Integers:
-        if polygons.epsg is None:
-            number = np.arange(len(latitude))
-            x, y = longitude, latitude
-        else:
-            # A point far away may be converted to a position in a polygon.
-            number = np.flatnonzero(near.contains(latitude, longitude))
+        x, y = longitude, latitude
+        if polygons.epsg is not None:
             transformer = degrees_from(polygons.epsg)
-            x, y = transformer.transform(longitude[number], latitude[number], direction="INVERSE")
+            x, y = transformer.transform(longitude, latitude, direction="INVERSE")
         point, polygon = tree.query(shapely.points(x, y))
         inside = shapely.intersects_xy(shapes[polygon], x[point], y[point])
+        point, polygon = point[inside], polygon[inside]
+        if polygons.epsg is not None:
+            # A point far away may be converted to a position in a polygon, but not back again.
+            back = transformer.transform(x[point], y[point])
+            moved = np.abs([longitude[point], latitude[point]] - np.array(back)).max(axis=0)
+            point, polygon = point[moved < _NEAR_DEGREES], polygon[moved < _NEAR_DEGREES]
         cell = np.full(len(latitude), len(table))
-        np.minimum.at(cell, number[point[inside]], polygon[inside])
+        np.minimum.at(cell, point, polygon)
         cell[cell == len(table)] = -1
         return cell
 
-    near = _around(table.total_bounds)
-    return Cells(table, locate)
-
-
-def _around(bounds: Floats) -> Box:
-    """Return a box around polygons, whose edges may be curved in degrees."""
-    west, south, east, north = bounds
-    width, height = (_OWN_SYSTEM_MARGIN * (1 + size) for size in (east - west, north - south))
-    return Box(
-        south=max(south - height, -90.0),
-        north=min(north + height, 90.0),
-        west=max(west - width, -180.0),
-        east=min(east + width, 180.0),
-    )
+    bounds = Box.from_bounds(table.total_bounds if polygons.epsg is None else polygons.bounds)
+    return Cells(table, locate, bounds=bounds)

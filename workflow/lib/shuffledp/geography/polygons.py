@@ -26,6 +26,7 @@ from shuffledp.pipeline.files import file_sha256
 if TYPE_CHECKING:  # it is slow to load, and few of the processes of a run need it
     import geopandas as gpd
 
+_EDGE_PARTS: Final = 1000  # in which edges as long as the whole are divided
 MAX_OVERLAP_SHARE: Final = 1e-3  # of the area of the smaller polygon
 _NAME_PROPERTIES: Final = ("name", "NAME", "Name")
 _DEGREES_SLACK: Final = 1e-6  # tolerance for rounding beyond 180 or 90 degrees
@@ -39,12 +40,14 @@ class Polygons:
     unique), ``name`` (text, not empty) and ``geometry`` (valid, not empty, two-dimensional; x =
     longitude and y = latitude in degrees, WGS 84). ``shapes`` are the geometries in the system of
     the file, whose EPSG code is ``epsg``, None for WGS 84: polygons that fit together in one system
-    need not do so in another, because only their vertices are converted.
+    need not do so in another, because only their vertices are converted. ``bounds`` are west,
+    south, east and north, in degrees, of a box that contains all points of the shapes.
     """
 
     table: "gpd.GeoDataFrame"
     shapes: NDArray[np.object_]
     epsg: int | None
+    bounds: tuple[float, float, float, float]
 
 
 def read_polygons(
@@ -108,10 +111,24 @@ def _read(path: Path, _checksum: str, name: str | None, identifier: str | None) 
         ids, names, layer = _merged(path, identifier, ids, names, layer)
     shapes = layer.geometries
     _check_overlaps(path, shapes, names)
-    degrees = shapes if epsg is None else _in_degrees(path, shapes, epsg)
-    _check_degrees(path, degrees, names)
+    finer = degrees = shapes
+    if epsg is not None:
+        degrees = _in_degrees(path, shapes, epsg)
+        west, south, east, north = shapely.total_bounds(shapes)
+        size = max(east - west, north - south)
+        finer = _in_degrees(path, shapely.segmentize(shapes, size / _EDGE_PARTS), epsg)
+    _check_degrees(path, finer, names)
     table = gpd.GeoDataFrame({"id": ids, "name": names}, geometry=degrees, crs=WGS84)
-    return Polygons(table, shapes, epsg)
+    west, south, east, north = shapely.total_bounds(finer)
+    # Between two vertices, an edge bulges by much less than the whole is wide.
+    slack = 0.0 if epsg is None else max(east - west, north - south) / _EDGE_PARTS
+    bounds = (
+        max(west - slack, -180.0),
+        max(south - slack, -90.0),
+        min(east + slack, 180.0),
+        min(north + slack, 90.0),
+    )
+    return Polygons(table, shapes, epsg, bounds)
 
 
 def _in_degrees(path: Path, shapes: NDArray[np.object_], epsg: int) -> NDArray[np.object_]:
@@ -214,13 +231,13 @@ def _check_degrees(path: Path, geometries: NDArray[np.object_], names: Sequence[
         )
     # An edge that spans more than half of the earth lies across the 180th meridian instead, unless
     # both its ends are on it, as those of Antarctica.
-    points, owner = shapely.get_coordinates(geometries, return_index=True)
+    polygons, owner = shapely.get_parts(geometries, return_index=True)
+    rings, polygon = shapely.get_rings(polygons, return_index=True)
+    points, ring = shapely.get_coordinates(rings, return_index=True)
     start, end = points[:-1, 0], points[1:, 0]
     on_meridian = (np.abs(start) >= 180) & (np.abs(end) >= 180)
-    # The last vertex of a ring is followed by the first of the next ring.
-    ring = shapely.get_coordinates(shapely.get_rings(geometries), return_index=True)[1]
     crossing = (np.abs(end - start) > 180) & ~on_meridian & (ring[1:] == ring[:-1])
-    for index in owner[:-1][crossing][:1].tolist():
+    for index in owner[polygon[ring[:-1][crossing]]][:1].tolist():
         raise InputError(
             f"{path}: polygon {_shown(names[index])} lies across the 180th meridian: cut it there, "
             f"for example by ogr2ogr -t_srs EPSG:4326 -wrapdateline cut.gpkg {path.name}"

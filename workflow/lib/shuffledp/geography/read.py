@@ -10,6 +10,7 @@ from datetime import UTC, tzinfo
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import unquote
 from zipfile import BadZipFile, ZipFile
 
 import pyarrow as pa
@@ -29,7 +30,7 @@ from shuffledp.geography.records import (
 )
 from shuffledp.geography.sources import Layout
 from shuffledp.geography.text import BYTE_ORDER_MARK, START_BYTES, pieces_of, text_batches
-from shuffledp.pipeline.files import parts
+from shuffledp.pipeline.files import TEXT_NAME, parts
 from shuffledp.pipeline.tables import CHECKED
 
 logger = logging.getLogger(__name__)
@@ -47,7 +48,8 @@ def read_records(
     format, or lacks a column.
     """
     for part in source_parts(source, layout):
-        keys = dict(key.split("=", 1) for key in part.relative_to(source).parts[:-1])
+        folders = [each.partition("=") for each in part.relative_to(source).parts[:-1]]
+        keys = {unquote(key): unquote(value) for key, _, value in folders}
         kind = kind_of(part)
         if layout.format == "geo" and kind in ("geo", "parquet"):
             batches = _point_batches(part, layout, zone)
@@ -70,6 +72,8 @@ _MAGIC: Final = {
     b"fgb\x03": "geo",
     b"\0\0\x27\x0a": "geo",  # a shapefile
     b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": "spreadsheet",  # Excel before 2007
+    b"ARROW1": "Arrow (Feather)",
+    b"ORC": "ORC",
 }
 _GEOJSON: Final = re.compile(
     rb'"type"\s*:\s*"(FeatureCollection|Feature|(Multi)?(Point|LineString|Polygon)|Topology)"'
@@ -89,15 +93,23 @@ def kind_of(source: Path) -> str:
     if not start:
         raise CheckinError(f"{source} is empty")
     kind = next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), "text")
-    if kind == "spreadsheet" or (kind == "zip" and _is_spreadsheet(source)):
+    if kind == "zip":
+        kind = _kind_of_zip(source)
+    if kind == "spreadsheet":
         raise CheckinError(f"{source} is a spreadsheet: save the sheet of records as CSV")
+    if kind in ("geo", "parquet"):
+        if not _begins_with(source, start[:4]):
+            raise CheckinError(f"{source} is packed, and only text may be: unpack it")
+        return kind
     if kind != "text":
-        return "geo" if kind == "zip" else kind
+        raise CheckinError(f"{source} is {kind}: write it as Parquet or CSV")
     if start.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise CheckinError(
             f"{source} is UTF-16 text: convert it, for example by iconv -f UTF-16 -t UTF-8 "
             f"{source.name} > utf8.csv"
         )
+    if b"\0" in start[:512]:
+        raise CheckinError(f"{source} is binary, and in no format that is read: write it as CSV")
     start = start.removeprefix(BYTE_ORDER_MARK).lstrip()
     if start.startswith(b"<"):
         raise CheckinError(
@@ -124,13 +136,25 @@ def _json_kind(start: bytes) -> str:
     return "geo" if _GEOJSON.match(json.dumps({"type": first.get("type")}).encode(), 1) else "json"
 
 
-def _is_spreadsheet(archive: Path) -> bool:
+def _kind_of_zip(archive: Path) -> str:
     try:
         with ZipFile(archive) as files:
             names = files.namelist()
     except BadZipFile:  # the list of files is at the end, which is missing
-        return archive.suffix.lower() in (".xlsx", ".xlsm", ".ods")
-    return "xl/workbook.xml" in names or {"mimetype", "content.xml"} <= set(names)
+        return "spreadsheet" if archive.suffix.lower() in (".xlsx", ".xlsm", ".ods") else "geo"
+    if "xl/workbook.xml" in names or {"mimetype", "content.xml"} <= set(names):
+        return "spreadsheet"
+    if any(name.lower().endswith(".shp") for name in names):
+        return "geo"
+    raise CheckinError(
+        f"{archive} is a zip archive without a shapefile: unpack it, for example by unzip "
+        f"{archive.name}, and use the file inside"
+    )
+
+
+def _begins_with(source: Path, start: bytes) -> bool:
+    with source.open("rb") as stream:
+        return stream.read(len(start)) == start
 
 
 def kind_of_source(source: Path) -> str:
@@ -142,6 +166,8 @@ def kind_of_source(source: Path) -> str:
 def has_geometries(source: Path) -> bool:
     """Return whether a file is GeoParquet."""
     try:
+        if source.is_dir():
+            source = parts(source)[0]
         return b"geo" in (pq.read_metadata(source).metadata or {})
     except (pa.ArrowException, OSError):
         return False
@@ -160,16 +186,43 @@ def source_parts(source: Path, layout: Layout) -> list[Path]:
         raise CheckinError(f"{source} is a folder: with points, a source is one file")
     _check_folders(source)
     files = parts(source)
-    is_parquet = bool(files) and files[0].suffix == ".parquet"
+    is_parquet = bool(files) and files[0].suffix.lower() == ".parquet"
     if not files or is_parquet != (layout.format == "parquet"):
         names = "*.parquet" if layout.format == "parquet" else "*.csv, *.tsv, *.txt or *.jsonl"
         remedy = "; its files are parquet: set format: parquet" if is_parquet else ""
         raise CheckinError(f"{source} cannot be read: it is a folder without files {names}{remedy}")
+    if is_parquet:
+        for file in source.rglob("*"):
+            if TEXT_NAME.fullmatch(file.name):
+                raise CheckinError(
+                    f"{source} has Parquet and {file.name}: put the files of one format in a folder"
+                )
+        _check_identifiers(files, layout)
+    for file in [each for each in files if not each.stat().st_size]:
+        logger.warning("%s is empty", file)
+        files.remove(file)
     # Some writers leave markers such as _SUCCESS.
-    others = {file for file in source.rglob("[!._]*") if not file.is_dir()} - {*files}
-    if ignored := sorted(str(file.relative_to(source)) for file in others):
+    unread = {file for file in source.rglob("[!._]*") if not file.is_dir()} - {*files}
+    if ignored := sorted(str(file.relative_to(source)) for file in unread):
         logger.warning("%s: these files are not read: %s", source, ", ".join(ignored[:5]))
     return files
+
+
+def _check_identifiers(files: list[Path], layout: Layout) -> None:
+    """Check that users are binary in all files or in none: 7 and the byte of a 7 are two users."""
+    first: dict[bool, Path] = {}
+    for file in files:
+        try:
+            schema = pq.read_schema(file)
+        except (pa.ArrowException, OSError):  # reading will say why
+            continue
+        if layout.columns.get("user") in schema.names:
+            kind = schema.field(layout.columns["user"]).type
+            first.setdefault(pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind), file)
+    if len(first) == 2:
+        raise CheckinError(
+            f"{first[True]} has binary users, and {first[False]} others: write them with one type"
+        )
 
 
 def _check_folders(folder: Path) -> None:
@@ -192,7 +245,8 @@ def _parquet_batches(
     source: Path, layout: Layout, zone: tzinfo, keys: Mapping[str, str], progress: bool
 ) -> Iterator[Batch]:
     try:
-        with pq.ParquetFile(source, **CHECKED) as file:
+        # Spark writes the end of time as a timestamp that nanoseconds cannot hold.
+        with pq.ParquetFile(source, coerce_int96_timestamp_unit="us", **CHECKED) as file:
             schema = file.schema_arrow
             names = list(schema.names)
             # The path to a nested field counts as the name of a column.
@@ -204,6 +258,11 @@ def _parquet_batches(
             names += nested
             positions, constant = find_columns(source, layout, names, keys)
             paths = {name: names[position] for name, position in positions.items()}
+            for path in paths.values():
+                if names.count(path) > 1:
+                    raise CheckinError(
+                        f"{source} has several columns {path!r}: write it with different names"
+                    )
             bar = tqdm(
                 total=file.metadata.num_rows, desc=source.name, disable=None if progress else True,
                 leave=False,

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from datetime import tzinfo
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
@@ -77,7 +76,7 @@ def find_columns(
             continue
         if isinstance(column, str):
             if column not in names and column in keys:
-                constant[name] = unquote(keys[column])
+                constant[name] = keys[column]
                 continue
             if column not in names:
                 raise CheckinError(
@@ -131,6 +130,7 @@ def with_constants(
 _LIMITS: Final = {"latitude": 90.0, "longitude": 180.0}
 _AIS_UNAVAILABLE: Final = (91.0, 181.0)
 _MAX_METRES: Final = 2.1e7  # of coordinates in projected systems; larger ones are degrees times 1e7
+_MAX_COUNT: Final = 1e15
 _EXPECTED: Final = {
     "time": "an ISO 8601 time (set time_format, or remove columns.time if it is not needed)",
     "latitude": "a number from -90 to 90",
@@ -183,7 +183,8 @@ def make_batch(
         positive = (budgets >= MIN_POSITIVE_BUDGET) & (budgets <= MAX_BUDGET)
         bad[BUDGET] = ~((budgets == 0.0) | positive)
     if "count" in converted:
-        bad["count"] = ~(_floats(converted["count"]) >= 0)
+        number = _floats(converted["count"])
+        bad["count"] = ~((number >= 0) & (number <= _MAX_COUNT))
     wrong = np.logical_or.reduce([np.zeros_like(unplaced), *bad.values()]) & ~unplaced
     described = [
         (place(int(row)), _describe(fields, bad, int(row), layout))
@@ -297,7 +298,7 @@ def _fault_of_format(text: str, time_format: str) -> str:
 
 @dataclass
 class Survey:
-    """What was read from a source so far, and the errors that it causes at the end."""
+    """Count the records of a source, and raise the errors that are known at the end."""
 
     source: Path
     layout: Layout
@@ -323,7 +324,11 @@ class Survey:
         """Raise `CheckinError` if there were no records, or too few with a readable position."""
         if not self.read:
             raise CheckinError(f"{self.source} contains no rows")
-        if self.malformed > max_malformed_share * self.read:
+        # Without a header, records decide how many fields are right. If fewer than half of them are
+        # malformed, no other number of fields can be right after one record more.
+        guessed = self.layout.format == "csv" and not self.layout.text.header
+        half = guessed and 2 * self.malformed >= self.read
+        if half or self.malformed > max_malformed_share * self.read:
             place, reason = self.faults[0]
             raise CheckinError(
                 f"{self.source}: {self.malformed} of {self.read} rows are malformed, more than "
@@ -339,14 +344,16 @@ class Survey:
             if 2 * self.symptoms["swapped"] > self.malformed:
                 return f". Latitude and longitude seem to be swapped: {swap_remedy(self.layout)}"
             return ""
+        swapped = "" if "place" in self.layout.columns else swap_remedy(self.layout)
         hints = {
-            "swapped": f"Latitude and longitude seem to be swapped: {swap_remedy(self.layout)}",
+            "swapped": f"Latitude and longitude seem to be swapped: {swapped}",
             "projected": "The coordinates seem to be projected, such as UTM metres: set crs to the "
             "EPSG code of their reference system",
             "e7": "The coordinates seem to be degrees times ten million (E7): divide them by 1e7",
             "wide": "Longitudes seem to run from 0 to 360: subtract 360 from those above 180",
             "wider": "Rows have one field more than the header: if these are row names, which R "
-            "writes, write with row.names = FALSE, or put a name for them before the header",
+            "writes, write with row.names = FALSE, or put a name for them before the header; if "
+            "rows end with a separator, put one at the end of the header",
             "narrower": "Rows have one field less than the header: if the header ends with a "
             "separator that rows do not have, remove it from the first line",
         }

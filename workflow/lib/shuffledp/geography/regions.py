@@ -192,7 +192,7 @@ def _box_of_polygons(grid: str, spec: Mapping[str, Any]) -> Box:
         )
     except InputError as error:
         raise InputError(f"grids.{grid}: {error}") from error
-    return Box.from_bounds(polygons.table.total_bounds)
+    return Box.from_bounds(polygons.bounds)
 
 
 def read_outline(path: Path) -> Any:

@@ -198,6 +198,8 @@ class Layout:
                     f"{key_of(key)} must be the name of a property, got {value!r}: with format "
                     "geo, latitude and longitude are those of the points"
                 )
+            if self.format == "json" and not isinstance(value, str):
+                raise InputError(f"{key_of(key)} must be a name in JSON lines, got {value!r}")
             is_position = isinstance(value, int) and not isinstance(value, bool) and value >= 0
             if not is_position and not (isinstance(value, str) and value):
                 raise InputError(

@@ -6,12 +6,12 @@ that PROJ would open.
 
 import re
 from functools import cache
-from typing import Any, Final
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Final
 
 from shuffledp.errors import InputError, shortened
-from shuffledp.numerics.arrays import Floats
+
+if TYPE_CHECKING:  # the command's options are read without numpy
+    from shuffledp.numerics.arrays import Floats
 
 WGS84: Final = "EPSG:4326"
 _NAME: Final = re.compile(
@@ -87,12 +87,14 @@ def _is_centred(ellipsoid: Any) -> bool:
     )
 
 
-def to_degrees(code: int, x: Floats, y: Floats) -> tuple[Floats, Floats]:
+def to_degrees(code: int, x: "Floats", y: "Floats") -> "tuple[Floats, Floats]":
     """Convert positions to latitudes and longitudes.
 
     A position that cannot be converted becomes NaN. So does one far outside the system's area that
     wraps around to another place: converting it back reveals that.
     """
+    import numpy as np
+
     transformer = degrees_from(code)
     degrees = np.array(transformer.transform(x, y), dtype=np.float64)
     original = np.array([x, y])

@@ -1,7 +1,7 @@
 """Read records from separated text and JSON lines.
 
-A file that breaks the rules by which it divides into records is refused as a whole, so that no
-record can change how others are read.
+In a file that keeps the rules of RFC 4180, records do not depend on each other. A file that breaks
+them is refused as a whole, and so is one in which stray quotation marks may hide records.
 """
 
 import csv
@@ -44,11 +44,13 @@ MAX_RECORD_BYTES: Final = 32 << 20
 START_BYTES: Final = 1 << 16
 """Size of the beginning of a file, by which its kind is recognised."""
 
+_MAX_JSON_LINES: Final = 1000  # that tell the names of the fields
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _END: Final = object()
 _SEPARATORS: Final = {";": '";"', "\t": '"\\t"', ",": '","', "|": '"|"'}
 _QUOTING_REMEDY: Final = (
-    "write the file again as RFC 4180 says (marks within a field are doubled) or as parquet, or, "
+    "write the file again as RFC 4180 says (marks within a field are doubled, not preceded by a "
+    "backslash) or as parquet, or, "
     "if marks are ordinary characters in it, set quoting: none"
 )
 
@@ -199,17 +201,31 @@ def _check_quotes(source: Path, block: _Block, separator: str) -> None:
 
 
 def _check_quoted_lines(source: Path, block: _Block, separator: str, width: int) -> None:
-    """Check that no line that begins within a quoted field may be a record of its own."""
+    """Check that no field with line breaks may hide a record.
+
+    It has fewer separators than a record, and so has each line that begins within it.
+    """
     breaks = np.flatnonzero(np.frombuffer(block.data, np.uint8) == ord("\n"))
-    for position in breaks[_inside(breaks, block.opened, block.closed)].tolist():
-        following = block.data[position + 1 : block.data.index(b"\n", position + 1)]
-        if following.count(separator.encode()) >= width - 1:
-            line = block.line + block.data[: position + 1].count(b"\n")
+    first = np.searchsorted(breaks, block.opened)
+    several = first < np.searchsorted(breaks, block.closed)
+    for start, stop, begin in zip(
+        block.opened[several].tolist(),
+        block.closed[several].tolist(),
+        first[several].tolist(),
+        strict=True,
+    ):
+        most, mark = block.data.count(separator.encode(), start, stop), start
+        for position in breaks[begin : np.searchsorted(breaks, stop)].tolist():
+            line_end = block.data.index(b"\n", position + 1)
+            if block.data.count(separator.encode(), position, line_end) >= width - 1:
+                most, mark = width, position + 1
+                break
+        if most >= width - 1:
             raise CheckinError(
-                f"{source}, line {line} is within a quoted field, but has as many separators as a "
-                "record: two stray quotation marks would make a field of the records between them. "
-                f"If a program wrote the file as RFC 4180 says, set quoting: rfc4180; otherwise "
-                f"{_QUOTING_REMEDY}"
+                f"{source}, line {_line(block, mark)} is in a quoted field with line breaks that "
+                "has as many separators as a record: two stray quotation marks would make a field "
+                "of the records between them. If a program wrote the file as RFC 4180 says, set "
+                f"quoting: rfc4180; otherwise {_QUOTING_REMEDY}"
             )
 
 
@@ -249,10 +265,13 @@ class _TextReader:
                 f"tr '\\r' '\\n' < {source.name} > lines.csv"
             )
         records = first.records(self._separator)
+        if not len(records.starts):
+            raise CheckinError(f"{source} contains no rows")
         if layout.text.header:
             end = int(records.ends[0])
             names = self._names(first.data[int(records.starts[0]) : end])
             self._width = len(names)
+            self._check_quoted_lines(first)
             self.first = _shortened_block(first, end)
         else:
             # One damaged line must not decide how many fields a record has.
@@ -262,6 +281,10 @@ class _TextReader:
             self._positions, self._constant = find_columns(source, layout, names, keys)
         except CheckinError as error:
             raise CheckinError(f"{error}{self._header_hint(first)}") from None
+
+    def _check_quoted_lines(self, block: _Block) -> None:
+        if len(block.opened) and self._layout.text.quoting == "strict":
+            _check_quoted_lines(self._source, block, self._separator, self._width)
 
     def _without_excel_line(self, block: _Block) -> _Block:
         """Drop a first line such as ``sep=;``, by which Excel knows the separator."""
@@ -285,7 +308,10 @@ class _TextReader:
     def _fields(self, line: str, separator: str) -> list[str]:
         if self._layout.text.quoting == "none":
             return line.split(separator)
-        return next(csv.reader([line], delimiter=separator), [])
+        try:
+            return next(csv.reader([line], delimiter=separator), [])
+        except csv.Error:  # such as a carriage return, or an endless field
+            return []
 
     def _header_hint(self, block: _Block) -> str:
         """Return the end of a message that names a likely cause of a missing column."""
@@ -305,8 +331,7 @@ class _TextReader:
 
     def batch(self, block: _Block) -> Batch:
         """Return the records of a block."""
-        if len(block.opened) and self._layout.text.quoting == "strict":
-            _check_quoted_lines(self._source, block, self._separator, self._width)
+        self._check_quoted_lines(block)
         data, symptoms, dropped = block.data, dict[str, int](), list[tuple[str, str]]()
         returns = b"\r" in data and data.count(b"\r") != data.count(b"\r\n")
         table = None if returns else self._parsed(data)
@@ -385,6 +410,9 @@ def _decimal_points(columns: dict[str, Any], layout: Layout) -> dict[str, Any]:
     """Replace decimal commas by points, and make numbers with a point malformed."""
     if layout.text.decimal == ".":
         return columns
+    if "user" in columns:  # 7,0 is 7
+        whole = pc.replace_substring_regex(columns["user"], r"^(\s*-?\d+),(0*\s*)$", r"\1.\2")
+        columns = columns | {"user": whole}
     numbers = {*COORDINATES, BUDGET} | ({"time"} if layout.time_format in UNIX_UNITS else set())
     return columns | {
         name: pc.replace_substring(pc.replace_substring(columns[name], ".", "?"), ",", ".")
@@ -399,16 +427,22 @@ class _JsonReader:
         self, source: Path, layout: Layout, zone: tzinfo, keys: Mapping[str, str], first: _Block
     ) -> None:
         self._layout, self._zone, self.first = layout, zone, first
-        head, reason = _json_record(first.data.split(b"\n", 1)[0])
-        if head is None:
-            raise CheckinError(f"{source}, line {first.line}: {reason}")
-        # The path to a nested field counts as a name, and a field may be missing in the first line.
-        paths = [
+        # A field may be missing in some lines. The path to a nested one counts as a name.
+        lines = [line for line in first.data.split(b"\n", _MAX_JSON_LINES) if line.strip()]
+        records = [record for record, _ in map(_json_record, lines[:_MAX_JSON_LINES]) if record]
+        if not records:
+            raise CheckinError(
+                f"{source} is JSON, but has no object in a line of its own: convert it, for "
+                f"example by jq -c '.[]' {source.name} > records.jsonl for a list of objects"
+            )
+        names = list(dict.fromkeys(name for record in records for name in record))
+        names += [
             column
             for column in layout.columns.values()
-            if isinstance(column, str) and column not in head and column.split(".")[0] in head
+            if isinstance(column, str)
+            and column not in names
+            and any(_json_field(record, column) is not None for record in records)
         ]
-        names = [*head, *paths]
         positions, self._constant = find_columns(source, layout, names, keys)
         self._paths = {name: names[position] for name, position in positions.items()}
 

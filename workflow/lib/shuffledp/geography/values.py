@@ -31,6 +31,7 @@ _NUMBER: Final = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
 # Arrow reads 0x11 as 17.
 _INTEGER: Final = r"^\s*([+-]?\d+(\.0*)?|0[xX][0-9a-fA-F]{1,16})\s*$"
 _MAX_INT64: Final = str(2**63 - 1)
+_ABS_MIN_INT64: Final = str(2**63)
 # Extended and basic form, and the forms of GDAL (2024/03/01) and BigQuery (UTC at the end).
 _ISO: Final = (
     r"^\s*(?P<date>\d{4}-\d\d-\d\d|\d{4}/\d\d/\d\d|\d{8})"
@@ -42,14 +43,18 @@ _TEXT_WITH_DIGIT: Final = r"^[\t -~]*[0-9][\t -~]*$"
 _CLOCK_DIRECTIVE: Final = re.compile(r"%[HIMSfXcpzT]")
 _EPOCH: Final = date(1970, 1, 1)
 _DAY: Final = 86_400_000_000  # microseconds
+_UNITS: Final = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 0.001}  # microseconds
 _DATE_LENGTH: Final = len("2024-03-01")
 # Range of the years 1 to 9999, in microseconds. Milliseconds since 1980 are out of it as seconds.
 _FIRST_TIME: Final = -62_135_596_800_000_000
 _END_OF_TIMES: Final = 253_402_300_800_000_000
-_CANONICAL: Final = (
-    (r"^[ \t-\r]+|[ \t-\r]+$", ""),
-    (r"^(-?)0*([0-9]+)(?:\.0*)?$", r"\1\2"),
-)
+# Patterns and replacements that give identifiers one form.
+_BLANKS: Final = (r"^[ \t-\r]+|[ \t-\r]+$", "")
+_NUMBER_FORMS: Final = (r"^(-?)0*([0-9]+)(?:\.0*)?$", r"\1\2")
+
+
+# Integers that a program rounded to a float, and wrote with an exponent or a decimal point.
+_ROUNDED: Final = r"^-?(\d+\.\d+[eE][+]?\d+|\d+[eE][+]\d+|[1-9]\d{16,}\.0*)$"
 
 
 class ColumnTypeError(InputError):
@@ -59,10 +64,11 @@ class ColumnTypeError(InputError):
 def to_number(column: Any) -> Converted:
     """Convert text or numbers to float64; NaN and infinity in columns of numbers stay as they are.
 
-    Decimals become the nearest float, so that equal decimals are equal numbers.
+    Decimals, and the shortest ones that floats of less precision stand for, become the nearest
+    float, so that equal decimals are equal numbers.
     """
     none = np.zeros(len(column), dtype=bool)
-    if pa.types.is_decimal(column.type):
+    if pa.types.is_decimal(column.type) or column.type in (pa.float16(), pa.float32()):
         column = pc.cast(column, pa.string())
     if not _is_text(column.type):
         if not _is_number(column.type):
@@ -103,6 +109,8 @@ def to_integer(column: Any) -> Converted:
         pc.less(length, len(_MAX_INT64)),
         pc.and_kleene(pc.equal(length, len(_MAX_INT64)), pc.less_equal(digits, _MAX_INT64)),
     )
+    smallest = pc.and_kleene(pc.equal(digits, _ABS_MIN_INT64), pc.starts_with(texts, "-"))
+    fits = pc.or_kleene(fits, smallest)
     too_large = ~pc.fill_null(fits, True).to_numpy(zero_copy_only=False)
     return pc.cast(pc.if_else(fits, texts, None), pa.int64()), bad | too_large
 
@@ -142,11 +150,18 @@ def canonical(column: Any, *, as_written: bool = False) -> Any:
     encoded = pc.dictionary_encode(pc.cast(column, pa.binary()))
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks()
-    texts = encoded.dictionary
-    for pattern, replacement in _CANONICAL[: 1 if as_written else 2]:
-        texts = pc.replace_substring_regex(texts, pattern, replacement)
-    texts = pc.if_else(_is_missing(texts), None, texts)
-    return pa.DictionaryArray.from_arrays(encoded.indices, texts)
+    texts = pc.replace_substring_regex(encoded.dictionary, *_BLANKS)
+    if not as_written and pc.any(pc.match_substring_regex(texts, _ROUNDED)).as_py():
+        raise ColumnTypeError(
+            "text with numbers such as 4.11111E+15, of which different ones may be rounded to the "
+            "same: write identifiers as integers, or set user_type: text if they are written so"
+        )
+    if not as_written:
+        texts = pc.replace_substring_regex(texts, *_NUMBER_FORMS)
+    index = encoded.indices
+    missing = _is_missing(texts)
+    index = pc.if_else(missing.take(index), None, index)
+    return pa.DictionaryArray.from_arrays(index, pc.if_else(missing, None, texts))
 
 
 def _float_identifiers(column: Any) -> Any:
@@ -196,12 +211,13 @@ def to_time(column: Any, time_format: str | None = None, zone: tzinfo = UTC) -> 
     if time_format in UNIX_UNITS and (_is_number(kind) or _is_text(kind)):
         return _unix_times(column, UNIX_UNITS[time_format])
     if time_format is None and pa.types.is_timestamp(kind):
-        if kind.tz is None:
-            column = pc.assume_timezone(column, "UTC")
-        return pc.cast(column, TIME, safe=False), none
+        raw = pc.fill_null(pc.cast(column, pa.int64()), 0).to_numpy(zero_copy_only=False)
+        return _times_of_unit(raw, _valid(column), _UNITS[kind.unit])
     if time_format is None and pa.types.is_date(kind):
+        present = _valid(column)
         days = pc.fill_null(pc.cast(pc.cast(column, pa.date32()), pa.int32()), 0).to_numpy()
-        return _instants(_day_starts(days, zone), _valid(column)), none
+        known = present & (days >= _FIRST_TIME // _DAY) & (days < _END_OF_TIMES // _DAY)
+        return _instants(_day_starts(np.where(known, days, 0), zone), known), present & ~known
     if not _is_text(kind):
         expected = "times"
         if time_format is not None:
@@ -234,16 +250,29 @@ def _unix_times(column: Any, unit: float) -> Converted:
     """Convert numbers since 1970 whose unit, in microseconds, is given."""
     present = ~_is_missing(column).to_numpy(zero_copy_only=False)
     integers, inexact = to_integer(column)
-    whole = pc.fill_null(integers, 0).to_numpy(zero_copy_only=False)
-    limit = _END_OF_TIMES if unit < 1 else _END_OF_TIMES // int(unit)
-    whole = np.clip(whole, -limit if unit >= 1 else None, limit if unit >= 1 else None)
-    times = whole // round(1 / unit) if unit < 1 else whole * int(unit)
-    if inexact.any():  # numbers with decimals, and too large ones
-        numbers, _ = to_number(column.filter(pa.array(inexact)))
-        exact = numbers.to_numpy(zero_copy_only=False) * unit
-        possible = (exact >= _FIRST_TIME) & (exact < _END_OF_TIMES)
-        times = times.copy()
-        times[inexact] = np.rint(np.where(possible, exact, _END_OF_TIMES)).astype(np.int64)
+    raw = pc.fill_null(integers, 0).to_numpy(zero_copy_only=False)
+    if not inexact.any():
+        return _times_of_unit(raw, present, unit)
+    # Numbers with decimals, and too large ones.
+    numbers, _ = to_number(column.filter(pa.array(inexact)))
+    exact = numbers.to_numpy(zero_copy_only=False) * unit
+    possible = (exact >= _FIRST_TIME) & (exact < _END_OF_TIMES)
+    times, bad = _times_of_unit(raw, present & ~inexact, unit)
+    merged = pc.fill_null(times.cast(pa.int64()), 0).to_numpy(zero_copy_only=False).copy()
+    merged[inexact] = np.rint(np.where(possible, exact, 0.0)).astype(np.int64)
+    known = _valid(times)
+    known[inexact] = possible
+    bad[inexact] = ~possible
+    return _instants(merged, known & present), bad & present
+
+
+def _times_of_unit(raw: Integers, present: NDArray[np.bool_], unit: float) -> Converted:
+    """Convert integers since 1970 in a unit, given in microseconds; fractions are rounded down."""
+    if unit < 1:
+        times = raw // round(1 / unit)
+    else:
+        largest = _END_OF_TIMES // int(unit)
+        times = np.clip(raw, -largest, largest) * int(unit)
     known = present & (times >= _FIRST_TIME) & (times < _END_OF_TIMES)
     return _instants(times, known), present & ~known
 
@@ -301,14 +330,17 @@ def _parsed_times(texts: Any, time_format: str) -> tuple[Integers, NDArray[np.bo
         return pd.to_datetime(texts, errors="coerce", utc=True, format=time_format)
 
     times = parsed(series)
-    if times.dt.unit == "ns":
+    fine = times.dt.unit == "ns"
+    known = times.notna().to_numpy()
+    microseconds = times.dt.as_unit("us").astype("int64").to_numpy().copy()
+    if fine:
         # For the sake of one text with nanoseconds, pandas refuses all dates before 1677 and after
         # 2262. What it refused is parsed again by itself.
-        refused = series[times.isna() & series.notna()]
-        alone = {each: parsed(pd.Series([each])).dt.as_unit("us")[0] for each in refused.unique()}
-        times = times.dt.as_unit("us")
-        times[refused.index] = refused.map(alone)
-    return times.dt.as_unit("us").astype("int64").to_numpy(), times.notna().to_numpy()
+        for index in np.flatnonzero(~known & series.notna().to_numpy()).tolist():
+            alone = parsed(series.iloc[index : index + 1]).dt.as_unit("us")
+            known[index] = alone.notna().iloc[0]
+            microseconds[index] = alone.astype("int64").iloc[0]
+    return microseconds, known
 
 
 # --- Texts ----------------------------------------------------------------------------------

@@ -272,7 +272,7 @@ MATCHED_DELTA: Final = 1e-6
 _CENTRAL_PERCENTILES: Final = (0.5, 99.5)
 _MIN_P_VALUE: Final = 0.01
 _EPS0: Final = 4.0
-# Check-ins of San Francisco that are missing from the embedded counts (docs/data.md).
+# Check-ins of San Francisco that are missing from the embedded counts (docs/run-data.md).
 _MISSING_CHECKINS: Final = 14
 # Order of the cells in Table VI, which the paper does not state. Only this one of the four
 # `numberings` is rejected for neither city.
@@ -481,7 +481,7 @@ def checkins(row: Published, histograms: Mapping[str, Integers]) -> Answer:
         return Answer(
             recovered=recovered,
             note=f"{count:,} check-ins lie on the grid; the other {missing} are missing from the "
-            "embedded counts, which is no error of the paper (docs/data.md).",
+            "embedded counts, which is no error of the paper (docs/run-data.md).",
         )
     return Answer(as_printed=Decimal(count), correct=Decimal(count), recovered=recovered)
 

@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from shuffledp.errors import InputError
 
-# Marks of files under the key CONTENTS (docs/data.md). True data identify people, and whoever knows
-# the seed of simulated releases can compute the true data from them.
+# Marks of files under the key CONTENTS (docs/run-data.md). True data identify people, and whoever
+# knows the seed of simulated releases can compute the true data from them.
 CONTENTS: Final = "contents"
 TRUE: Final = "true data"
 SIMULATED: Final = "simulated release"

@@ -17,7 +17,9 @@ from shuffledp.errors import InputError
 
 _MAX_NODE_CHARACTERS: Final = 20  # a file name holds 255 bytes
 _ABANDONED_SECONDS: Final = 86_400.0
-TEXT_NAME: Final = re.compile(r".+\.(csv|tsv|txt)(\.(gz|bz2|xz|zst))?")
+TEXT_NAME: Final = re.compile(
+    r"[^._].*\.(csv|tsv|txt|jsonl|ndjson)(\.(gz|bz2|xz|zst))?", re.IGNORECASE
+)
 """Matches the names of text files that are read in a folder."""
 SHAPEFILE_SUFFIXES: Final = (".shp", ".shx", ".dbf", ".prj", ".cpg")
 """Suffixes of the files of a shapefile, in lower case; the files may have upper case."""
@@ -113,8 +115,8 @@ def parts(path: Path) -> list[Path]:
     """Return the files of a data set: the path itself, or those of a folder or of a shapefile.
 
     A folder's files, sorted by path, are those named ``*.parquet``, or, if there are none,
-    ``*.csv``, ``*.tsv`` and ``*.txt``, plain or packed. Folders within it are searched; names that
-    begin with a dot are ignored. A shapefile's files are beside its ``.shp`` with the same stem.
+    ``*.csv``, ``*.tsv``, ``*.txt``, ``*.jsonl`` and ``*.ndjson``, plain or packed. Folders within
+    it are searched; names that begin with a dot are ignored. A shapefile's files are beside its ``.shp`` with the same stem.
     """
     if path.is_file() and path.suffix.lower() == ".shp":
         same = [file for file in path.parent.iterdir() if file.stem == path.stem]
@@ -124,7 +126,7 @@ def parts(path: Path) -> list[Path]:
         return [path]
     files = {file.relative_to(path): file for file in path.rglob("*") if not file.is_dir()}
     visible = [each for each in files if not any(name.startswith(".") for name in each.parts)]
-    chosen = [each for each in visible if each.suffix == ".parquet"]
+    chosen = [each for each in visible if each.suffix.lower() == ".parquet"]
     chosen = chosen or [each for each in visible if TEXT_NAME.fullmatch(each.name)]
     return [files[each] for each in sorted(chosen, key=os.fsencode)]
 

@@ -114,6 +114,8 @@ def read_counts(source: Path, layout: Layout, histogram: Histogram) -> Integers:
     survey = Survey(source, layout)
     for part, batch in read_records(source, layout, progress=False):
         survey.add(part, batch)
+        if batch.unplaced:
+            raise CheckinError(f"{source} has counts without the id of a cell: add it")
         place = histogram.cells.numbers(batch.rows["place"])
         number, times = np.unique(place, return_counts=True)
         if len(number) and number[0] < 0:

@@ -15,6 +15,7 @@ from shuffledp.accounting.contributions import Contributions, Unit
 from shuffledp.errors import InputError
 from shuffledp.geography.cells import Cells, make_cells
 from shuffledp.geography.read import has_geometries, kind_of_source
+from shuffledp.geography.records import CheckinError
 from shuffledp.geography.regions import Box, Region, region_from_config
 from shuffledp.geography.sources import Layout, TextFormat
 from shuffledp.geography.windows import Windows, windows_from_config
@@ -281,8 +282,6 @@ def publish(
     ['1-1', '1-2']
     """
     source, output, ledger = Path(source), Path(output).absolute(), Path(ledger)
-    if not source.exists():
-        raise InputError(f"{source} does not exist")
     if not 0 <= max_malformed_share <= 1:
         raise InputError(f"max_malformed_share must be from 0 to 1, got {max_malformed_share}")
     columns = {"user": user, "time": time, "latitude": latitude, "longitude": longitude}
@@ -299,6 +298,8 @@ def publish(
         user_type=user_type,
     )
     _check_columns(layout, unit=unit, period=period)
+    if not source.exists():
+        raise InputError(f"{source} does not exist")
     windows, period_words = _windows(period, every, time_zone)
     contributions = _contributions(unit, records_per_user, distinct, per_window, windows)
     exact_eps, exact_delta = _number("eps", eps), float(_number("delta", delta))
@@ -505,8 +506,12 @@ def _layout(
     **options: Any,
 ) -> Layout:
     """Return the layout of records, or of counts if no column of them is given."""
-    kind = kind_of_source(source)
     located = {"latitude", "longitude", "place"} & set(columns)
+    try:
+        kind = kind_of_source(source)
+    except CheckinError:
+        # Reading will fail, but a map that was made before is returned without reading.
+        kind = "csv"
     if kind == "parquet" and not located and has_geometries(source):
         kind = "geo"
     if kind == "geo" and located:

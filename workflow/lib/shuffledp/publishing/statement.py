@@ -100,7 +100,8 @@ def _limits(unit: str) -> list[str]:
         "show what is true of many people together.",
         "The promise is about this map and the publications of the same ledger. It does not cover "
         "other data about the same people, or computers that hold the records.",
-        "Whether the map was published at all, and how long that took, may depend on the records.",
+        "The promise is about the records in a file that was accepted. Whether it was, whether the "
+        "map was published at all, and how long that took, may depend on the records.",
     ] + (
         ["A person with several identifiers counts as several users."]
         if unit == "user"
