@@ -246,7 +246,9 @@ def _parquet_batches(
 ) -> Iterator[Batch]:
     try:
         # Spark writes the end of time as a timestamp that nanoseconds cannot hold.
-        with pq.ParquetFile(source, coerce_int96_timestamp_unit="us", **CHECKED) as file:
+        with pq.ParquetFile(
+            source, coerce_int96_timestamp_unit="us", pre_buffer=False, **CHECKED
+        ) as file:
             schema = file.schema_arrow
             names = list(schema.names)
             # The path to a nested field counts as the name of a column.

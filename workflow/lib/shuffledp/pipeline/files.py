@@ -116,7 +116,8 @@ def parts(path: Path) -> list[Path]:
 
     A folder's files, sorted by path, are those named ``*.parquet``, or, if there are none,
     ``*.csv``, ``*.tsv``, ``*.txt``, ``*.jsonl`` and ``*.ndjson``, plain or packed. Folders within
-    it are searched; names that begin with a dot are ignored. A shapefile's files are beside its ``.shp`` with the same stem.
+    it are searched; names that begin with a dot are ignored. A shapefile's files are beside its
+    ``.shp`` with the same stem.
     """
     if path.is_file() and path.suffix.lower() == ".shp":
         same = [file for file in path.parent.iterdir() if file.stem == path.stem]
