@@ -3,6 +3,7 @@
 import geopandas as gpd
 import h3
 import numpy as np
+import pyarrow as pa
 import pytest
 import shapely
 from hypothesis import example, given, settings
@@ -11,6 +12,7 @@ from numpy.testing import assert_array_equal
 from shuffledp.errors import InputError
 from shuffledp.geography.cells import cell_count, cropping_region, make_cells
 from shuffledp.geography.regions import Box, Region, region_from_config
+from shuffledp.geography.values import to_identifier
 from unit.layers import written
 
 PARIS = Region("paris", Box(south=48.8286, north=48.8798, west=2.2855, east=2.3909))
@@ -107,6 +109,27 @@ def test_polygons_have_the_names_and_ids_of_the_file(holed):
     assert list(table.columns) == ["cell", "id", "name", "geometry"]
     assert table["id"].tolist() == ["c0", "c1", "c2"]
     assert table["name"].tolist() == ["cell 0", "cell 1", "cell 2"]
+
+
+@pytest.mark.parametrize(("ids", "column", "numbers"), [
+    (["0", "02", "x"], ["2.0", "002", "0", " x", "X", "2e0", "NA", "", None],
+     [1, 1, 0, 2, -1, -1, -1, -1, -1]),
+    ([1, 2.5, 7], [1, 7, 2], [0, 2, -1]),
+    ([1, 2.5, 7], [2.5, 7.0, None], [1, 2, -1]),
+])  # fmt: skip
+def test_polygons_are_found_by_every_spelling_of_their_ids(tmp_path, ids, column, numbers):
+    squares = shapely.box(np.arange(3), 0, np.arange(1, 4), 1)
+    path = written(tmp_path, gpd.GeoDataFrame({"code": ids}, geometry=squares, crs=4326), "geojson")
+    cells = make_cells(Region("r", Box(0, 1, 0, 3)), {"cells": {"path": path, "id": "code"}})
+    assert cells.numbers(to_identifier(pa.array(column))[0]).tolist() == numbers
+
+
+def test_hexagons_are_found_by_every_spelling_of_their_ids():
+    cells = make_cells(PARIS, {"h3": 8})
+    index = cells.table["id"][5]
+    spellings = [index, index.upper(), f"0{index}", str(int(index, 16)), "x"]
+    assert cells.numbers(to_identifier(pa.array(spellings))[0]).tolist() == [5, 5, 5, 5, -1]
+    assert cells.numbers(to_identifier(pa.array([int(index, 16)]))[0]).tolist() == [5]
 
 
 def test_polygons_that_only_touch_the_region_are_left_out(holed):

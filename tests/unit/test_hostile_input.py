@@ -5,6 +5,7 @@ import io
 import json
 import os
 from pathlib import Path
+from zipfile import ZipFile
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,7 @@ from shuffledp.accounting.setting import LARGEST_ROUNDS, Setting
 from shuffledp.cli import main
 from shuffledp.errors import InputError, one_line
 from shuffledp.figures.basemap import backdrop
+from shuffledp.geography import text as text_reader
 from shuffledp.geography.checkins import crop_checkins
 from shuffledp.geography.regions import region_from_config
 from shuffledp.geography.sources import layout_from_config
@@ -191,6 +193,14 @@ def parquet(columns):
     return file.getvalue()
 
 
+def zipped(*names):
+    packed = io.BytesIO()
+    with ZipFile(packed, "w") as archive:
+        for name in names:
+            archive.writestr(name, "x" * 200)
+    return packed.getvalue()
+
+
 def laughs(key):
     """Return a kilobyte of YAML whose nested aliases stand for 400 million values."""
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
@@ -206,7 +216,7 @@ LINK = '"crs": {"type": "link", "properties": {"href": "http://127.0.0.1:1/wkt"}
 DEEP = '{"type": "GeometryCollection", "geometries": ['
 MAPS = [
     ("a virtual map of an address", virtual("/vsicurl/http://127.0.0.1:1/a"), "is not GeoJSON"),
-    ("a packed map", gzip.compress(square().encode(), mtime=0), "is not GeoJSON"),
+    ("a packed file without a map", gzip.compress(bytes(10**6), mtime=0), "is not GeoJSON"),
     ("a linked system", f'{{"type": "FeatureCollection", "features": [], {LINK}}}', "convert it"),
     ("brackets without end", DEEP * 3000 + "]}" * 3000, "is not GeoJSON"),
     ("a number of 5,000 digits", square("9" * 5000), "is not GeoJSON"),
@@ -242,14 +252,31 @@ OUTLINES = [
     ("nothing", "null", "it has no type"),
 ]
 CHECKINS = [
-    ("a program", b"\x7fELF" + bytes(range(256)) * 20, "has no column 'lat'"),
-    ("NULs", b"lat,lon\n" + bytes(5000) + b"\n", "the line has a NUL byte or is too long"),
-    ("a packed file that unpacks to much", gzip.compress(bytes(10**7)), "has no column 'lat'"),
+    ("a program", b"\x7fELF" + bytes(range(256)) * 20, "is binary"),
+    ("NULs", b"lat,lon\n" + b"1,2\n" * 200 + bytes(5000) + b"\n1\n" * 30, "instead of 2"),
+    ("a packed file that unpacks to much", gzip.compress(b"x" * 10**7), "has no column 'lat'"),
     ("a formula", b"lat,lon\n=cmd|'/C calc'!A0,2\n", "latitude is not a number"),
     ("100,000 columns", b",".join(b"c%d" % i for i in range(10**5)) + b"\n", "its columns are"),
     ("a footer that is too long", b"PAR1" + bytes(80) + b"\xff\xff\xff\x7fPAR1", "as parquet"),
     ("a name that is no text", parquet({"lat": [1.0]}).replace(b"lat", b"l\xfft"), "as parquet"),
     ("a footer of noise", b"PAR1" + b"\x07" * 80 + b"\x10\0\0\0PAR1", "as parquet"),
+    ("nothing, packed", gzip.compress(b"", mtime=0), "is empty"),
+    ("line ends alone", b"\n\r\n\n", "contains no rows"),
+    ("names alone", b"lat,lon\n", "contains no rows"),
+    (
+        "XML",
+        gzip.compress(b"\xef\xbb\xbf\n  <?xml version='1.0'?>", mtime=0),
+        "is a web page or XML",
+    ),
+    ("UTF-16", "lat,lon\n1,2\n".encode("utf-16"), "is UTF-16"),
+    ("carriage returns", b"lat,lon\r1,2\r3,4\r", "has carriage returns for line ends"),
+    ("a map", square().encode(), "is geo, but format is csv: change it"),
+    ("lines of JSON", b'{"lat": 1, "lon": 2}\n', "is json, but format is csv: change it"),
+    ("an array of JSON", b'[{"lat": 1, "lon": 2}]', "is a JSON array: convert it to one object a"),
+    ("a spreadsheet", zipped("xl/workbook.xml"), "is a spreadsheet: save"),
+    ("a spreadsheet of LibreOffice", zipped("mimetype", "content.xml"), "is a spreadsheet: save"),
+    ("an old spreadsheet", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(512), "a spreadsheet: save"),
+    ("an archive", zipped("checkins.csv"), "unpack it"),
     ("lists for numbers", parquet({"lat": [[48.5]], "lon": [{"a": 1}]}), "where numbers were"),
 ]
 CERTIFICATES = [
@@ -337,6 +364,24 @@ def test_a_hostile_file_is_refused_in_one_clear_line(capsys, tmp_path, read, con
     assert line.isprintable()
     assert len(line) < 700 + len(str(path))
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        (
+            '1,2,"' + "a\n" * 5000,
+            "line 2 has a quotation mark that is not closed within 1,000 bytes",
+        ),
+        ("1,2," + "a" * 10_000, "line 2 has more than 1,000 bytes: it is no text of records"),
+    ],
+)
+def test_a_record_without_end_costs_little_memory(tmp_path, monkeypatch, record, message):
+    monkeypatch.setattr(text_reader, "MAX_RECORD_BYTES", 1000)
+    monkeypatch.setattr(text_reader.pieces_of, "__defaults__", (100,))
+    (tmp_path / "a.csv").write_text("lat,lon,note\n" + record)
+    with pytest.raises(InputError, match=message):
+        checkins_are_read(tmp_path / "a.csv", b"")
 
 
 def test_a_name_that_is_not_text_does_not_stop_a_map(tmp_path):

@@ -361,7 +361,7 @@ def test_the_function_returns_the_map(plain):
         (words("--separator", ";"), "taps.csv has no column 'card' (--user)"),
         (words("--separator", ";"), 'set --separator ","'),
         (words("--separator", "a"), "shuffledp: --separator must be one character"),
-        (["publish", "districts.geojson", *words()[2:]], "leave out --latitude and --longitude"),
+        (["publish", "districts.geojson", *words()[2:]], "leave out --latitude, --longitude"),
         (words("--records-per-user", "0"), "records_per_user must be an integer >= 1"),
         (words(cells=("metres:500",)), "these cells need a region"),
         (words(*BOX, cells=("shape:axb",)), "cells must be h3:8"),
@@ -378,7 +378,7 @@ def test_the_function_returns_the_map(plain):
         (words(output="."), "would be in the published folder"),
         (words(output="districts.geojson"), "exists and is never overwritten"),
         (["publish", "counts.csv", *words()[6:]], "a file of counts does not say"),
-        ([*words()[:4], *words()[6:]], "give both --latitude and --longitude"),
+        ([*words()[:4], *words()[6:]], "give either both --latitude and --longitude"),
         (words("--user", "who"), "no column"),
         (["publish", "none.csv", *words()[2:]], "does not exist"),
         (words(output="taps.csv/map"), "cannot be written"),
@@ -426,7 +426,7 @@ def test_an_error_about_the_records_publishes_nothing(folder, capsys):
     lines = (folder / "taps.csv").read_text().splitlines()
     (folder / "taps.csv").write_text("\n".join(lines + ["bad,x,y,z"] * 100) + "\n")
     assert main(words()) == 2
-    assert "more than 1% of the rows are malformed" in capsys.readouterr().err
+    assert "more than --max-malformed-share 0.01 allows" in capsys.readouterr().err
     assert not Path("map").exists()
     assert not Path("l.jsonl").read_text()
 

@@ -1,5 +1,9 @@
 """Counting of records for a published map: what counts, and how far one user can move it."""
 
+import re
+import zlib
+from collections import Counter
+from decimal import Decimal
 from itertools import islice, permutations, product
 from uuid import uuid4
 
@@ -9,26 +13,25 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from effort import examples
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from reading import crop, first_positions
+from reading import write as write_file
 from shuffledp.accounting.contributions import Contributions
 from shuffledp.errors import InputError
 from shuffledp.geography.cells import make_cells
-from shuffledp.geography.checkins import CheckinError
+from shuffledp.geography.read import kind_of_source
+from shuffledp.geography.records import CheckinError
 from shuffledp.geography.regions import Box, Region
-from shuffledp.geography.text_files import text_blocks
+from shuffledp.geography.sources import Layout, layout_from_config
+from shuffledp.geography.values import to_identifier
 from shuffledp.geography.windows import windows_from_config
 from shuffledp.publishing import contributions as module
-from shuffledp.publishing.contributions import (
-    Histogram,
-    UserNumbers,
-    count_records,
-    read_counts,
-    record_layout,
-)
+from shuffledp.publishing.contributions import Histogram, count_records, read_counts
 
-COLUMNS = {"identifier": "card", "time": "when", "latitude": "lat", "longitude": "lon"}
-CELLS = make_cells(Region("map", Box(south=0.0, north=1.0, west=0.0, east=4.0)), {"shape": [1, 4]})
+COLUMNS = {"user": "card", "time": "when", "latitude": "lat", "longitude": "lon"}
+MAP = Region("map", Box(south=0.0, north=1.0, west=0.0, east=4.0))
+CELLS = make_cells(MAP, {"shape": [1, 4]})
 WEEKS = windows_from_config({"period": {"from": "2024-01-01", "to": "2024-01-14"}, "every": "week"})
 
 
@@ -48,8 +51,8 @@ def count(path, contributions, windows=None):
     if windows is None:
         del columns["time"]
     if contributions.unit == "record":
-        del columns["identifier"]
-    layout = record_layout(path, columns, ",")
+        del columns["user"]
+    layout = Layout(kind_of_source(path), columns)
     return count_records(path, layout, Histogram(CELLS, windows, contributions))
 
 
@@ -85,8 +88,8 @@ def kept(rows, priorities, contributions, buffer):
     for start in range(0, len(rows), buffer):
         part = rows[start : start + buffer]
         place = np.array([window * 4 + cell for _, cell, window in part])
-        users = pa.array([user.encode() for user, _, _ in part])
-        bounded.add(place, {"identifier": users})
+        users, _ = to_identifier(pa.array([user for user, _, _ in part]))
+        bounded.add(place, users)
         for group in bounded._groups:
             group._reduce()
     return bounded.counts()
@@ -103,9 +106,9 @@ def test_a_user_moves_the_histogram_by_at_most_the_sensitivity(m, windows, disti
     # unless users count once in each cell; then the second has.
     one_cell = [("a", 0, window) for window in range(windows) for _ in range(m)]
     all_cells = [("b", cell, window) for window in range(windows) for cell in range(m)]
-    for example in range(examples(150)):
+    for number in range(examples(150)):
         rows = [*one_cell, *all_cells]
-        if example:
+        if number:
             users = rng.choice(["a", "b", "c"], int(rng.integers(1, 16)))
             rows = [
                 (str(user), int(rng.integers(0, rng.integers(1, 5))), int(rng.integers(0, 2)))
@@ -155,107 +158,45 @@ def test_a_full_buffer_changes_no_bound(tmp_path, monkeypatch):
     assert count(source, Contributions("user", 3)).sum() == 15
 
 
-def test_users_are_told_apart_by_what_is_written():
-    texts = [
-        b"7",
-        b"07",
-        b"7.0",
-        b" 7 ",
-        b"-7",
-        b"0x7",
-        b"A7",
-        b"a7",
-        b"\xff7",
-        rb"\xff7",
-        b"1" * 19,
-    ]
-    identifiers = pa.array([*texts, None, b"", b"NA"], pa.binary())
-    numbers, known = UserNumbers().number(identifiers)
-    assert known.tolist() == [True] * 11 + [False] * 3
-    assert numbers[0] == numbers[3]
-    assert len(set(numbers[:11].tolist())) == 10
+def test_a_record_with_line_breaks_counts_once_or_refuses_the_file(tmp_path):
+    lines = [f"{card},0.5,{card % 2 * 2}.5,ok" for card in range(300)]
+    inner = [f"{5000 + card},0.5,2.5,x" for card in range(60)]
+    lines += ['300,0.5,0.5,"a list:', *inner, 'end"']
+    (source := tmp_path / "a.csv").write_text("\n".join(["card,lat,lon,note", *lines]) + "\n")
+    columns = {"user": "card", "latitude": "lat", "longitude": "lon"}
+    histogram = Histogram(CELLS, None, Contributions("user", 1))
+    layout = layout_from_config({"columns": columns, "quoting": "rfc4180"})
+    assert count_records(source, layout, histogram).tolist() == [151, 0, 150, 0]
+    with pytest.raises(CheckinError, match="line 303 is in a quoted field"):
+        count_records(source, Layout("csv", columns), histogram)
 
 
-def test_integers_in_their_usual_form_have_the_same_numbers_among_other_users():
-    texts = [b"0", b"7", b"-12", b"9" * 18, None]
-    users = UserNumbers()
-    alone, _ = users.number(pa.array(texts, pa.binary()))
-    mixed, _ = users.number(pa.array([*texts, b"07", b"\xff"], pa.binary()))
-    assert alone[:4].tolist() == [0, 7, -12, 10**18 - 1]
-    assert mixed[:5].tolist() == alone.tolist()
-    for other in (b"+7", b"-0", b"9" * 19, "٧".encode(), b"\xff"):
-        assert users.number(pa.array([other], pa.binary()))[0][0] >= 2 * 10**18
-    assert users.number(pa.array([b"7\n"], pa.binary()))[0][0] == 7
+@pytest.mark.parametrize(("every", "counts"), [("day", [1, 2]), (None, [3])])
+def test_a_date_counts_on_its_day_in_new_york(tmp_path, every, counts):
+    spec = {"period": {"from": "2024-03-10", "to": "2024-03-11"}, "time_zone": "America/New_York"}
+    windows = windows_from_config(spec | ({"every": every} if every else {}))
+    days = ["2024-03-09", "2024-03-10", "2024-03-11", "2024-03-11", "2024-03-12"]
+    table = pd.DataFrame({"when": days, "lat": 0.5, "lon": 0.5})
+    table.to_csv(tmp_path / "a.csv", index=False)
+    table["when"] = pd.to_datetime(table["when"]).dt.date
+    table.to_parquet(tmp_path / "a.parquet")
+    for source in (tmp_path / "a.csv", tmp_path / "a.parquet"):
+        assert count(source, Contributions("record"), windows)[::4].tolist() == counts
 
 
-def test_bytes_that_are_not_utf8_are_one_user_to_both_readers(tmp_path):
-    # A row with too many fields makes the second reader read the block.
-    lines = [b"card,lat,lon", b"\xff,0.5,0.5", *[b"b,0.5,3.5"] * 300]
-    plain, mixed = tmp_path / "a.csv", tmp_path / "b.csv"
-    plain.write_bytes(b"\n".join(lines) + b"\n")
-    mixed.write_bytes(b"\n".join([*lines, b"x,0.5,0.5,9"]) + b"\n")
-    numbers = []
-    for source in (plain, mixed):
-        layout = record_layout(source, {"identifier": "card", "latitude": "lat",
-                                        "longitude": "lon"}, ",")  # fmt: skip
-        table = next(iter(module._rows(source, layout)))
-        numbers.append(UserNumbers().number(table["identifier"])[0].tolist())
-    assert numbers[0] == numbers[1]
-
-
-ODD = st.lists(
-    st.sampled_from([*b"a\" ,;#\\'\t\r\0\x1a\xe9\xff", *(b'""', b'",', b"\xc3\xa9", b"\xe2\x82")]),
-    max_size=5,
-).map(lambda parts: b"".join(bytes([part]) if isinstance(part, int) else part for part in parts))
-QUOTED = ODD.map(lambda text: b'"' + text.replace(b'"', b'""') + b'"')
-LATITUDES = st.sampled_from([b"0.5", b"0.5", b"", b"+0.5", b"north", b"nan"])
-# What follows the number of a user, the latitude and a note.
-ROW = st.tuples(ODD | st.just(b""), LATITUDES, ODD | QUOTED)
-
-
-def row_of(number, row, longitude):
-    suffix, latitude, note = row
-    return b"u%d%s,%s,%s,%s\n" % (number, suffix, latitude, longitude, note)
-
-
-@given(st.lists(ROW, max_size=8), ROW, st.floats(0.0, 1.0), st.booleans())
-def test_a_row_changes_no_count_but_its_own(tmp_path_factory, others, own, where, regular):
-    """Not even a row that is refused, which decides how the rows of its block are read."""
-    folder = tmp_path_factory.mktemp("rows", numbered=True)
-    lines = [row_of(number, row, b"2.5") for number, row in enumerate(others)]
-    lines += [b"%d,0.5,1.5,%s\n" % (n, b'"a"' if regular else b"a") for n in range(1000)]
-    added = [*lines]
-    added.insert(int(where * len(lines)), row_of(999, own, b"0.5"))
-    layout = {"identifier": "card", "latitude": "lat", "longitude": "lon"}
-    counts = []
-    for rows in (lines, added):
-        source = folder / "a.csv"
-        source.write_bytes(b"card,lat,lon,note\n" + b"".join(rows))
-        histogram = Histogram(CELLS, None, Contributions("user", 1))
-        try:
-            counts.append(count_records(source, record_layout(source, layout, ","), histogram))
-        except CheckinError as error:
-            assert "cannot be split into rows" in str(error)
-            return
-    moved = counts[1] - counts[0]
-    assert moved.min() == 0 and moved.sum() <= 1
-
-
-@pytest.mark.parametrize("size", range(95, 106))
-def test_a_line_is_too_long_wherever_blocks_begin(tmp_path, size):
-    line, source = b"x" * size + b"\n", tmp_path / "a.csv"
-    for before in range(0, 120, 7):
-        source.write_bytes(b"y" * before + b"\n" + line)
-        text = b"".join(text_blocks(source, 100, progress=False))
-        assert text.endswith(line if size <= 100 else b"\n\0\n")
-
-
-def test_byte_order_marks_of_joined_files_are_dropped_wherever_blocks_begin(tmp_path):
-    source = tmp_path / "a.csv"
-    for before in range(0, 99, 7):
-        source.write_bytes(b"y" * before + b"\n" + 50 * b"\xef\xbb\xbf17,1\n")
-        text = b"".join(text_blocks(source, 100, progress=False))
-        assert text == b"y" * before + b"\n" + 50 * b"17,1\n"
+@pytest.mark.parametrize("spec", [{"shape": [20, 30]}, {"step": [0.01, 0.01]}])
+def test_a_record_on_an_edge_counts_north_and_east_of_it(tmp_path, spec):
+    cells = make_cells(Region("map", Box(40.60, 40.80, -74.10, -73.80)), spec)
+    nodes = [(Decimal(y) / 100, Decimal(x) / 100)
+             for y in range(4060, 4081) for x in range(-7410, -7379)]  # fmt: skip
+    (source := tmp_path / "a.csv").write_text("lat,lon\n" + "".join(f"{y},{x}\n" for y, x in nodes))
+    layout = Layout("csv", {"latitude": "lat", "longitude": "lon"})
+    counts = count_records(source, layout, Histogram(cells, None, Contributions("record")))
+    expected = Counter(
+        (min(int((y - Decimal("40.60")) * 100), 19), min(int((x + Decimal("74.10")) * 100), 29))
+        for y, x in nodes
+    )
+    assert {divmod(i, 30): number for i, number in enumerate(counts.tolist())} == expected
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
@@ -269,7 +210,7 @@ def test_a_time_with_nanoseconds_changes_no_other_time(tmp_path, suffix, time_fo
         source = tmp_path / f"a.{suffix}"
         table.to_csv(source, index=False) if suffix == "csv" else table.to_parquet(source)
         columns = {"time": "when", "latitude": "lat", "longitude": "lon"}
-        layout = record_layout(source, columns, ",", time_format)
+        layout = Layout(suffix, columns, time_format=time_format)
         histogram = Histogram(CELLS, years, Contributions("record"))
         counts.append(count_records(source, layout, histogram).tolist())
     assert counts == [[403, 0, 0, 0]] * 2
@@ -296,40 +237,14 @@ def test_records_without_a_user_do_not_count(tmp_path):
     assert count(source, Contributions("user", 1)).tolist() == [0, 0, 1, 0]
 
 
-@pytest.mark.parametrize("kind", ["csv", "csv.gz", "parquet", "folder"])
-def test_all_formats_of_records_are_read(tmp_path, kind):
-    table = pd.DataFrame({"card": [1, 1, 2], "lat": 0.5, "lon": [0.5, 1.5, 3.5]})
-    source = tmp_path / f"a.{kind}"
-    if kind == "folder":
-        source.mkdir()
-        table.iloc[:1].to_parquet(source / "1.parquet")
-        table.iloc[1:].to_parquet(source / "2.parquet")
-    elif kind == "parquet":
-        table.to_parquet(source)
-    else:
-        table.to_csv(source, index=False)
-    assert count(source, Contributions("user", 1), None).sum() == 2
-    assert count(source, Contributions("record"), None).tolist() == [1, 1, 0, 1]
-
-
-def test_columns_may_be_positions_in_a_file_without_a_header(tmp_path):
-    source = tmp_path / "a.txt"
-    source.write_text("a\t0.5\t0.5\nb\t0.5\t3.5\n")
-    layout = record_layout(source, {"latitude": 1, "longitude": 2}, "\t")
-    histogram = Histogram(CELLS, None, Contributions("record"))
-    assert count_records(source, layout, histogram).tolist() == [1, 0, 0, 1]
-    with pytest.raises(InputError, match="all names, or all positions"):
-        record_layout(source, {"latitude": 1, "longitude": "lon"}, "\t")
-
-
 def test_many_malformed_rows_are_refused_and_a_few_are_not_mentioned(tmp_path, capfd, caplog):
     good = [("a", 0)] * 200
-    source = write(tmp_path / "a.csv", [*good, ("a", np.nan)])
+    source = write(tmp_path / "a.csv", [*good, ("a", 400)])
     assert count(source, Contributions("record"))[0] == 200
     assert capfd.readouterr() == ("", "")
     assert not caplog.records
-    source = write(tmp_path / "a.csv", [*good, *[("a", np.nan)] * 3])
-    with pytest.raises(CheckinError, match="more than 1% of the rows are malformed; the first is"):
+    source = write(tmp_path / "a.csv", [*good, *[("a", 400)] * 3])
+    with pytest.raises(CheckinError, match=r"3 of 203 rows are malformed, more than max_m"):
         count(source, Contributions("record"))
 
 
@@ -340,21 +255,131 @@ def test_records_in_no_cell_are_refused_without_their_number(tmp_path):
     assert "123" not in str(error.value)
 
 
+# --- Odd records ----------------------------------------------------------------------------
+
+MARK = b"\xef\xbb\xbf"
+PIECES = [b"a", b'"', b'""', b'",', b" ", b",", b"\t", b"\r", b"\n", b"\r\n", b"\0", b"\x1a",
+          b"\xe9", b"\xff", b"\xc3\xa9", MARK, b"\n" + MARK]  # fmt: skip
+ODD = st.lists(st.sampled_from(PIECES), max_size=4).map(b"".join)
+USERS = [b"7", b"007", b"7.0", b" 7", b"+7", b"7e0", b"-7", b"-07.", b"9" * 25, b"\xff", b"NA", b"",
+         b"nan", b"7\n", b"1e400", b"0x7", b"7,5"]  # fmt: skip
+TIMES = [b"2024-01-05", b"2024-01-05T12:00:00Z", b"2024-01-12 12:00:00.123456789", b"", b"now",
+         b"20240112T1200,5", b"2024/01/05", b"2024-01-12T00:00+01", b"2024-01-05\n",
+         b"0001-01-01T00:00:00+09:00"]  # fmt: skip
+NUMBERS = [*[b"0.5"] * 9, b"nan", b"NAN", b"+0.5", b" 0.5 ", b"1e400", b"", b"5E-1", b"north",
+           b"91", b".5", b"0x1", b"0.5\0"]  # fmt: skip
+RECORD = st.tuples(*(st.sampled_from(each) | ODD for each in (USERS, TIMES, NUMBERS)), ODD)
+SOUND = [(b"base", b"2024-01-%02dT12:00:00Z" % day, b"0.5", b"") for day in (5, 12)]
+
+
+def user_of(written):
+    """Return the form in which an identifier is compared."""
+    written = written.strip(b" \t\n\v\f\r")
+    number = re.fullmatch(rb"(-?)([0-9]+)(\.0*)?", written)
+    return number[1] + str(int(number[2])).encode() if number else written
+
+
+def longitude(user):
+    """Return the longitude at which all records of a user are, so that chance decides nothing."""
+    return b"%d.5" % (zlib.crc32(user_of(user)) % 4)
+
+
+def as_text(record, quoting, loose):
+    """Write a record; the fields of a loose one may break the rules.
+
+    Others have line breaks in their last field alone: after a stray mark, which opens a field, the
+    beginning of such a record is a line with enough separators to refuse the file.
+    """
+    user, time, latitude, note = record
+    if quoting == "none" or not loose:
+        user, time, latitude = (field.replace(b"\n", b" ") for field in (user, time, latitude))
+    if quoting == "none":
+        fields = [re.sub(rb"\n" if loose else rb"[\r\n,]", b" ", field) for field in (user, note)]
+        east = longitude(re.sub(rb"^(\xef\xbb\xbf)+", b"", fields[0]))
+        return b",".join([fields[0], time, latitude, east, fields[1]]) + b"\n"
+    fields = [user, time, latitude, longitude(user), note]
+    for index, field in enumerate(fields):
+        begins_oddly = index == 0 and field.startswith((MARK, b'"'))
+        is_raw = loose and b"\n" not in field and not begins_oddly
+        if not is_raw and (begins_oddly or any(mark in field for mark in b'",\r\n')):
+            fields[index] = b'"' + field.replace(b'"', b'""') + b'"'
+    return b",".join(fields) + b"\n"
+
+
+def results(source, layout):
+    """Return the counts of records and of users, and the rows of the crop."""
+    units = [Contributions("record"), Contributions("user", 1, windows=2)]
+    counts = [
+        count_records(source, layout, Histogram(CELLS, WEEKS, unit), max_malformed_share=1)
+        for unit in units
+    ]
+    rows, tally = crop(source, layout, MAP, share=1.0, windows=WEEKS)
+    assert tally.kept == counts[0].sum()
+    return counts, rows
+
+
+def check_one_record(before, after):
+    """Check that a record was added to one cell, or to none, and that all others are the same."""
+    for less, more in zip(before[0], after[0], strict=True):
+        assert (more - less).min() >= 0 and (more - less).sum() <= 1
+
+    def without(rows, index):
+        rows = [*rows[:index], *rows[index + 1 :]]
+        users = first_positions([row["user"] for row in rows])
+        return [row | {"user": user} for user, row in zip(users, rows, strict=True)]
+
+    (_, less), (_, more) = before, after
+    assert len(more) - len(less) in (0, 1)
+    indices = range(len(more)) if len(more) > len(less) else [len(more)]
+    assert any(without(more, index) == without(less, len(less)) for index in indices)
+
+
+@settings(max_examples=examples(300))
+@given(st.lists(RECORD, max_size=6), RECORD, st.integers(0, 8), st.sampled_from(["strict", "none"]))
+@example([(b"7", b"", b"0.5", b'"\n')], (b"007", b"2024-01-05", b"0.5", b'"'), 0, "strict")
+def test_an_odd_record_changes_no_count_but_its_own(tmp_path_factory, others, own, where, quoting):
+    folder = tmp_path_factory.getbasetemp() / "odd"
+    header = b"card,when,lat,lon," + b"n" * 600 + b"\n"  # long: a NUL at the beginning refuses it
+    layout = layout_from_config({"columns": COLUMNS, "quoting": quoting})
+    records = [*others, *SOUND]
+    lines = [as_text(each, quoting, loose=False) for each in records]
+    before = results(write_file(folder / "a.csv", header + b"".join(lines)), layout)
+    lines.insert(where, as_text(own, quoting, loose=True))
+    try:
+        after = results(write_file(folder / "a.csv", header + b"".join(lines)), layout)
+        check_one_record(before, after)
+    except CheckinError as error:
+        assert quoting == "strict"
+        assert re.search(r"quotation mark|is in a quoted field", str(error))
+
+    layout, found = layout_from_config({"format": "parquet", "columns": COLUMNS}), []
+    for each in (records, [*records[:where], own, *records[where:]]):
+        columns = {
+            name: [field.decode("latin-1") for field in column]
+            for name, column in zip(COLUMNS.values(), zip(*each, strict=True), strict=False)
+        }
+        columns["lon"] = [longitude(user.encode()).decode() for user in columns["card"]]
+        found.append(results(write_file(folder / "a.parquet", columns), layout))
+    check_one_record(*found)
+
+
 # --- Counts ---------------------------------------------------------------------------------
 
 HISTOGRAM = Histogram(CELLS, None, Contributions("record"))
+COUNTS = Layout("csv", {"place": "cell", "count": "count"})
 
 
 def counts_of(tmp_path, text):
     (tmp_path / "counts.csv").write_text(text)
-    return read_counts(tmp_path / "counts.csv", HISTOGRAM)
+    return read_counts(tmp_path / "counts.csv", COUNTS, HISTOGRAM)
 
 
 def test_counts_are_read_by_the_ids_of_cells(tmp_path):
     assert CELLS.table["id"].tolist() == ["1-1", "1-2", "1-3", "1-4"]
-    assert counts_of(tmp_path, "count,cell\n7,1-2\n1e3,1-4\n").tolist() == [0, 7, 0, 1000]
+    assert counts_of(tmp_path, "count,cell\n7,1-2\n1000.0,1-4\n").tolist() == [0, 7, 0, 1000]
     pd.DataFrame({"cell": ["1-3"], "count": [4]}).to_parquet(tmp_path / "counts.parquet")
-    assert read_counts(tmp_path / "counts.parquet", HISTOGRAM).tolist() == [0, 0, 4, 0]
+    layout = Layout("parquet", COUNTS.columns)
+    assert read_counts(tmp_path / "counts.parquet", layout, HISTOGRAM).tolist() == [0, 0, 4, 0]
 
 
 @pytest.mark.parametrize(
@@ -362,11 +387,12 @@ def test_counts_are_read_by_the_ids_of_cells(tmp_path):
     [
         ("cell,count\n1-9,1\n", "not the id of a cell"),
         ("cell,count\n1-2,1\n1-2,3\n", "twice: add up"),
-        ("cell,count\n1-2,-1\n", "whole number of records, at least 0"),
+        ("cell,count\n1-2,-1\n", "the first is line 2: count is not a whole number, at least 0"),
         ("cell,count\n1-2,1.5\n", "whole number"),
-        ("cell,count\n1-2,\n", "whole number"),
-        ("cell,number\n1-2,1\n", "columns cell and count"),
-        ("", "columns cell and count"),
+        ("cell,count\n1-2,\n", "count is missing"),
+        ("cell,count\n1-2,1\n,5\n", "has counts without the id of a cell"),
+        ("cell,number\n1-2,1\n", "has no column 'count'"),
+        ("cell,count\n", "contains no rows"),
     ],
 )
 def test_files_that_are_no_counts_are_refused(tmp_path, text, message):
@@ -374,6 +400,16 @@ def test_files_that_are_no_counts_are_refused(tmp_path, text, message):
         counts_of(tmp_path, text)
 
 
+def test_records_without_a_place_or_with_an_unknown_one_do_not_count(tmp_path):
+    (source := tmp_path / "a.csv").write_text("zone,card\n1-3,7\n,8\n9-9,9\n1-3,10\n")
+    layout = Layout("csv", {"place": "zone", "user": "card"})
+    histogram = Histogram(CELLS, None, Contributions("user", 1))
+    assert count_records(source, layout, histogram).tolist() == [0, 0, 2, 0]
+    source.write_text("zone,card\n1-3,7\n1-3,8,9\n")
+    with pytest.raises(CheckinError, match="1 of 2 rows are malformed"):
+        count_records(source, layout, histogram)
+
+
 def test_a_missing_file_of_counts_is_named(tmp_path):
     with pytest.raises(InputError, match=r"none\.csv cannot be read"):
-        read_counts(tmp_path / "none.csv", HISTOGRAM)
+        read_counts(tmp_path / "none.csv", COUNTS, HISTOGRAM)

@@ -82,7 +82,7 @@ class Cells:
 
         from shuffledp.geography.values import canonical
 
-        ids = canonical(pa.array(self.table["id"].tolist(), pa.string())).to_pylist()
+        ids = canonical(pa.array(self.table["id"].tolist(), pa.string()), missing=()).to_pylist()
         return {self.canonical_id(each): cell for cell, each in enumerate(ids)}
 
 

@@ -78,26 +78,30 @@ def _by_gdal(job: Mapping[str, Any]) -> tuple[Any, Any, list[str], str]:
     except pa.ArrowInvalid as error:
         sys.exit(f"cannot be read: its texts are not in the encoding that it declares ({error})")
     blobs = table[meta["geometry_name"] or "wkb_geometry"].combine_chunks()
-    blobs = blobs.storage if isinstance(blobs, pa.ExtensionArray) else blobs
-    return _decoded(blobs), table, fields + ([key] if key else []), meta["crs"] or ""
+    return _decoded(_plain(blobs)), table, fields + ([key] if key else []), meta["crs"] or ""
 
 
 def _parquet(job: Mapping[str, Any]) -> tuple[Any, Any, list[str], str]:
     import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(job["source"], page_checksum_verification=True) as file:
+        # A small file may repeat a long value in many rows. A dictionary holds it once.
+        schema = pq.read_schema(job["source"])
+        names = schema.names
+        texts = [each.name for each in schema if each.type in (pa.string(), pa.binary())]
+        with pq.ParquetFile(
+            job["source"], read_dictionary=texts, page_checksum_verification=True
+        ) as file:
             rows, most = file.metadata.num_rows, job["max_features"]
             if rows > most:
                 sys.exit(f"has {rows:,} features, more than the {most:,} that are read")
             column, encoding, crs = _geometry_column(file)
-            names = [each for each in file.schema_arrow.names if each != column]
+            names = [each for each in names if each != column]
             wanted = [column, *(each for each in job["wanted"] if each in names)]
             batches = list(_limited(file.iter_batches(4096, columns=wanted), job))
             empty = file.schema_arrow.empty_table().select(wanted)
-        table = pa.Table.from_batches(batches, empty.schema)
-        geometry = table[column].combine_chunks()
-        geometry = geometry.storage if isinstance(geometry, pa.ExtensionArray) else geometry
+        table = pa.Table.from_batches(batches, empty.schema).unify_dictionaries()
+        geometry = _plain(table[column].combine_chunks())
     except (pa.ArrowException, LookupError, TypeError, ValueError, OSError) as error:
         sys.exit(f"cannot be read as GeoParquet ({error})")
     return (
@@ -142,10 +146,26 @@ def _limited(batches: Any, job: Mapping[str, Any]) -> Any:
     """Yield batches; end the process once they are too large in total."""
     size = 0
     for batch in batches:
-        size += batch.nbytes  # a small file may repeat a long value in many rows
+        size += sum(map(_size, batch.columns))
         if size > job["max_bytes"]:
             sys.exit(f"has more than the {job['max_bytes']:,} bytes that are read: simplify it")
         yield batch
+
+
+def _size(column: Any) -> int:
+    """Return the bytes of a column without dictionary."""
+    import pyarrow.compute as pc
+
+    if not pa.types.is_dictionary(column.type):
+        return int(column.nbytes)
+    lengths = pc.binary_length(column.dictionary).take(column.indices)
+    return pc.sum(pc.cast(lengths, pa.int64())).as_py() or 0
+
+
+def _plain(column: Any) -> Any:
+    if isinstance(column, pa.ExtensionArray):
+        column = column.storage
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
 
 def _native(column: Any, encoding: str) -> Any:

@@ -65,7 +65,10 @@ _PRJ: Final = re.compile(
 )
 _CPG: Final = re.compile(r"(?:LDID/)?[\w .:-]+\s*", re.ASCII)
 _MAX_TEXT_BYTES: Final = 10_000
-_GRIDS: Final = re.compile(rb"grids|EXTENSION|PROJ4|BOUNDCRS", re.IGNORECASE)
+_GRIDS: Final = re.compile(rb"nadgrids\s*=|(EXTENSION|BOUNDCRS|PARAMETERFILE)\s*\[", re.IGNORECASE)
+_RTREE: Final = re.compile(
+    r'\s*CREATE\s+VIRTUAL\s+TABLE\s+("(?:[^"]|"")*"|\w+)\s+USING\s+rtree\s*\(', re.IGNORECASE
+)
 
 
 @dataclass(frozen=True)
@@ -329,21 +332,31 @@ def _check_geopackage(path: Path) -> None:
     try:
         with closing(sqlite3.connect(address, uri=True)) as database:
             database.execute("PRAGMA trusted_schema=OFF")
-            schema = database.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
+            tables = database.execute("PRAGMA table_list").fetchall()
+            definitions = dict(database.execute("SELECT name, sql FROM sqlite_master"))
+            coded = [
+                name
+                for _, name, kind, *_ in tables
+                if kind == "view"
+                or (kind == "virtual" and not _RTREE.match(str(definitions.get(name))))
+                or any(
+                    hidden in (2, 3)
+                    for *_, hidden in database.execute(f"PRAGMA table_xinfo({_quoted(name)})")
+                )
+            ]
     except (sqlite3.Error, UnicodeDecodeError) as error:
         raise InputError(
             f"{path} cannot be read as a GeoPackage ({one_line(str(error))})"
         ) from error
-    for kind, name, sql in schema:
-        code = re.sub(r'"[^"]*"', "", str(sql or ""))
-        virtual = re.match(
-            r"\s*CREATE\s+VIRTUAL\s+TABLE\s+(?!.*USING\s+rtree\s*\()", str(sql or ""), re.I | re.S
+    if coded:
+        raise InputError(
+            f"{path} has {shortened(repr(coded[0]))}, a view, a virtual table or a table with "
+            "computed columns, whose code would run: save the layer as a file of its own"
         )
-        if kind == "view" or virtual or (kind == "table" and re.search(r"\bAS\s*\(", code, re.I)):
-            raise InputError(
-                f"{path} has {shortened(repr(name))}, a view, a virtual table or a table with "
-                "computed columns, whose code would run: save the layer as a file of its own"
-            )
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _check_flatgeobuf(path: Path, copy: Path) -> None:
@@ -464,10 +477,9 @@ def _layer_by_process(
             "simplify it"
         ) from error
     if process.returncode:
-        lines = process.stderr.strip().splitlines() or [
-            f"the reader ended with {process.returncode}"
-        ]
-        raise InputError(f"{path} {one_line(lines[-1])}")
+        ended = f"cannot be read: its reader ended with {process.returncode}"
+        reason = one_line((process.stderr.strip().splitlines() or [ended])[-1])
+        raise InputError(f"{path}{'' if reason.startswith(':') else ' '}{reason}")
     with pa.OSFile(str(copy.with_name("result.arrow"))) as stream:
         table = pa.ipc.open_file(stream).read_all()
     told = json.loads(table.schema.metadata[b"layer"])

@@ -21,6 +21,7 @@ from shuffledp.errors import InputError, did_you_mean, shortened
 from shuffledp.geography.layers import MAX_BYTES, POLYGONS, Layer, listed, read_layer
 from shuffledp.geography.systems import WGS84, degrees_from, epsg_code
 from shuffledp.geography.values import canonical
+from shuffledp.numerics.arrays import Integers
 from shuffledp.pipeline.files import file_sha256
 
 if TYPE_CHECKING:  # it is slow to load, and few of the processes of a run need it
@@ -111,12 +112,14 @@ def _read(path: Path, _checksum: str, name: str | None, identifier: str | None) 
         ids, names, layer = _merged(path, identifier, ids, names, layer)
     shapes = layer.geometries
     _check_overlaps(path, shapes, names)
-    finer = degrees = shapes
+    finer = shapes = degrees = _on_one_side(shapes)
     if epsg is not None:
-        degrees = _in_degrees(path, shapes, epsg)
-        west, south, east, north = shapely.total_bounds(shapes)
-        size = max(east - west, north - south)
-        finer = _in_degrees(path, shapely.segmentize(shapes, size / _EDGE_PARTS), epsg)
+        degrees = finer = _on_one_side(_in_degrees(path, shapes, epsg))
+        if degrees_from(epsg).source_crs.is_projected:  # edges are curves in degrees
+            west, south, east, north = shapely.total_bounds(shapes)
+            size = max(east - west, north - south)
+            split = shapely.segmentize(shapes, size / _EDGE_PARTS)
+            finer = _on_one_side(_in_degrees(path, split, epsg))
     _check_degrees(path, finer, names)
     table = gpd.GeoDataFrame({"id": ids, "name": names}, geometry=degrees, crs=WGS84)
     west, south, east, north = shapely.total_bounds(finer)
@@ -177,7 +180,7 @@ def _merged(
     path: Path, column: str, ids: list[str], names: list[str], layer: Layer
 ) -> tuple[list[str], list[str], Layer]:
     """Merge features with the same id, which are compared as those of records are."""
-    keys = canonical(pa.array(ids, pa.string())).to_pylist()
+    keys = canonical(pa.array(ids, pa.string()), missing=("",)).to_pylist()
     parts: dict[bytes, list[int]] = {}
     for number, key in enumerate(keys):
         if key is None:
@@ -186,22 +189,24 @@ def _merged(
                 "choose another property"
             )
         parts.setdefault(key, []).append(number)
+    merged_names = []
     for numbers in parts.values():
-        for number in numbers:
-            if names[number] != names[numbers[0]] and ids[number] != names[number]:
-                raise InputError(
-                    f"{path}: {column!r} must be unique to be the id, got "
-                    f"{shortened(repr(ids[number]))} for {_shown(names[numbers[0]])} and "
-                    f"{_shown(names[number])}: choose another property, or merge them, for example "
-                    f"by geopandas: table.dissolve({column!r})"
-                )
+        named = list(dict.fromkeys(names[each] for each in numbers if names[each] != ids[each]))
+        if len(named) > 1:
+            raise InputError(
+                f"{path}: {column!r} must be unique to be the id, got "
+                f"{shortened(repr(ids[numbers[0]]))} for {_shown(named[0])} and "
+                f"{_shown(named[1])}: choose another property, or merge them, for example by "
+                f"geopandas: table.dissolve({column!r})"
+            )
+        merged_names.append(named[0] if named else ids[numbers[0]])
     if len(parts) == len(ids):
         return ids, names, layer
     merged = [shapely.union_all(layer.geometries[numbers]) for numbers in parts.values()]
     first = [numbers[0] for numbers in parts.values()]
     return (
         [ids[number] for number in first],
-        [names[number] for number in first],
+        merged_names,
         replace(layer, geometries=np.array(merged, dtype=object)),
     )
 
@@ -229,19 +234,47 @@ def _check_degrees(path: Path, geometries: NDArray[np.object_], names: Sequence[
             f"latitude -90 to 90, got {west[index]:g} to {east[index]:g} and {south[index]:g} to "
             f"{north[index]:g}: declare the reference system that the file is in, or convert it"
         )
-    # An edge that spans more than half of the earth lies across the 180th meridian instead, unless
-    # both its ends are on it, as those of Antarctica.
+    owner, ring, crossing = _crossing_edges(geometries)
+    for index in owner[ring[:-1][crossing]][:1].tolist():
+        raise InputError(
+            f"{path}: polygon {_shown(names[index])} lies across the 180th meridian: cut it there, "
+            f"for example by ogr2ogr -t_srs EPSG:4326 -wrapdateline cut.gpkg {path.name}"
+        )
+
+
+def _crossing_edges(
+    geometries: NDArray[np.object_],
+) -> tuple[Integers, Integers, NDArray[np.bool_]]:
+    """Return the polygon of each ring, the ring of each vertex, and which edges cross 180 degrees.
+
+    An edge that spans more than half of the earth lies across the 180th meridian instead, unless
+    both its ends are on it, as those of Antarctica.
+    """
     polygons, owner = shapely.get_parts(geometries, return_index=True)
     rings, polygon = shapely.get_rings(polygons, return_index=True)
     points, ring = shapely.get_coordinates(rings, return_index=True)
     start, end = points[:-1, 0], points[1:, 0]
     on_meridian = (np.abs(start) >= 180) & (np.abs(end) >= 180)
     crossing = (np.abs(end - start) > 180) & ~on_meridian & (ring[1:] == ring[:-1])
-    for index in owner[polygon[ring[:-1][crossing]]][:1].tolist():
-        raise InputError(
-            f"{path}: polygon {_shown(names[index])} lies across the 180th meridian: cut it there, "
-            f"for example by ogr2ogr -t_srs EPSG:4326 -wrapdateline cut.gpkg {path.name}"
-        )
+    return owner[polygon], ring, crossing
+
+
+def _on_one_side(geometries: NDArray[np.object_]) -> NDArray[np.object_]:
+    """Write the 180th meridian as 180 or -180 according to the side on which a ring lies."""
+    _, ring, crossing = _crossing_edges(geometries)
+    if not crossing.any():
+        return geometries
+    points = shapely.get_coordinates(geometries)
+    longitude = points[:, 0]
+    on_meridian = np.abs(np.abs(longitude) - 180) < _DEGREES_SLACK
+    sides = [
+        np.bincount(ring, ~on_meridian & (longitude * sign > 0), ring[-1] + 1) for sign in (1, -1)
+    ]
+    side = np.where(sides[1] == 0, 1, np.where(sides[0] == 0, -1, 0))[ring]
+    crossed = np.isin(ring, ring[:-1][crossing]) & on_meridian & (side != 0)
+    points[crossed, 0] = 180.0 * side[crossed]
+    moved: NDArray[np.object_] = shapely.set_coordinates(geometries.copy(), points)
+    return moved
 
 
 def _check_overlaps(path: Path, geometries: NDArray[np.object_], names: Sequence[str]) -> None:

@@ -241,9 +241,10 @@ def _place_number(described: tuple[str, str]) -> int:
 def _converted(column: Any, name: str, layout: Layout, zone: tzinfo) -> values.Converted:
     if name == "time":
         return values.to_time(column, layout.time_format, zone)
-    if name in ("user", "place"):
-        as_written = name == "user" and layout.user_type == "text"
-        return values.to_identifier(column, as_written=as_written)
+    if name == "user":
+        return values.to_identifier(column, as_written=layout.user_type == "text")
+    if name == "place":
+        return values.to_identifier(column, missing=("",))  # NA is the code of Namibia
     return (values.to_integer if name in ("location", "count") else values.to_number)(column)
 
 

@@ -6,7 +6,7 @@ follows gives the same result for every value that the cheap one accepts.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date, timedelta, tzinfo
 from typing import Any, Final, TypeAlias
 
@@ -118,14 +118,16 @@ def to_integer(column: Any) -> Converted:
 # --- Identifiers ----------------------------------------------------------------------------
 
 
-def to_identifier(column: Any, *, as_written: bool = False) -> Converted:
+def to_identifier(
+    column: Any, *, as_written: bool = False, missing: Sequence[str] = MISSING
+) -> Converted:
     """Convert identifiers of users or cells to one form, in which equal ones are equal.
 
     Texts that are a number without a sign, with zeros before it or after a point (``7``, ``007``
     and ``7.0``), are this number; also with a minus. All others are compared as written, ``+7`` and
     ``7e0`` among them. Blanks around a text do not matter. With `as_written`, texts are only
-    trimmed. The result is an array of int64 for a column of integers, otherwise a dictionary of
-    binary texts.
+    trimmed. The texts `missing` become null. The result is an array of int64 for a column of
+    integers, otherwise a dictionary of binary texts.
 
     Raises
     ------
@@ -142,10 +144,10 @@ def to_identifier(column: Any, *, as_written: bool = False) -> Converted:
         if pa.types.is_nested(kind):
             raise _wrong_type(column, "identifiers")
         column = pc.cast(column, pa.string())
-    return canonical(column, as_written=as_written), none
+    return canonical(column, as_written=as_written, missing=missing), none
 
 
-def canonical(column: Any, *, as_written: bool = False) -> Any:
+def canonical(column: Any, *, as_written: bool = False, missing: Sequence[str] = MISSING) -> Any:
     """Return texts as a dictionary of their canonical forms, as `to_identifier` says."""
     encoded = pc.dictionary_encode(pc.cast(column, pa.binary()))
     if isinstance(encoded, pa.ChunkedArray):
@@ -159,9 +161,9 @@ def canonical(column: Any, *, as_written: bool = False) -> Any:
     if not as_written:
         texts = pc.replace_substring_regex(texts, *_NUMBER_FORMS)
     index = encoded.indices
-    missing = _is_missing(texts)
-    index = pc.if_else(missing.take(index), None, index)
-    return pa.DictionaryArray.from_arrays(index, pc.if_else(missing, None, texts))
+    absent = _is_missing(texts, missing)
+    index = pc.if_else(absent.take(index), None, index)
+    return pa.DictionaryArray.from_arrays(index, pc.if_else(absent, None, texts))
 
 
 def _float_identifiers(column: Any) -> Any:
@@ -379,13 +381,13 @@ def _matching(column: Any, pattern: str) -> Converted:
     return pc.ascii_trim_whitespace(texts), bad
 
 
-def _is_missing(column: Any) -> Any:
+def _is_missing(column: Any, texts: Sequence[str] = MISSING) -> Any:
     """Return which values are null, NaN or a text for a missing value."""
     if pa.types.is_floating(column.type):
         return pc.fill_null(pc.is_nan(column), True)
     if not _is_text(column.type):
         return pc.is_null(column)
-    missing = pa.array([text.encode() for text in MISSING], pa.binary())
+    missing = pa.array([text.encode() for text in texts], pa.binary())
     return pc.or_(pc.is_null(column), pc.is_in(pc.cast(column, pa.binary()), missing))
 
 

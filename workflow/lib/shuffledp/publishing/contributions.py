@@ -1,7 +1,7 @@
 """Count records per cell and window, with a bound on the records of each user that count.
 
-Nothing here writes, logs or prints a number of records. The records of a user that count are drawn
-at random, independently of other users and of the order of the file.
+Nothing here writes, logs or prints a number of records of a file that is accepted. The records of a
+user that count are drawn at random, independently of other users and of the order of the file.
 """
 
 import os
