@@ -198,11 +198,17 @@ def source_parts(source: Path, layout: Layout) -> list[Path]:
                     f"{source} has Parquet and {file.name}: put the files of one format in a folder"
                 )
         _check_identifiers(files, layout)
-    for file in [each for each in files if not each.stat().st_size]:
+    for file in [each for each in files if each.is_file() and not each.stat().st_size]:
         logger.warning("%s is empty", file)
         files.remove(file)
     # Some writers leave markers such as _SUCCESS.
-    unread = {file for file in source.rglob("[!._]*") if not file.is_dir()} - {*files}
+    hidden = (".", "_")
+    unread = [
+        file
+        for file in source.rglob("*")
+        if not (file.is_dir() or file in files)
+        and not any(name.startswith(hidden) for name in file.relative_to(source).parts)
+    ]
     if ignored := sorted(str(file.relative_to(source)) for file in unread):
         logger.warning("%s: these files are not read: %s", source, ", ".join(ignored[:5]))
     return files

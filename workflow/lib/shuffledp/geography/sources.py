@@ -162,8 +162,12 @@ class Layout:
             raise InputError(
                 f"user_type must be one of {', '.join(USER_TYPES)}, got {self.user_type!r}"
             )
-        if (code := self.epsg) is not None:
-            degrees_from(code)
+        if self.crs is not None:
+            try:
+                if (code := epsg_code(self.crs)) is not None:
+                    degrees_from(code)
+            except InputError as error:
+                raise InputError(f"crs: {error}") from error
         if self.time_format is not None:
             _check_time_format(self.time_format)
         self._check_columns()
@@ -175,12 +179,7 @@ class Layout:
     @property
     def epsg(self) -> int | None:
         """EPSG code of the coordinates, None if they are degrees in WGS 84."""
-        if self.crs is None:
-            return None
-        try:
-            return epsg_code(self.crs)
-        except InputError as error:
-            raise InputError(f"crs: {error}") from error
+        return None if self.crs is None else epsg_code(self.crs)
 
     def _check_columns(self) -> None:
         if not isinstance(self.columns, Mapping):

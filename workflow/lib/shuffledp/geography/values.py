@@ -94,8 +94,9 @@ def to_integer(column: Any) -> Converted:
     if not _is_text(column.type):
         if not _is_number(column.type):
             raise _wrong_type(column, "integers")
-        # A column of floats marks missing values by NaN.
-        column = pc.cast(_without_nan(column), pa.string())
+        if pa.types.is_floating(column.type):
+            return _whole_floats(column)
+        column = pc.cast(column, pa.string())
     for texts in _attempts(column):
         try:
             return pc.cast(pc.cast(texts, pa.string()), pa.int64()), none
@@ -113,6 +114,14 @@ def to_integer(column: Any) -> Converted:
     fits = pc.or_kleene(fits, smallest)
     too_large = ~pc.fill_null(fits, True).to_numpy(zero_copy_only=False)
     return pc.cast(pc.if_else(fits, texts, None), pa.int64()), bad | too_large
+
+
+def _whole_floats(column: Any) -> Converted:
+    """Convert floats to int64; NaN stands for a missing value."""
+    numbers = pc.fill_null(pc.cast(column, pa.float64()), np.nan).to_numpy(zero_copy_only=False)
+    whole = (numbers == np.floor(numbers)) & (np.abs(numbers) < 2.0**63)
+    integers = pa.array(np.where(whole, numbers, 0.0).astype(np.int64), mask=~whole)
+    return integers, ~(whole | np.isnan(numbers))
 
 
 # --- Identifiers ----------------------------------------------------------------------------
@@ -174,12 +183,11 @@ def _float_identifiers(column: Any) -> Any:
             f"{column.type} with numbers of {limit:.0f} or more, of which different ones are the "
             "same float: write identifiers as integers or text"
         )
-    whole = numbers == np.floor(numbers)
-    integers = pa.array(np.where(whole, numbers, 0.0).astype(np.int64), mask=~whole)
-    if (whole | np.isnan(numbers)).all():
+    integers, fractional = _whole_floats(column)
+    if not fractional.any():
         return integers
     fractions = pc.cast(_without_nan(column), pa.string())
-    return canonical(pc.if_else(pa.array(whole), pc.cast(integers, pa.string()), fractions))
+    return canonical(pc.coalesce(pc.cast(integers, pa.string()), fractions))
 
 
 def hexadecimal(column: Any) -> Any:
@@ -333,15 +341,17 @@ def _parsed_times(texts: Any, time_format: str) -> tuple[Integers, NDArray[np.bo
 
     times = parsed(series)
     fine = times.dt.unit == "ns"
-    known = times.notna().to_numpy()
+    known = times.notna().to_numpy().copy()
     microseconds = times.dt.as_unit("us").astype("int64").to_numpy().copy()
     if fine:
         # For the sake of one text with nanoseconds, pandas refuses all dates before 1677 and after
         # 2262. What it refused is parsed again by itself.
-        for index in np.flatnonzero(~known & series.notna().to_numpy()).tolist():
-            alone = parsed(series.iloc[index : index + 1]).dt.as_unit("us")
-            known[index] = alone.notna().iloc[0]
-            microseconds[index] = alone.astype("int64").iloc[0]
+        refused = series[~known & series.notna().to_numpy()]
+        for text in refused.unique():
+            alone = parsed(pd.Series([text])).dt.as_unit("us")
+            if alone.notna()[0]:
+                rows = refused.index[refused == text]
+                known[rows], microseconds[rows] = True, alone.astype("int64")[0]
     return microseconds, known
 
 
