@@ -29,11 +29,11 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "workflow" / "lib"))
 
 from shuffledp.geography.checkins import crop_checkins  # noqa: E402
-from shuffledp.geography.sources import SNAP, Layout  # noqa: E402
 from shuffledp.geography.embedded import COUNT_COLUMNS  # noqa: E402
 from shuffledp.geography.grid import count_checkins  # noqa: E402
 from shuffledp.geography.lattice import Lattice, make_lattice  # noqa: E402
 from shuffledp.geography.regions import Box, Region  # noqa: E402
+from shuffledp.geography.sources import SNAP, Layout  # noqa: E402
 from shuffledp.pipeline.files import replacing  # noqa: E402
 
 POINTS = Layout("csv", {name: name for name in ("user", "latitude", "longitude")})
