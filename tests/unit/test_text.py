@@ -104,8 +104,8 @@ def test_blocks_of_any_size_give_the_same_records_and_line_numbers(tmp_path, siz
 STRAY = {
     '"a"b': "line 3 has text after the quotation mark that closes a field",
     '"a" ': "line 3 has text after the quotation mark that closes a field",
-    '"a': "line 5 is in a quoted field with line breaks",
-    '"a,""': "line 5 is in a quoted field with line breaks",
+    '"a': "line 3 has a field with line breaks that may hide records",
+    '"a,""': "line 3 has a field with line breaks that may hide records",
 }
 
 

@@ -92,6 +92,8 @@ def crop_checkins(
     """
     if not 0 <= max_malformed_share <= 1:
         raise InputError(f"max_malformed_share must be from 0 to 1, got {max_malformed_share}")
+    if "place" in layout.columns:
+        raise InputError("columns.place is for publications: a run needs latitude and longitude")
     survey, crop = Survey(source, layout), _Crop(region, windows)
     zone = UTC if windows is None else windows.zone
     with replacing(destination) as temporary:

@@ -191,26 +191,29 @@ def source_parts(source: Path, layout: Layout) -> list[Path]:
         names = "*.parquet" if layout.format == "parquet" else "*.csv, *.tsv, *.txt or *.jsonl"
         remedy = "; its files are parquet: set format: parquet" if is_parquet else ""
         raise CheckinError(f"{source} cannot be read: it is a folder without files {names}{remedy}")
+    visible = [
+        file
+        for file in source.rglob("*")
+        if not file.is_dir()
+        and not any(name.startswith((".", "_")) for name in file.relative_to(source).parts)
+    ]
     if is_parquet:
-        for file in source.rglob("*"):
+        for file in visible:
             if TEXT_NAME.fullmatch(file.name):
                 raise CheckinError(
                     f"{source} has Parquet and {file.name}: put the files of one format in a folder"
                 )
         _check_identifiers(files, layout)
-    for file in [each for each in files if each.is_file() and not each.stat().st_size]:
-        logger.warning("%s is empty", file)
-        files.remove(file)
-    # Some writers leave markers such as _SUCCESS.
-    hidden = (".", "_")
-    unread = [
-        file
-        for file in source.rglob("*")
-        if not (file.is_dir() or file in files)
-        and not any(name.startswith(hidden) for name in file.relative_to(source).parts)
-    ]
-    if ignored := sorted(str(file.relative_to(source)) for file in unread):
-        logger.warning("%s: these files are not read: %s", source, ", ".join(ignored[:5]))
+    # Some writers leave empty parts, and others than records.
+    for what, ignored in (
+        ("is empty", [file for file in files if file.is_file() and not file.stat().st_size]),
+        ("is not read", [file for file in visible if file not in files]),
+    ):
+        for file in sorted(ignored)[:5]:
+            logger.warning("%s: %s %s", source, file.relative_to(source), what)
+    files = [file for file in files if not file.is_file() or file.stat().st_size]
+    if not files:
+        raise CheckinError(f"{source} has only empty files")
     return files
 
 

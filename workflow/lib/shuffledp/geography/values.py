@@ -169,6 +169,7 @@ def canonical(column: Any, *, as_written: bool = False, missing: Sequence[str] =
         )
     if not as_written:
         texts = pc.replace_substring_regex(texts, *_NUMBER_FORMS)
+        texts = pc.replace_substring_regex(texts, "^-0$", "0")
     index = encoded.indices
     absent = _is_missing(texts, missing)
     index = pc.if_else(absent.take(index), None, index)
