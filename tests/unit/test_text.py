@@ -122,6 +122,16 @@ def test_a_stray_quotation_mark_refuses_the_file_with_its_line_and_remedies(tmp_
     assert [row["latitude"] for row in rows] == [1, *[3] * ("," not in note), 5, 7]
 
 
+def test_a_stray_mark_before_a_field_with_line_breaks_refuses_the_file(tmp_path):
+    lines = ["user,note,lat,lon", '7,"\nb",1,2', "8,x,1,2"]
+    sound = write(tmp_path / "a.csv", "\n".join(lines) + "\n")
+    assert len(read(sound, NAMED)[0]) == 2
+    lines.insert(1, '6,x,1,"')
+    stray = write(tmp_path / "b.csv", "\n".join(lines) + "\n")
+    with pytest.raises(CheckinError, match="line 2 has a field with line breaks"):
+        read(stray, NAMED)
+
+
 # --- Forms of text ------------------------------------------------------------------------------
 
 TABBED = layout_from_config({"separator": "\t", "columns": BY_NAME})
