@@ -53,9 +53,10 @@ class Tally:
     kept: int = 0
 
     def __str__(self) -> str:
+        unplaced = f"{self.unplaced:,} without a position, " if self.unplaced else ""
         return (
-            f"{self.read:,} rows read: {self.malformed:,} malformed, {self.unplaced:,} without a "
-            f"position, {self.outside:,} outside, {self.kept:,} kept"
+            f"{self.read:,} rows read: {self.malformed:,} malformed, {unplaced}"
+            f"{self.outside:,} outside, {self.kept:,} kept"
         )
 
 
