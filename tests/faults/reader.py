@@ -4,13 +4,19 @@ This is the oracle of the tests on damaged files. It shares neither code nor a p
 with the package, which reads whole blocks with Arrow.
 """
 
-import csv
+import re
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from statistics import mode
+from datetime import UTC, datetime, timedelta
+from statistics import multimode
 
 MISSING = {b"", b"NA", b"NaN", b"nan", b"NULL", b"null", b"None", rb"\N"}
-FORM = "0000-00-00T00:00:00Z"
+NUMBER = re.compile(rb"(-?)0*(\d+)(\.0*)?")
+ROUNDED = re.compile(rb"-?(\d+\.\d+[eE][+]?\d+|\d+[eE][+]\d+|[1-9]\d{16,}\.0*)")
+TIME = re.compile(
+    rb"(\d{4}-\d\d-\d\d|\d{4}/\d\d/\d\d|\d{8})"
+    rb"([T ]\d\d(?::?\d\d(?::?\d\d(?:[.,](\d{1,9}))?)?)?)?( ?(?:[Zz]|UTC|[+-]\d\d(?::?\d\d)?))?"
+)
+BLANKS = b" \t\n\v\f\r"
 
 
 @dataclass
@@ -19,6 +25,7 @@ class Rows:
 
     good: list[tuple] = field(default_factory=list)
     malformed: int = 0
+    unplaced: int = 0
 
 
 def _number(text: bytes) -> float:
@@ -49,33 +56,41 @@ def _whole(text: bytes) -> int | None:
     whole, _, decimals = digits.partition(b".")
     if not whole.isdigit() or decimals.strip(b"0"):
         raise ValueError
-    if int(whole) >= 2**63:
+    if int(whole) >= 2**63 + (sign < 0):
         raise ValueError
     return sign * int(whole)
 
 
 def _user(text: bytes) -> int | bytes | None:
     """Return a number, or else the text, because users are only compared."""
-    try:
-        return _whole(text)
-    except ValueError:
-        return text.strip(b" \t\n\v\f\r") or None
+    text = text.strip(BLANKS)
+    if text in MISSING:
+        return None
+    if ROUNDED.fullmatch(text):
+        raise KeyError("rounded numbers identify no users")
+    match = NUMBER.fullmatch(text)
+    if match is None:
+        return text
+    number = int(match[1] + match[2])
+    return number if abs(number) < 10**18 else b"%d" % number
 
 
 def _time(text: bytes) -> datetime | None:
     if text in MISSING:
         return None
-    text = text.strip(b" \t\n\v\f\r").decode("ascii")
-    if len(text) == 20 and text.endswith("Z"):
-        text = text[:19]
-    form = FORM[: len(text)]
-    fits = len(text) in (10, 13, 16, 19) and all(
-        have.isdigit() if want == "0" else have in ("T ", want)[want != "T"]
-        for have, want in zip(text, form, strict=True)
-    )
-    if not fits:
+    match = TIME.fullmatch(text.strip(BLANKS))
+    if match is None:
         raise ValueError
-    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+    digits = re.sub(rb"\D", b"", match[1]).decode()
+    clock = re.sub(rb"\D", b"", (match[2] or b"").split(b".")[0].split(b",")[0]).decode()
+    time = datetime.strptime(digits + clock.ljust(6, "0"), "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+    zone = re.sub(rb"\D", b"", match[4] or b"").decode().ljust(4, "0")
+    hours, minutes = int(zone[:2]), int(zone[2:])
+    if hours > 23 or minutes > 59:
+        raise ValueError
+    fraction = int((match[3] or b"").decode().ljust(6, "0")[:6])
+    east = timedelta(hours=hours, minutes=minutes) * (-1 if b"-" in (match[4] or b"") else 1)
+    return time - (east if clock else timedelta()) + timedelta(microseconds=fraction)
 
 
 def _row(user: bytes, time: bytes, latitude: bytes, longitude: bytes, location: bytes) -> tuple:
@@ -88,42 +103,46 @@ def _row(user: bytes, time: bytes, latitude: bytes, longitude: bytes, location: 
     )
 
 
-def _split(line: bytes, separator: str) -> list[bytes]:
-    if separator == "\t":
-        return line.split(b"\t")
-    reader = csv.reader([line.decode("latin-1"), ""], delimiter=separator)
-    fields = next(reader)
-    if reader.line_num > 1:
-        raise ValueError("open quotation mark")
-    return [text.encode("latin-1") for text in fields]
+def _place(fields: list[bytes]) -> bool:
+    """Return whether a row has a position; raise ValueError if it cannot be read."""
+    values = [None if text in MISSING else _number(text) for text in fields]
+    return None not in values and values != [91, 181]
 
 
 def read(data: bytes, separator: str, names: list[str] | None = None) -> Rows:
     """Read five columns: by their names in the first line, or in SNAP's order without one.
 
-    Raises KeyError if a column is not there.
+    No field begins with a quotation mark. Raises KeyError if a column is not there, or identifiers
+    are rounded.
     """
-    lines = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
-    lines = [line.removesuffix(b"\r") for line in lines]
-    order = list(range(5))
+    lines = [line.removesuffix(b"\r") for line in data.split(b"\n")]
+    lines = [re.sub(rb"^(\xef\xbb\xbf)+", b"", line) for line in lines]
+    order, mark = list(range(5)), separator.encode()
     if names:
-        header = [name.strip() for name in _split(lines.pop(0), separator)]
+        while lines and not lines[0]:
+            lines.pop(0)
+        header = [name.strip().decode("latin-1") for name in lines.pop(0).split(mark)]
         width = len(header)
-        if any(header.count(name.encode()) != 1 for name in names):
+        if any(header.count(name) != 1 for name in names):
             raise KeyError(names)
-        order = [header.index(name.encode()) for name in names]
+        order = [header.index(name) for name in names]
     else:
-        widths = [line.count(separator.encode()) + 1 for line in lines if line]
-        width = mode(widths[:1000]) if widths else 0
+        widths = [line.count(mark) + 1 for line in lines if line]
+        # Of the numbers of fields that are most frequent, the smallest.
+        width = min(multimode(widths[:1000])) if widths else 0
         if 0 < width < len(order):
             raise KeyError(width)
     rows = Rows()
     for line in filter(None, lines):
         try:
-            fields = _split(line, separator)
-            if len(fields) != width or {0, 13} & set(line):
+            fields = line.split(mark)
+            if len(fields) != width or b"\r" in line:
                 raise ValueError
-            rows.good.append(_row(*[fields[place] for place in order]))
-        except (ValueError, csv.Error):
+            chosen = [fields[place] for place in order]
+            if _place(chosen[2:4]):
+                rows.good.append(_row(*chosen))
+            else:
+                rows.unplaced += 1
+        except ValueError:
             rows.malformed += 1
     return rows

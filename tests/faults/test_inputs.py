@@ -9,10 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from shuffledp.errors import InputError
-from shuffledp.geography.checkins import SNAP, crop_checkins, layout_from_config
+from shuffledp.geography.checkins import crop_checkins
 from shuffledp.geography.embedded import lay_checkins
 from shuffledp.geography.grid import grid_checkins
 from shuffledp.geography.regions import Box, Region, region_from_config
+from shuffledp.geography.sources import SNAP, layout_from_config
 from shuffledp.pipeline.tables import SAMPLES, read_counts, read_metadata, read_tables, write_table
 from shuffledp.studies.privacy import privacy_table
 from shuffledp.studies.samples import read_samples, sample_table
@@ -32,19 +33,25 @@ FOREIGN = (b"PAR1", b"PK\x03\x04", b"\xff\xfe", b"\xfe\xff")
 
 def expected(data, separator, share):
     """Return the rows in the region and how many are read and malformed, or None if refused."""
-    if data.startswith(FOREIGN) or data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
+    if (
+        data.startswith(FOREIGN)
+        or b"\0" in data[:512]
+        or data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<")
+    ):
         return None
     try:
         rows = read(data, separator, NAMES if separator == "," else None)
     except KeyError:
         return None
-    read_rows = len(rows.good) + rows.malformed
+    read_rows = len(rows.good) + rows.malformed + rows.unplaced
     inside = [
         row
         for row in rows.good
         if BOX["south"] <= row[2] <= BOX["north"] and BOX["west"] <= row[3] <= BOX["east"]
     ]
-    if not inside or rows.malformed > share * read_rows:
+    guessed = separator != "," and 2 * rows.malformed >= read_rows
+    few = 100 * len(rows.good) < read_rows
+    if not inside or rows.malformed > share * read_rows or guessed or few:
         return None
     return inside, read_rows, rows.malformed
 
@@ -115,6 +122,8 @@ def test_damaged_text(tmp_path, first):
         if separator == ",":
             data = b"u,t,lat,lon,loc\n" + data.replace(b"\t", b",")
         data = TEXT[kind](data, random, separator.encode())
+        if separator == ",":  # tests/unit/test_text.py has another oracle of quoted fields
+            data = data.replace(b'"', b"'")
         share = float(random.choice([0.0, 0.01, 1.0]))
         outcomes.append(check_against_reader(tmp_path, data, data, separator, share))
     assert {"right", "refused"} == set(outcomes), "both must be met"
