@@ -180,9 +180,9 @@ PUBLISH: Final[dict[str, dict[str, Any]]] = {
     "--quoting": {
         "choices": QUOTING,
         "default": QUOTING[0],
-        "help": "how text files quote fields: strict (default): as RFC 4180 says, unless a line "
-        "within a field may be a record; rfc4180: any such field; none: quotation marks are "
-        "ordinary characters, and a line is a record",
+        "help": "how text files quote fields: strict (default): as RFC 4180 says, but a file "
+        "in which a field with line breaks may hide records is refused; rfc4180: any such field; "
+        "none: quotation marks are ordinary characters, and a line is a record",
     },
     "--crs": {
         "metavar": "EPSG:CODE",

@@ -463,7 +463,6 @@ def _layer_by_process(
                 "GDAL_SKIP": skipped,
                 "GDAL_DRIVER_PATH": "disable",
                 "PROJ_NETWORK": "OFF",
-                "OGR_GEOJSON_MAX_OBJ_SIZE": "0",
             },
             capture_output=True,
             text=True,

@@ -87,7 +87,7 @@ class _Block:
 
 @dataclass(frozen=True)
 class _Records:
-    """Where the records of a block begin and end, their numbers of fields, and stray returns."""
+    """Begin, end and number of fields of each record, and whether it has a stray return."""
 
     starts: Integers
     ends: Integers
