@@ -10,17 +10,17 @@ export PYTHONHASHSEED := 0
 export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: help run reproduce test test-slow faults lint wheel bench peers audit fuzz scale collect findings report pictures docs clean
+.PHONY: help run reproduce test test-slow faults lint wheel bench peers audit fuzz scale findings report pictures docs clean
 
 help: ## Show this help
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-$(READY): requirements.lock pyproject.toml packages/collect/pyproject.toml
+$(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Python 3.11 or later is needed (PYTHON=/path/to/python3 make ...)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -qq --disable-pip-version-check --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e . -e packages/collect
+	$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
 $(DOCS_READY): $(READY) requirements-docs.lock
@@ -47,7 +47,7 @@ FAULTS := $(if $(GROUP),tests/faults/test_$(GROUP).py,tests/faults)
 
 faults: $(READY) ## Break runs and files in every way we know: kills, full disks, two at once (GROUP=kills)
 	$(BIN)/python -m pytest -m "" --hypothesis-profile=slow $(FAULTS)
-	$(if $(GROUP),,$(BIN)/python -m pytest -m faults tests/unit tests/oracle tests/workflow packages/collect/tests)
+	$(if $(GROUP),,$(BIN)/python -m pytest -m faults tests/unit tests/oracle tests/workflow)
 
 lint: $(READY) ## Check style, types and the workflow
 	$(BIN)/ruff check .
@@ -60,10 +60,9 @@ wheel: $(READY) ## Build the package that pip installs, in dist/
 	rm -rf build # what was deleted since would be in the wheel
 	$(BIN)/python -m pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation -w dist .
 
-bench: $(READY) ## Measure accountant, reading and collection against their targets and alternatives
+bench: $(READY) ## Measure accountant and reading against their targets and alternatives
 	$(BIN)/python benchmarks/accounting.py
 	$(BIN)/python benchmarks/ingest.py
-	$(BIN)/python packages/collect/benchmarks/speed.py
 
 peers: $(READY) ## Compare with other programs and papers on the same work, in results/peers.csv
 	$(BIN)/python benchmarks/peers.py
@@ -90,10 +89,6 @@ findings: run ## Print the ratios of the main figure, all mechanisms at the targ
 report: run ## Write results/report.html, a page to explore, and Snakemake's own report beside it
 	$(BIN)/snakemake --cores $(CORES) -- page
 	$(BIN)/snakemake --report results/snakemake-report.html
-
-collect: $(READY) ## Collect a map of Paris from thousands of devices on this machine (experimental)
-	$(BIN)/snakemake --cores $(CORES) -- results/grids/paris.shape.parquet
-	$(BIN)/python packages/collect/benchmarks/collect.py
 
 pictures: run docs ## Take the pictures of README and docs/ from a run (and from `make reproduce`, if it was made)
 	$(BIN)/python docs/_site/pictures.py

@@ -41,8 +41,6 @@ settings.load_profile("light")
 
 # Folders and files whose tests run in one worker: they share one Slurm or a long run.
 TOGETHER = (
-    "packages/collect/tests/test_participant_page.py",
-    "packages/collect/tests/test_round_page.py",
     "tests/browser/",
     "tests/hpc/",
     "tests/unit/test_docs.py",

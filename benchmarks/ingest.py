@@ -29,9 +29,9 @@ LIMITS = {"text": 1.0, "Parquet": 1.3}  # of DuckDB's processor time
 
 
 def prepare_pipeline(source: Path, destination: Path) -> Callable[[], object]:
-    from shuffledp.geography.checkins import crop_checkins
-    from shuffledp.geography.regions import Box, Region
-    from shuffledp.geography.sources import SNAP, Layout
+    from shuffledp.data.checkins import crop_checkins
+    from shuffledp.data.regions import Box, Region
+    from shuffledp.data.sources import SNAP, Layout
 
     is_parquet = source.suffix == ".parquet"
     layout = Layout("parquet", {name: name for name in NAMES}) if is_parquet else SNAP

@@ -14,7 +14,6 @@ Each file is in SNAP's format, or, if its name has .csv, has columns user, latit
 
 import argparse
 import csv
-import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,17 +24,15 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.sparse import csr_array, vstack
 
+from shuffledp.data.checkins import crop_checkins
+from shuffledp.data.embedded import COUNT_COLUMNS
+from shuffledp.data.grid import count_checkins
+from shuffledp.data.lattice import Lattice, make_lattice
+from shuffledp.data.regions import Box, Region
+from shuffledp.data.sources import SNAP, Layout
+from shuffledp.pipeline.files import replacing
+
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "workflow" / "lib"))
-
-from shuffledp.geography.checkins import crop_checkins  # noqa: E402
-from shuffledp.geography.embedded import COUNT_COLUMNS  # noqa: E402
-from shuffledp.geography.grid import count_checkins  # noqa: E402
-from shuffledp.geography.lattice import Lattice, make_lattice  # noqa: E402
-from shuffledp.geography.regions import Box, Region  # noqa: E402
-from shuffledp.geography.sources import SNAP, Layout  # noqa: E402
-from shuffledp.pipeline.files import replacing  # noqa: E402
-
 POINTS = Layout("csv", {name: name for name in ("user", "latitude", "longitude")})
 REGIONS = {
     "paris": (

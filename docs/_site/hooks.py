@@ -16,7 +16,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[2]
-PACKAGE = ROOT / "workflow" / "lib" / "shuffledp"
+PACKAGE = ROOT / "src" / "shuffledp"
 
 # Files outside docs/ that pages link to, with their places on the site.
 ADDED = {
@@ -25,7 +25,6 @@ ADDED = {
     "CITATION.cff": "CITATION.cff",
     "CONTRIBUTING.md": "contributing.md",
     "config/README.md": "configuration.md",
-    "packages/collect/README.md": "collect.md",
     "resources/basemaps/README.md": "basemaps.md",
 }
 SOURCES = {place: name for name, place in ADDED.items()}

@@ -14,11 +14,12 @@ import geopandas as gpd
 import pandas as pd
 from matplotlib.figure import Figure
 from PIL import Image, PngImagePlugin
+
+from shuffledp.data.grid import read_cells
 from shuffledp.figures.basemap import backdrop
 from shuffledp.figures.map_panels import MapContext
 from shuffledp.figures.maps import estimate_maps, release_panels
 from shuffledp.figures.style import local_style, save
-from shuffledp.geography.grid import read_cells
 from shuffledp.numerics.arrays import Integers
 from shuffledp.pipeline.tables import read_tables
 

@@ -8,8 +8,9 @@ from functools import partial
 
 import numpy as np
 import pytest
-from shuffledp.geography.download import DownloadError, fetch, fetch_cached
 from unit.http_server import Answer, FileServer
+
+from shuffledp.data.download import DownloadError, fetch, fetch_cached
 
 CONTENT = gzip.compress(np.random.default_rng(5).bytes(200_000), mtime=0)
 SHA256 = "sha256:" + hashlib.sha256(CONTENT).hexdigest()

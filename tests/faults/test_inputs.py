@@ -8,19 +8,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from shuffledp.errors import InputError
-from shuffledp.geography.checkins import crop_checkins
-from shuffledp.geography.embedded import lay_checkins
-from shuffledp.geography.grid import grid_checkins
-from shuffledp.geography.regions import Box, Region, region_from_config
-from shuffledp.geography.sources import SNAP, layout_from_config
-from shuffledp.pipeline.tables import SAMPLES, read_counts, read_metadata, read_tables, write_table
-from shuffledp.studies.privacy import privacy_table
-from shuffledp.studies.samples import read_samples, sample_table
 from workflow.conftest import BOX, ROOT, checkin_lines
 
 from faults.damage import TEXT, damage_gzip, flip_bits
 from faults.reader import read
+from shuffledp.data.checkins import crop_checkins
+from shuffledp.data.embedded import lay_checkins
+from shuffledp.data.grid import grid_checkins
+from shuffledp.data.regions import Box, Region, region_from_config
+from shuffledp.data.sources import SNAP, layout_from_config
+from shuffledp.errors import InputError
+from shuffledp.pipeline.tables import SAMPLES, read_counts, read_metadata, read_tables, write_table
+from shuffledp.studies.privacy import privacy_table
+from shuffledp.studies.samples import read_samples, sample_table
 
 ROWS = ("\n".join(checkin_lines(400)) + "\n").encode()
 REGION = Region("town", Box(**BOX))

@@ -5,11 +5,12 @@ import datetime
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from shuffledp.geography.checkins import crop_checkins
-from shuffledp.geography.read import read_records
-from shuffledp.geography.records import CheckinError, Survey
-from shuffledp.geography.regions import Box, Region
-from shuffledp.geography.sources import Layout, layout_from_config
+
+from shuffledp.data.checkins import crop_checkins
+from shuffledp.data.read import read_records
+from shuffledp.data.records import CheckinError, Survey
+from shuffledp.data.regions import Box, Region
+from shuffledp.data.sources import Layout, layout_from_config
 
 UTC = datetime.UTC
 WORLD = Region("world", Box(south=-90, north=90, west=-180, east=180))

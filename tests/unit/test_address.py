@@ -5,13 +5,14 @@ import logging
 import pickle
 
 import pytest
+from unit.http_server import Answer, FileServer
+from unit.test_configuration import CITIES, DEFAULT, DEFAULTS, SCHEMA
+
+from shuffledp.data.download import DownloadError, fetch
 from shuffledp.errors import InputError
-from shuffledp.geography.download import DownloadError, fetch
 from shuffledp.pipeline.address import Address, file_name, masked, masked_addresses
 from shuffledp.pipeline.configuration import check_configuration
 from shuffledp.pipeline.schema import check_schema
-from unit.http_server import Answer, FileServer
-from unit.test_configuration import CITIES, DEFAULT, DEFAULTS, SCHEMA
 
 SECRET = "c0ffee"
 SIGNED = f"https://example.org/a/checkins.txt.gz?expires=1&signature={SECRET}"

@@ -8,7 +8,8 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import shapely
-from shuffledp.geography.cell_files import (
+
+from shuffledp.data.cell_files import (
     cell_map,
     estimate_columns,
     write_geojson,

@@ -9,11 +9,12 @@ import shapely
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
-from shuffledp.errors import InputError
-from shuffledp.geography.cells import cell_count, cropping_region, make_cells
-from shuffledp.geography.regions import Box, Region, region_from_config
-from shuffledp.geography.values import to_identifier
 from unit.layers import written
+
+from shuffledp.data.cells import cell_count, cropping_region, make_cells
+from shuffledp.data.regions import Box, Region, region_from_config
+from shuffledp.data.values import to_identifier
+from shuffledp.errors import InputError
 
 PARIS = Region("paris", Box(south=48.8286, north=48.8798, west=2.2855, east=2.3909))
 SPECS = [{"shape": [12, 16]}, {"metres": 500}, {"h3": 8}, {"h3": 10}]

@@ -9,9 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 from reading import BY_NAME, HERE, NAMED, PARIS, UTC, WORLD, crop, refusal, write
 from real_data import GOWALLA, needs_gowalla
-from shuffledp.geography.checkins import Tally, crop_checkins
-from shuffledp.geography.sources import SNAP, Layout, TextFormat, layout_from_config, source_layout
-from shuffledp.geography.windows import windows_from_config
+
+from shuffledp.data.checkins import Tally, crop_checkins
+from shuffledp.data.sources import SNAP, Layout, TextFormat, layout_from_config, source_layout
+from shuffledp.data.windows import windows_from_config
 
 
 def test_columns_types_and_metadata_of_a_crop(tmp_path, capfd):

@@ -6,10 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
+from shuffledp.data.checkins_per_user import one_per_user
+from shuffledp.data.grid import checkins_per_user
+from shuffledp.data.regions import region_from_config
 from shuffledp.errors import InputError
-from shuffledp.geography.checkins_per_user import one_per_user
-from shuffledp.geography.grid import checkins_per_user
-from shuffledp.geography.regions import region_from_config
 
 
 def write(path, users, **more):

@@ -8,10 +8,11 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
 import shuffledp
+from shuffledp.data.grid import read_cells
 from shuffledp.errors import InputError
 from shuffledp.figures import style
-from shuffledp.geography.grid import read_cells
 from shuffledp.pipeline import tables
 from shuffledp.pipeline.columns import COLUMNS, PUBLIC, SIMULATED, TRUE, strictest
 from shuffledp.pipeline.tables import (

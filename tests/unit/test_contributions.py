@@ -9,15 +9,16 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
 from shuffledp import Setting
 from shuffledp.accounting.contributions import ONE_RECORD, Contributions, group_curve
 from shuffledp.accounting.conventions import log_of_delta
 from shuffledp.accounting.registry import upper_curve
+from shuffledp.data.checkins_per_user import bounded_records, shuffle_checkins
+from shuffledp.data.grid import count_checkins
+from shuffledp.data.regions import region_from_config
 from shuffledp.errors import InputError
 from shuffledp.figures.style import after_title, count_units, number_label
-from shuffledp.geography.checkins_per_user import bounded_records, shuffle_checkins
-from shuffledp.geography.grid import count_checkins
-from shuffledp.geography.regions import region_from_config
 from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.mechanisms.target_calibration import calibrated, read_parameters
 from shuffledp.page.sentences import describe_data, protection, strength, verdict

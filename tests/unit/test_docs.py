@@ -11,9 +11,10 @@ from base64 import b64decode
 from pathlib import Path
 
 import pytest
-import shuffledp
 import waiting
 from needs import needs
+
+import shuffledp
 
 ROOT = Path(__file__).parents[2]
 TUTORIAL = ROOT / "docs" / "tutorial.ipynb"
@@ -101,7 +102,7 @@ def site(tmp_path_factory):
     clone = tmp_path_factory.mktemp("clone of é")
     for name in ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "CITATION.cff", "mkdocs.yml"]:
         shutil.copy(ROOT / name, clone)
-    for name in ["docs", "config", "resources/basemaps", "workflow/lib/shuffledp", "packages"]:
+    for name in ["docs", "config", "resources/basemaps", "src/shuffledp", "packages"]:
         ignore = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / name, clone / name, ignore=ignore)
     for run, names in {"figures": ["checkins.there.a", "new"], "paper/figures": ["new"]}.items():

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 from http_server import Answer, FileServer
-from shuffledp.geography.download import DownloadError, fetch
 from waiting import run_python, wait_until
+
+from shuffledp.data.download import DownloadError, fetch
 
 CONTENT = bytes(range(256)) * 4096  # 1 MiB
 OTHER = bytes(reversed(range(256))) * 4096
@@ -120,7 +121,7 @@ def test_a_break_that_only_the_checksum_reveals(target):
 
 def test_a_killed_process_leaves_no_file_and_the_next_one_continues(target):
     code = (
-        "import sys; from pathlib import Path; from shuffledp.geography.download import fetch; "
+        "import sys; from pathlib import Path; from shuffledp.data.download import fetch; "
         "fetch(sys.argv[1], Path(sys.argv[2]), checksum=None)"
     )
     with FileServer(CONTENT, [Answer(cut=CUT, stall=600)]) as server:
@@ -228,7 +229,7 @@ def test_full_disk_is_reported_and_not_retried(target):
 
     code = (
         "import sys; from pathlib import Path; "
-        "from shuffledp.geography.download import fetch, DownloadError\n"
+        "from shuffledp.data.download import fetch, DownloadError\n"
         "try: fetch(sys.argv[1], Path(sys.argv[2]), checksum=None)\n"
         "except DownloadError as error: print(error)"
     )

@@ -11,12 +11,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from real_data import GOWALLA, needs_gowalla
-from shuffledp.geography.checkins import Tally, crop_checkins
-from shuffledp.geography.embedded import PEOPLE, lay_checkins
-from shuffledp.geography.grid import count_checkins
-from shuffledp.geography.regions import Box, Region
-from shuffledp.geography.sources import SNAP, Layout
 from waiting import run_python
+
+from shuffledp.data.checkins import Tally, crop_checkins
+from shuffledp.data.embedded import PEOPLE, lay_checkins
+from shuffledp.data.grid import count_checkins
+from shuffledp.data.regions import Box, Region
+from shuffledp.data.sources import SNAP, Layout
 
 ROOT = Path(__file__).parents[2]
 COUNTS = ROOT / "resources" / "cell_counts"

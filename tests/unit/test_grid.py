@@ -13,17 +13,18 @@ import shapely
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from shuffledp.geography.cells import cell_count, make_cells
-from shuffledp.geography.grid import (
+
+from shuffledp.data.cells import cell_count, make_cells
+from shuffledp.data.grid import (
     GridTally,
     count_budgets,
     count_checkins,
     grid_checkins,
     windows_of,
 )
-from shuffledp.geography.lattice import make_lattice
-from shuffledp.geography.regions import Box, Region
-from shuffledp.geography.windows import windows_from_config
+from shuffledp.data.lattice import make_lattice
+from shuffledp.data.regions import Box, Region
+from shuffledp.data.windows import windows_from_config
 from shuffledp.pipeline.tables import read_counts
 
 PARIS = Region("paris", Box(south=48.8286, north=48.8798, west=2.2855, east=2.3909))

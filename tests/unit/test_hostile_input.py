@@ -12,17 +12,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
+
 from shuffledp import input_files
 from shuffledp.accounting.certificate import certificate
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import LARGEST_ROUNDS, Setting
 from shuffledp.cli import main
+from shuffledp.data import text as text_reader
+from shuffledp.data.checkins import crop_checkins
+from shuffledp.data.regions import region_from_config
+from shuffledp.data.sources import layout_from_config
 from shuffledp.errors import InputError, one_line
 from shuffledp.figures.basemap import backdrop
-from shuffledp.geography import text as text_reader
-from shuffledp.geography.checkins import crop_checkins
-from shuffledp.geography.regions import region_from_config
-from shuffledp.geography.sources import layout_from_config
 from shuffledp.numerics.number_parsing import number
 from shuffledp.pipeline.schema import check_schema, check_unique_keys
 

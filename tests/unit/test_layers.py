@@ -22,15 +22,16 @@ import pytest
 import shapely
 from hypothesis import given
 from hypothesis import strategies as st
-from shuffledp.errors import InputError
-from shuffledp.geography import layers
-from shuffledp.geography.checkins import crop_checkins
-from shuffledp.geography.layers import MAX_BYTES, MAX_FEATURES, POLYGONS, read_layer, read_points
-from shuffledp.geography.polygons import read_polygons
-from shuffledp.geography.regions import Box, Region
-from shuffledp.geography.sources import layout_from_config
-from shuffledp.pipeline.files import parts
 from unit.layers import refused, table, written
+
+from shuffledp.data import layers
+from shuffledp.data.checkins import crop_checkins
+from shuffledp.data.layers import MAX_BYTES, MAX_FEATURES, POLYGONS, read_layer, read_points
+from shuffledp.data.polygons import read_polygons
+from shuffledp.data.regions import Box, Region
+from shuffledp.data.sources import layout_from_config
+from shuffledp.errors import InputError
+from shuffledp.pipeline.files import parts
 
 BINARY = ("parquet", "gpkg", "shp", "fgb")
 FORMATS = ("geojson", "geojson.gz", "geojsons", "geojsonl", *BINARY, "native.parquet", "zip")

@@ -5,10 +5,11 @@ import statistics
 from collections import Counter
 from pathlib import Path
 
-from shuffledp.geography.checkins import Tally, crop_checkins
-from shuffledp.geography.regions import Box, Region
-from shuffledp.geography.sources import SNAP
 from waiting import run_python
+
+from shuffledp.data.checkins import Tally, crop_checkins
+from shuffledp.data.regions import Box, Region
+from shuffledp.data.sources import SNAP
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "make_checkins.py"
 ROWS = 20_000

@@ -10,10 +10,11 @@ import pytest
 import yaml
 from flint import arb, ctx
 from scipy.stats import kstest, norm, poisson
+
 from shuffledp.accounting.setting import Setting
+from shuffledp.data.lattice import make_lattice
+from shuffledp.data.regions import region_from_config
 from shuffledp.errors import InputError
-from shuffledp.geography.lattice import make_lattice
-from shuffledp.geography.regions import region_from_config
 from shuffledp.papers import paper_a
 from shuffledp.papers.answers import (
     COLUMNS,

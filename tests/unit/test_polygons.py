@@ -13,11 +13,12 @@ import pytest
 import shapely
 from hypothesis import given
 from hypothesis import strategies as st
-from shuffledp.geography import polygons
-from shuffledp.geography.cells import cell_count, cropping_region, make_cells
-from shuffledp.geography.polygons import read_polygons
-from shuffledp.geography.regions import Box, Region, region_from_config
 from unit.layers import refused, table, written
+
+from shuffledp.data import polygons
+from shuffledp.data.cells import cell_count, cropping_region, make_cells
+from shuffledp.data.polygons import read_polygons
+from shuffledp.data.regions import Box, Region, region_from_config
 
 SQUARE, EAST, FAR = (shapely.box(west, 48, west + 1, 49) for west in (2, 3, 5))
 SLOW = [pytest.param(suffix, marks=pytest.mark.slow) for suffix in ("parquet", "gpkg", "shp")]

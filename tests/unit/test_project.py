@@ -14,12 +14,13 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
-import shuffledp
 import yaml
+
+import shuffledp
 from shuffledp.pipeline import fingerprints
 
 ROOT = Path(__file__).parents[2]
-PACKAGE = ROOT / "workflow" / "lib" / "shuffledp"
+PACKAGE = ROOT / "src" / "shuffledp"
 
 # Who may import whom: each package only those that the table of docs/architecture.md names.
 BELOW = {

@@ -17,15 +17,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from reading import crop, first_positions
 from reading import write as write_file
+
 from shuffledp.accounting.contributions import Contributions
+from shuffledp.data.cells import make_cells
+from shuffledp.data.read import kind_of_source
+from shuffledp.data.records import CheckinError
+from shuffledp.data.regions import Box, Region
+from shuffledp.data.sources import Layout, layout_from_config
+from shuffledp.data.values import to_identifier
+from shuffledp.data.windows import windows_from_config
 from shuffledp.errors import InputError
-from shuffledp.geography.cells import make_cells
-from shuffledp.geography.read import kind_of_source
-from shuffledp.geography.records import CheckinError
-from shuffledp.geography.regions import Box, Region
-from shuffledp.geography.sources import Layout, layout_from_config
-from shuffledp.geography.values import to_identifier
-from shuffledp.geography.windows import windows_from_config
 from shuffledp.publishing import contributions as module
 from shuffledp.publishing.contributions import Histogram, count_records, read_counts
 

@@ -15,12 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 from needs import needs
 from reading import BY_NAME, HERE, NAMED, PARIS, UTC, crop, first_positions, read, refusal, write
-from shuffledp.errors import InputError
-from shuffledp.geography.checkins import Tally
-from shuffledp.geography.records import CheckinError
-from shuffledp.geography.sources import SNAP, layout_from_config
-from shuffledp.pipeline.files import file_sha256, verified_sha256
 from waiting import run
+
+from shuffledp.data.checkins import Tally
+from shuffledp.data.records import CheckinError
+from shuffledp.data.sources import SNAP, layout_from_config
+from shuffledp.errors import InputError
+from shuffledp.pipeline.files import file_sha256, verified_sha256
 
 MAPPED = {"user": "who", "time": "when", **BY_NAME}
 PARQUET = layout_from_config({"format": "parquet", "columns": MAPPED})

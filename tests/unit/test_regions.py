@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+from shuffledp.data.regions import Box, Region, grid_spec, region_from_config
 from shuffledp.errors import InputError
-from shuffledp.geography.regions import Box, Region, grid_spec, region_from_config
 
 SQUARE = [[[2.0, 48.0], [3.0, 48.0], [3.0, 49.0], [2.0, 49.0], [2.0, 48.0]]]
 HOLE = [[2.4, 48.4], [2.4, 48.6], [2.6, 48.6], [2.6, 48.4], [2.4, 48.4]]

@@ -8,9 +8,10 @@ from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reading import BY_NAME, HERE, NAMED, read, write
-from shuffledp.geography import text
-from shuffledp.geography.records import Batch, CheckinError
-from shuffledp.geography.sources import SNAP, layout_from_config
+
+from shuffledp.data import text
+from shuffledp.data.records import Batch, CheckinError
+from shuffledp.data.sources import SNAP, layout_from_config
 
 # --- RFC 4180 -----------------------------------------------------------------------------------
 

@@ -12,10 +12,11 @@ from effort import examples
 from hypothesis import example, given, reject, settings
 from hypothesis import strategies as st
 from reading import BY_NAME, UTC, refusal, write
+
+from shuffledp.data.sources import UNIX_UNITS, layout_from_config
+from shuffledp.data.users import UserNumbers
+from shuffledp.data.values import to_identifier, to_integer, to_number, to_time
 from shuffledp.errors import InputError
-from shuffledp.geography.sources import UNIX_UNITS, layout_from_config
-from shuffledp.geography.users import UserNumbers
-from shuffledp.geography.values import to_identifier, to_integer, to_number, to_time
 
 NEW_YORK = ZoneInfo("America/New_York")
 MAPPED = {"time": "t", **BY_NAME}

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+from shuffledp.data.windows import windows_from_config
 from shuffledp.errors import InputError
-from shuffledp.geography.windows import windows_from_config
 
 
 def period(start, end, **keys):

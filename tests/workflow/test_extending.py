@@ -184,7 +184,7 @@ class Follower:
 
 
 def follow_every_recipe(clone):
-    lib = "workflow/lib/shuffledp"
+    lib = "src/shuffledp"
     followed = {name: Follower(clone, name) for name in RECIPES}
     mechanism = followed["A mechanism"]
     mechanism.write(f"{lib}/mechanisms/twin.py", MECHANISM)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from needs import needs
-from shuffledp.geography.embedded import lay_checkins
 from unit.http_server import FileServer
 
+from shuffledp.data.embedded import lay_checkins
 from workflow.conftest import ROOT, Clone, make_clone
 
 pytestmark = pytest.mark.workflow

@@ -11,7 +11,6 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from collect_guide import PACKAGE
 from needs import needs
 
 ROOT = Path(__file__).parents[2]
@@ -32,8 +31,8 @@ def build(folder):
     """Build the wheel from a copy, because building leaves files beside the source."""
     source = folder / "source"
     shutil.copytree(
-        ROOT / "workflow" / "lib",
-        source / "workflow" / "lib",
+        ROOT / "src",
+        source / "src",
         ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"),
     )
     for name in ("pyproject.toml", "README.md", "LICENSE"):
@@ -110,19 +109,6 @@ def test_a_missing_extra_is_named(environment):
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert "pip install 'shuffledp[verify]'" in done.stderr
-
-
-def test_the_collection_is_installed_with_all_its_files(environment):
-    installed = install(environment, str(PACKAGE))
-    assert installed.returncode == 0, installed.stderr
-    place = python(environment, "import shuffledp_collect as c; print(*c.__path__)").strip()
-    kept, expected = (
-        {path.relative_to(folder) for path in folder.rglob("*.*") if path.suffix != ".pyc"}
-        for folder in (Path(place), PACKAGE / "src" / "shuffledp_collect")
-    )
-    assert kept == expected
-    helped = run(str(environment / "shuffledp-collect"), "--help")
-    assert helped.returncode == 0 and "open" in helped.stdout
 
 
 def test_the_tutorial_in_python_runs_on_the_wheel(environment):

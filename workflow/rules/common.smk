@@ -6,9 +6,9 @@ from pathlib import Path
 import yaml
 from snakemake.logging import logger
 
-from shuffledp.geography.cells import cell_count
-from shuffledp.geography.regions import grid_spec, region_from_config
-from shuffledp.geography.sources import SOURCE_KINDS
+from shuffledp.data.cells import cell_count
+from shuffledp.data.regions import grid_spec, region_from_config
+from shuffledp.data.sources import SOURCE_KINDS
 from shuffledp.pipeline.address import Address, file_name, masked_addresses
 from shuffledp.pipeline.configuration import (
     budget_column,
@@ -27,8 +27,9 @@ from shuffledp.pipeline.fingerprints import computing_fingerprint, drawing_finge
 from shuffledp.pipeline.schema import check_schema, check_unique_keys, set_defaults
 from shuffledp.pipeline.units import replaced, unit_in_words
 
-SCHEMA = ROOT / "workflow" / "schemas" / "config.schema.yaml"
-COUNTS = (ROOT / "resources" / "cell_counts").glob("*.csv")
+SCHEMA = Path(shipped("workflow/schemas/config.schema.yaml"))
+# Cities whose check-in counts and base maps ship with the workflow.
+EMBEDDED = {"paris", "san_francisco"}
 
 try:
     if workflow.is_main_process:
@@ -41,14 +42,17 @@ try:
     leave_out(config)
     check_schema(config, schema)
     set_defaults(config, schema)
-    check_configuration(config, {path.stem for path in COUNTS})
+    check_configuration(config, EMBEDDED)
     REGIONS = effective_regions(config)
     TITLES = region_titles(REGIONS)
     # The processes of jobs read a configuration that the main process has checked.
     if workflow.is_main_process:
         check_mechanisms(REGIONS)
         check_cells(REGIONS)
-        check_basemaps(REGIONS, ROOT / "resources" / "basemaps")
+        check_basemaps(
+            REGIONS,
+            {name: shipped(f"resources/basemaps/{name}.geojson") for name in EMBEDDED},
+        )
         # These two need modules that are slow to import, and few configurations need them.
         common_bounds = set(schema["properties"]["bounds"]["default"])
         if any(set(spec["bounds"]) - common_bounds for spec in REGIONS.values()):
@@ -91,7 +95,7 @@ def benchmark_of(job):
 
 def resource(name):
     """Return the path of a file that ships with the workflow."""
-    return local(os.path.relpath(ROOT / "resources" / name))
+    return local(shipped(f"resources/{name}"))
 
 
 def cost(mem_mb, runtime):

@@ -2,7 +2,7 @@
 PAGE_PARTS = sorted(
     local(os.path.relpath(path))
     for kind in ("html", "css", "js")
-    for path in (LIBRARY / "shuffledp" / "page").rglob(f"*.{kind}")
+    for path in (Path(find_version.__code__.co_filename).parent / "page").rglob(f"*.{kind}")
 )
 
 
@@ -26,7 +26,7 @@ rule write_page:
         regions=page_regions,
         target_delta=config["target_delta"],
         config=lambda wildcards: masked_addresses(config),
-        root=str(ROOT),
+        root=os.path.dirname(os.path.abspath(shipped("Snakefile"))),
     script:
         "../scripts/write_page.py"
 
@@ -36,7 +36,7 @@ use rule write_page as write_reproduction_page with:
         unpack(page_files),
         parts=PAGE_PARTS,
         values=result("reproduction/values.csv"),
-        errata=local(os.path.relpath(ROOT / "docs" / "errata.md")),
+        errata=local(shipped("docs/errata.md")),
     output:
         result("reproduction/report.html"),
     log:

@@ -1,8 +1,9 @@
 from pathlib import Path
 
 import numpy as np
-from shuffledp.geography.grid import checkins_per_user
-from shuffledp.geography.regions import region_from_config
+
+from shuffledp.data.grid import checkins_per_user
+from shuffledp.data.regions import region_from_config
 from shuffledp.pipeline.jobs import job
 from shuffledp.pipeline.tables import UNITS, read_counts, run_metadata, write_csv, write_table
 from shuffledp.studies.units import units_table, users_table

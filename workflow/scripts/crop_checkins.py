@@ -1,9 +1,9 @@
 from pathlib import Path
 
-from shuffledp.geography.cells import cropping_region
-from shuffledp.geography.checkins import crop_checkins
-from shuffledp.geography.sources import source_layout
-from shuffledp.geography.windows import windows_from_config
+from shuffledp.data.cells import cropping_region
+from shuffledp.data.checkins import crop_checkins
+from shuffledp.data.sources import source_layout
+from shuffledp.data.windows import windows_from_config
 from shuffledp.pipeline.files import verified_sha256
 from shuffledp.pipeline.jobs import job
 

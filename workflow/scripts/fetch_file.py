@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from shuffledp.geography.download import fetch_cached
+from shuffledp.data.download import fetch_cached
 from shuffledp.pipeline.jobs import job
 
 with job(snakemake.log[0]):

@@ -1,8 +1,8 @@
 from pathlib import Path
 
-from shuffledp.geography.grid import count_budgets
-from shuffledp.geography.regions import region_from_config
-from shuffledp.geography.windows import windows_from_config
+from shuffledp.data.grid import count_budgets
+from shuffledp.data.regions import region_from_config
+from shuffledp.data.windows import windows_from_config
 from shuffledp.pipeline.jobs import job
 from shuffledp.pipeline.tables import BUDGETS, run_metadata, write_table
 

@@ -1,9 +1,9 @@
 import json
 from pathlib import Path
 
-from shuffledp.geography.grid import grid_checkins
-from shuffledp.geography.regions import region_from_config
-from shuffledp.geography.windows import windows_from_config
+from shuffledp.data.grid import grid_checkins
+from shuffledp.data.regions import region_from_config
+from shuffledp.data.windows import windows_from_config
 from shuffledp.pipeline.jobs import job
 from shuffledp.pipeline.tables import read_metadata
 

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from shuffledp.geography.embedded import lay_checkins
+from shuffledp.data.embedded import lay_checkins
 from shuffledp.pipeline.jobs import job
 
 with job(snakemake.log[0]):

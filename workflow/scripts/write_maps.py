@@ -1,13 +1,14 @@
 from pathlib import Path
 
 import pandas as pd
-from shuffledp.geography.cell_files import (
+
+from shuffledp.data.cell_files import (
     cell_map,
     estimate_columns,
     write_geojson,
     write_geoparquet,
 )
-from shuffledp.geography.grid import read_cells
+from shuffledp.data.grid import read_cells
 from shuffledp.mechanisms.catalogue import UNBIASED
 from shuffledp.pipeline.columns import CONTENTS, TRUE
 from shuffledp.pipeline.jobs import job

@@ -1,0 +1,373 @@
+"""Divide regions into cells: rectangles, H3 hexagons, or the polygons of a file.
+
+The configuration of a grid has one key: `shape`, `step` or `metres` for rectangles (`lattice`),
+`h3` for hexagons, or `cells` for polygons (`polygons`).
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import shapely
+
+from shuffledp.data.lattice import LATTICE_MAKERS, MAX_CELLS, Lattice, make_lattice
+from shuffledp.data.regions import Box, Region, region_from_config, squares_meeting
+from shuffledp.data.systems import WGS84, degrees_from
+from shuffledp.errors import InputError
+from shuffledp.numerics.arrays import Floats, Integers
+
+if TYPE_CHECKING:  # it is slow to load, and few of the processes of a run need it
+    import geopandas as gpd
+
+KINDS: Final = (*LATTICE_MAKERS, "h3", "cells")
+_MAX_CELLS_COUNTED_EXACTLY: Final = 100_000  # counting a million polygons takes ten seconds
+_MAX_RESOLUTION: Final = 15
+_MAX_HEXADECIMAL_DIGITS: Final = 16  # of the index of a hexagon; it has 18 or 19 decimal digits
+_NEAR_DEGREES: Final = 0.01  # by which a position may move if it is converted and back
+_MAX_HEXAGON_WIDTH: Final = 90.0  # degrees of longitude
+_MEAN_RADIUS_KM: Final = 6371.0
+_KM_PER_DEGREE: Final = math.radians(_MEAN_RADIUS_KM)
+_MAX_STRIP_DEGREES: Final = 45.0
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Cells that do not overlap, numbered from 0 to k-1.
+
+    ``table`` has one row for each cell, in order. Its columns are cell (int64), id and name (text),
+    row and column (int32, from the south-west; rectangles only) and geometry (WGS 84 degrees).
+    ``locate`` is a function of latitude and longitude, arrays of shape ``(n,)`` in degrees, that
+    returns the number of the cell that contains each point, -1 for none. ``canonical_id`` returns
+    one form of the ways in which an id may be written. ``bounds`` contain all points of the cells,
+    if the bounds of their geometries need not.
+    """
+
+    table: "gpd.GeoDataFrame"
+    locate: Callable[[Floats, Floats], Integers]
+    canonical_id: Callable[[bytes], bytes] = bytes
+    bounds: Box | None = None
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def numbers(self, identifiers: Any) -> Integers:
+        """Return the number of the cell with each id, -1 if there is none.
+
+        `identifiers` are a result of `values.to_identifier`, so that 7, 007 and 7.0 are one id.
+        """
+        import pyarrow as pa
+
+        if isinstance(identifiers, pa.ChunkedArray):
+            identifiers = identifiers.combine_chunks()
+        encoded = identifiers.dictionary_encode()
+        texts = [
+            each if isinstance(each, bytes) else b"%d" % (each or 0)
+            for each in encoded.dictionary.to_pylist()
+        ]
+        named = [self.canonical_id(text) for text in texts]
+        # A missing id gets the last entry.
+        numbers = np.array([*(self._cell_of_id.get(each, -1) for each in named), -1], np.int64)
+        index = encoded.indices.fill_null(len(named)).to_numpy(zero_copy_only=False)
+        found: Integers = numbers[index]
+        return found
+
+    @cached_property
+    def _cell_of_id(self) -> dict[bytes, int]:
+        import pyarrow as pa
+
+        from shuffledp.data.values import canonical
+
+        ids = canonical(pa.array(self.table["id"].tolist(), pa.string()), missing=()).to_pylist()
+        return {self.canonical_id(each): cell for cell, each in enumerate(ids)}
+
+
+def make_cells(region: Region, spec: Mapping[str, Any]) -> Cells:
+    """Return the cells of a grid, whose `spec` has exactly one of these keys.
+
+    `shape`, `step` or `metres` stands for rectangles of a lattice that meet the region, row by row
+    from the south-west (`lattice.make_lattice`). Only points in the region count. As in
+    `numpy.histogram`, a point on an edge belongs to the cell north or east of it.
+
+    `h3: resolution` from 0 to 15 stands for hexagons whose centre is in the region, in the order of
+    their index. All points of a hexagon count, including those outside the region; on borders, the
+    library h3 decides.
+
+    `cells: {path, name, id}` stands for the polygons of a file that overlap the region, not only
+    touch it, in the order of the file (`polygons.read_polygons`). All points of a polygon count. A
+    point on a common border belongs to the polygon that comes first.
+
+    Raises `InputError` if there is not exactly one key, its value is invalid, or the cells are
+    fewer than 2 or more than 1,000,000.
+    """
+    kind = _kind(region, spec)
+    if kind == "h3":
+        return _hexagon_cells(region, spec[kind])
+    if kind == "cells":
+        return _polygon_cells(region, spec[kind])
+    return _lattice_cells(region, make_lattice(region, spec))
+
+
+def check_cells(region: Region, spec: Mapping[str, Any]) -> None:
+    """Raise the errors of `make_cells` that can be found without making the cells."""
+    kind = _kind(region, spec)
+    if kind == "h3":
+        _check_resolution(region, spec[kind])
+    elif kind == "cells":
+        _check_polygons(spec[kind])
+    else:
+        make_lattice(region, spec)
+
+
+def cell_count(region: Region, spec: Mapping[str, Any]) -> int:
+    """Return the number k of cells of a grid, or an upper bound if there are many rectangles.
+
+    A lattice of more than 100,000 rectangles counts as a whole, including those outside the region,
+    so that counting takes at most two seconds. Parameters and errors are those of `make_cells`.
+    """
+    if _kind(region, spec) not in LATTICE_MAKERS:
+        return len(make_cells(region, spec))
+    lattice = make_lattice(region, spec)
+    cells = math.prod(lattice.shape)
+    if (region.outline is None and lattice.crs is None) or cells > _MAX_CELLS_COUNTED_EXACTLY:
+        return cells
+    return len(_lattice_numbers(region, lattice, lattice.polygons()))
+
+
+def cropping_region(name: str, spec: Mapping[str, Any]) -> Region:
+    """Return a region that contains every point that any grid of `spec` may count.
+
+    Hexagons and polygons extend beyond the region that they meet. Parameters are those of
+    `region_from_config`.
+    """
+    region = region_from_config(name, spec)
+    grids = [
+        grid for grid in spec.get("grids", {}).values() if not set(grid) <= set(LATTICE_MAKERS)
+    ]
+    bounds = [
+        cells.table.total_bounds if cells.bounds is None else cells.bounds.bounds
+        for cells in (make_cells(region, grid) for grid in grids)
+    ]
+    if not bounds:
+        return region
+    corners = np.array([region.box.bounds, *bounds])
+    south_west, north_east = corners[:, :2].min(axis=0), corners[:, 2:].max(axis=0)
+    return Region(name, Box.from_bounds([*south_west, *north_east]))
+
+
+def _kind(region: Region, spec: Mapping[str, Any]) -> str:
+    if not isinstance(spec, Mapping) or len(spec) != 1 or not set(spec) <= set(KINDS):
+        received = ", ".join(map(str, spec)) or "none" if isinstance(spec, Mapping) else repr(spec)
+        raise InputError(
+            f"a grid of {region.name} must have exactly one of shape: [rows, columns], "
+            f"step: [dlat, dlon], metres: size, h3: resolution and cells: {{path: file}}, "
+            f"got {received}"
+        )
+    return next(iter(spec))
+
+
+def _check_number(region: Region, cells: int, what: str) -> None:
+    if not 2 <= cells <= MAX_CELLS:
+        raise InputError(
+            f"a grid must have from 2 to {MAX_CELLS:,} cells, but {cells:,} {what} {region.name}"
+        )
+
+
+# --- Rectangles -----------------------------------------------------------------------------
+
+
+def _lattice_cells(region: Region, lattice: Lattice) -> Cells:
+    import geopandas as gpd
+
+    polygons = lattice.polygons()
+    number = _lattice_numbers(region, lattice, polygons)
+    row, column = (part.astype(np.int32) for part in np.divmod(number, lattice.shape[1]))
+    table = gpd.GeoDataFrame(
+        {
+            "cell": np.arange(len(number), dtype=np.int64),
+            "id": [f"{r}-{c}" for r, c in zip(row + 1, column + 1, strict=True)],
+            "name": [f"row {r}, column {c}" for r, c in zip(row + 1, column + 1, strict=True)],
+            "row": row,
+            "column": column,
+        },
+        geometry=polygons[number],
+        crs=WGS84,
+    )
+    # Index -1, for points outside the lattice, refers to the last entry.
+    cell_of = np.full(math.prod(lattice.shape) + 1, -1)
+    cell_of[number] = np.arange(len(number))
+
+    def locate(latitude: Floats, longitude: Floats) -> Integers:
+        cell: Integers = cell_of[lattice.locate(latitude, longitude)]
+        if region.outline is not None or lattice.crs is not None:
+            cell[~region.contains(latitude, longitude)] = -1
+        return cell
+
+    return Cells(table, locate)
+
+
+def _lattice_numbers(region: Region, lattice: Lattice, polygons: Any) -> Integers:
+    """Return the row-major numbers of the rectangles that meet a region."""
+    number = np.arange(len(polygons))
+    if region.outline is not None:
+        shapely.prepare(region.outline)
+        number = number[shapely.intersects(region.outline, polygons)]
+        if len(number) < 2:
+            raise InputError(
+                f"a grid needs at least 2 cells, but {len(number)} meet the outline of "
+                f"{region.name}: make the cells smaller"
+            )
+    elif lattice.crs is not None:
+        number = number[squares_meeting(region.box, lattice.crs, lattice.y_edges, lattice.x_edges)]
+    return number
+
+
+# --- H3 hexagons ----------------------------------------------------------------------------
+
+
+def _check_resolution(region: Region, value: object) -> int:
+    valid = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_RESOLUTION
+    if not valid:
+        raise InputError(f"h3 must be a resolution from 0 to {_MAX_RESOLUTION}, got {value!r}")
+    import h3
+
+    resolution: int = value  # type: ignore[assignment]
+    box = region.box
+    if box.east - box.west > _MAX_HEXAGON_WIDTH:
+        raise InputError(
+            f"h3 needs a region at most {_MAX_HEXAGON_WIDTH:g} degrees of longitude wide, got "
+            f"{box.east - box.west:g}: use shape or step"
+        )
+    # The exact area of a box on a sphere.
+    area = (
+        _MEAN_RADIUS_KM**2
+        * math.radians(box.east - box.west)
+        * (math.sin(math.radians(box.north)) - math.sin(math.radians(box.south)))
+    )
+    expected = area / h3.average_hexagon_area(resolution)
+    if region.outline is None and expected > 2 * MAX_CELLS:
+        raise InputError(
+            f"h3: {resolution} gives {region.name} about {expected:,.0f} cells, more than "
+            f"{MAX_CELLS:,}: choose a lower resolution"
+        )
+    return resolution
+
+
+def _hexagon_cells(region: Region, value: object) -> Cells:
+    import geopandas as gpd
+    import h3.api.numpy_int as h3
+
+    resolution = _check_resolution(region, value)
+    index = _hexagons(region, resolution)
+    _check_number(region, len(index), f"hexagons of resolution {resolution} have their centre in")
+    identifiers = [h3.int_to_str(cell) for cell in index.tolist()]
+    rings = [[(lng, lat) for lat, lng in h3.cell_to_boundary(cell)] for cell in index.tolist()]
+    if any(max(ring)[0] - min(ring)[0] > 180 for ring in rings):
+        raise InputError(
+            f"h3: hexagons of {region.name} lie across the 180th meridian: end the region before it"
+        )
+    table = gpd.GeoDataFrame(
+        {
+            "cell": np.arange(len(index), dtype=np.int64),
+            "id": identifiers,
+            "name": identifiers,
+        },
+        geometry=[shapely.Polygon(ring) for ring in rings],
+        crs=WGS84,
+    )
+
+    def locate(latitude: Floats, longitude: Floats) -> Integers:
+        points = zip(latitude.tolist(), longitude.tolist(), strict=True)
+        hexagon = np.array(
+            [h3.latlng_to_cell(lat, lng, resolution) for lat, lng in points], np.uint64
+        )
+        position = np.minimum(np.searchsorted(index, hexagon), len(index) - 1)
+        return np.where(index[position] == hexagon, position, -1)
+
+    return Cells(table, locate, _canonical_hexagon)
+
+
+def _canonical_hexagon(identifier: bytes) -> bytes:
+    """Return the index of a hexagon in lower-case hexadecimal; it may also be a decimal number."""
+    if identifier.isdigit() and len(identifier) > _MAX_HEXADECIMAL_DIGITS:
+        return b"%x" % int(identifier)
+    return identifier.lower().removeprefix(b"0x").lstrip(b"0")
+
+
+def _hexagons(region: Region, resolution: int) -> Any:
+    """Return the indices of the hexagons with their centre in a region, ascending (uint64)."""
+    import h3.api.numpy_int as h3
+
+    # Candidates are enumerated in a wider box; our own test then decides on the border.
+    edge = 2.0 * h3.average_hexagon_edge_length(resolution) / _KM_PER_DEGREE
+    box = region.box
+    widest = max(abs(box.south), abs(box.north))
+    margin = edge / max(math.cos(math.radians(min(widest + edge, 89.0))), 1e-2)
+    south, north = max(box.south - edge, -90.0), min(box.north + edge, 90.0)
+    west, east = max(box.west - margin, -180.0), min(box.east + margin, 180.0)
+    # h3 takes a polygon of 180 degrees or more for one across the 180th meridian.
+    meridians = np.linspace(west, east, 1 + math.ceil((east - west) / _MAX_STRIP_DEGREES))
+    strips = [
+        h3.h3shape_to_cells(
+            h3.LatLngPoly([(south, left), (south, right), (north, right), (north, left)]),
+            resolution,
+        )
+        for left, right in pairwise(meridians.tolist())
+    ]
+    candidates = np.unique(np.concatenate(strips))
+    centres = np.array([h3.cell_to_latlng(cell) for cell in candidates.tolist()]).reshape(-1, 2)
+    return candidates[region.contains(centres[:, 0], centres[:, 1])]
+
+
+# --- Polygons of a file ---------------------------------------------------------------------
+
+
+def _check_polygons(spec: object) -> None:
+    keys = {"path", "name", "id"}
+    if not isinstance(spec, Mapping) or "path" not in spec or not set(spec) <= keys:
+        raise InputError(
+            f"cells must be {{path: file, name: property, id: property}}, of which only path is "
+            f"required, got {spec!r}"
+        )
+
+
+def _polygon_cells(region: Region, spec: Mapping[str, Any]) -> Cells:
+    from shuffledp.data.polygons import read_polygons
+
+    _check_polygons(spec)
+    polygons = read_polygons(Path(spec["path"]), name=spec.get("name"), identifier=spec.get("id"))
+    area = shapely.box(*region.box.bounds) if region.outline is None else region.outline
+    shapely.prepare(area)
+    shapes = polygons.table.geometry.to_numpy()
+    meeting = shapely.intersects(area, shapes) & ~shapely.touches(area, shapes)
+    table = polygons.table[meeting].reset_index(drop=True)
+    _check_number(region, len(table), f"polygons of {spec['path']} meet")
+    table.insert(0, "cell", np.arange(len(table), dtype=np.int64))
+    shapes = polygons.shapes[meeting]
+    tree = shapely.STRtree(shapes)
+    shapely.prepare(shapes)
+
+    def locate(latitude: Floats, longitude: Floats) -> Integers:
+        x, y = longitude, latitude
+        if polygons.epsg is not None:
+            transformer = degrees_from(polygons.epsg)
+            x, y = transformer.transform(longitude, latitude, direction="INVERSE")
+        point, polygon = tree.query(shapely.points(x, y))
+        inside = shapely.intersects_xy(shapes[polygon], x[point], y[point])
+        point, polygon = point[inside], polygon[inside]
+        if polygons.epsg is not None:
+            # A point far away may be converted to a position in a polygon, but not back again.
+            back = transformer.transform(x[point], y[point])
+            moved = np.abs([longitude[point], latitude[point]] - np.array(back)).max(axis=0)
+            point, polygon = point[moved < _NEAR_DEGREES], polygon[moved < _NEAR_DEGREES]
+        cell = np.full(len(latitude), len(table))
+        np.minimum.at(cell, point, polygon)
+        cell[cell == len(table)] = -1
+        return cell
+
+    bounds = Box.from_bounds(table.total_bounds if polygons.epsg is None else polygons.bounds)
+    return Cells(table, locate, bounds=bounds)

@@ -1,0 +1,215 @@
+"""Crop records of any layout to a region, and write them as Parquet."""
+
+import logging
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from shuffledp.data.read import read_records
+from shuffledp.data.records import CheckinError, Survey, swap_remedy
+from shuffledp.data.regions import Region
+from shuffledp.data.sources import BUDGET, COORDINATES, Layout
+from shuffledp.data.users import UserNumbers
+from shuffledp.data.values import TIME
+from shuffledp.data.windows import Windows
+from shuffledp.errors import InputError
+from shuffledp.numerics.arrays import Floats
+from shuffledp.pipeline.columns import CONTENTS, TRUE, described
+from shuffledp.pipeline.files import replacing
+from shuffledp.pipeline.tables import PACKED
+
+logger = logging.getLogger(__name__)
+
+_TYPES: Final = {
+    "user": pa.int64(),
+    "time": TIME,
+    "latitude": pa.float64(),
+    "longitude": pa.float64(),
+    "location": pa.int64(),
+    BUDGET: pa.float64(),
+}
+_GROUP_ROWS: Final = 1 << 18  # fixed, so that the output does not depend on the input's batches
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Numbers of rows.
+
+    `read` = `malformed` + `unplaced`, without a position, + `outside` the region or all windows +
+    `kept`.
+    """
+
+    read: int = 0
+    malformed: int = 0
+    unplaced: int = 0
+    outside: int = 0
+    kept: int = 0
+
+    def __str__(self) -> str:
+        unplaced = f"{self.unplaced:,} without a position, " if self.unplaced else ""
+        return (
+            f"{self.read:,} rows read: {self.malformed:,} malformed, {unplaced}"
+            f"{self.outside:,} outside, {self.kept:,} kept"
+        )
+
+
+def crop_checkins(
+    source: Path,
+    layout: Layout,
+    region: Region,
+    destination: Path,
+    *,
+    max_malformed_share: float,
+    metadata: Mapping[str, str],
+    windows: Windows | None = None,
+) -> Tally:
+    """Write the check-ins of a region, in the order of the source, as one parquet file.
+
+    The layout describes the columns of the source. Given windows of time, only check-ins in one of
+    them are written. `metadata` are added to the file's key-value metadata. Raises `CheckinError`
+    if the source is missing, damaged or not a table of this layout, has too many malformed rows, or
+    has no row in the region and windows; `InputError` if `max_malformed_share` is out of range.
+
+    Parameters
+    ----------
+    source : Path
+        A file or folder that `read.read_records` reads.
+    destination : Path
+        Columns user (int64, by `users.UserNumbers`), time (microseconds, UTC), latitude, longitude
+        (float64, degrees) and location (int64), null if the layout does not map them; and budget
+        (float64) if it does. The file appears only if everything succeeds.
+    max_malformed_share : float
+        Largest tolerated share of malformed rows among all rows read, from 0 to 1. A row is
+        malformed if it has the wrong number of fields, if the budget is missing, or if a value
+        cannot be read or is out of range. Missing users, times and locations become null; rows
+        without a position do not count, and are not malformed.
+    """
+    if not 0 <= max_malformed_share <= 1:
+        raise InputError(f"max_malformed_share must be from 0 to 1, got {max_malformed_share}")
+    if "place" in layout.columns:
+        raise InputError("columns.place is for publications: a run needs latitude and longitude")
+    survey, crop = Survey(source, layout), _Crop(region, windows)
+    zone = UTC if windows is None else windows.zone
+    with replacing(destination) as temporary:
+        with _GroupWriter(temporary, layout, metadata) as writer:
+            for part, batch in read_records(source, layout, zone):
+                for place, reason in survey.add(part, batch):
+                    logger.warning("%s, %s: %s", source, place, reason)
+                writer.write(crop.rows_inside(batch.rows))
+        survey.check(max_malformed_share)
+        if not crop.kept:
+            raise CheckinError(crop.empty_message(source, layout))
+    tally = Tally(survey.read, survey.malformed, survey.unplaced, crop.outside, crop.kept)
+    logger.info("%s in %s: %s", source, region.name, tally)
+    return tally
+
+
+class _Crop:
+    """Select rows of a region and period, and explain why there are none."""
+
+    def __init__(self, region: Region, windows: Windows | None) -> None:
+        self._region, self._windows = region, windows
+        self._users = UserNumbers()
+        self.outside = self.kept = 0
+        self._swapped_inside = 0  # rows that would be in the region with the two swapped
+        self._extent = (math.inf, -math.inf, math.inf, -math.inf)
+
+    def rows_inside(self, rows: Any) -> Any:
+        latitude, longitude = (rows[name].to_numpy() for name in COORDINATES)
+        inside = self._region.contains(latitude, longitude)
+        kept = rows.take(pa.array(np.flatnonzero(inside)))
+        if self._windows is not None:
+            kept = kept.filter(pa.array(self._windows.locate(kept["time"]) >= 0))
+        self.kept += kept.num_rows
+        self.outside += rows.num_rows - kept.num_rows
+        if len(inside) and not self.kept:
+            self._swapped_inside += int(self._region.contains(longitude, latitude).sum())
+            self._extend(latitude, longitude)
+        if "user" in kept.column_names:
+            number, known = self._users.number(kept["user"])
+            users = pa.array(number, mask=~known)
+            kept = kept.set_column(kept.column_names.index("user"), "user", users)
+        return kept
+
+    def empty_message(self, source: Path, layout: Layout) -> str:
+        region, box = self._region, self._region.box
+        text = (
+            f"{source} has no check-in in region {region.name} (latitude {box.south} to "
+            f"{box.north}, longitude {box.west} to {box.east})"
+        )
+        if self._windows is not None:
+            text += " within the period"
+        if self._swapped_inside:
+            return (
+                f"{text}, but {self._swapped_inside} with latitude and longitude swapped: "
+                f"{swap_remedy(layout)}"
+            )
+        south, north, west, east = self._extent
+        if south > north:
+            return f"{text}: all its rows are malformed or without a position"
+        # Whole degrees, because the exact extent would reveal positions of people.
+        return (
+            f"{text}: its rows are within latitude {math.floor(south)} to {math.ceil(north)}, "
+            f"longitude {math.floor(west)} to {math.ceil(east)}"
+        )
+
+    def _extend(self, latitude: Floats, longitude: Floats) -> None:
+        south, north, west, east = self._extent
+        self._extent = (
+            min(south, float(latitude.min())),
+            max(north, float(latitude.max())),
+            min(west, float(longitude.min())),
+            max(east, float(longitude.max())),
+        )
+
+
+class _GroupWriter:
+    """Write tables as parquet in row groups of a fixed size."""
+
+    def __init__(self, path: Path, layout: Layout, metadata: Mapping[str, str]) -> None:
+        fields = [
+            pa.field(name, kind, name not in (*COORDINATES, BUDGET))
+            for name, kind in _TYPES.items()
+            if name != BUDGET or name in layout.columns
+        ]
+        keys = {CONTENTS: TRUE, **metadata}
+        self._schema = described(pa.schema(fields, metadata=dict(sorted(keys.items()))))
+        self._writer = pq.ParquetWriter(path, self._schema, **PACKED)
+        self._pending: list[Any] = []
+        self._rows = 0
+
+    def __enter__(self) -> "_GroupWriter":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._flush(1)
+        self._writer.close()
+
+    def write(self, table: Any) -> None:
+        if not table.num_rows:
+            return
+        columns = [
+            table[field.name]
+            if field.name in table.column_names
+            else pa.nulls(len(table), field.type)
+            for field in self._schema
+        ]
+        self._pending.append(pa.table(columns, schema=self._schema))
+        self._rows += table.num_rows
+        self._flush(_GROUP_ROWS)
+
+    def _flush(self, min_rows: int) -> None:
+        if self._rows < min_rows:
+            return
+        rows = pa.concat_tables(self._pending)
+        complete = self._rows if min_rows < _GROUP_ROWS else self._rows // _GROUP_ROWS * _GROUP_ROWS
+        self._writer.write_table(rows.slice(0, complete), row_group_size=_GROUP_ROWS)
+        self._pending = [rows.slice(complete)]
+        self._rows -= complete

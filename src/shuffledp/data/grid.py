@@ -1,0 +1,202 @@
+"""Count check-ins in the cells of a region, and read the counts."""
+
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from shuffledp.data.cell_files import write_geoparquet
+from shuffledp.data.cells import Cells, make_cells
+from shuffledp.data.checkins_per_user import bounded_records
+from shuffledp.data.lattice import MAX_CELLS
+from shuffledp.data.regions import Region
+from shuffledp.data.sources import BUDGET, COORDINATES
+from shuffledp.data.windows import Windows
+from shuffledp.errors import InputError
+from shuffledp.numerics.arrays import Integers
+from shuffledp.pipeline.columns import CONTENTS, TRUE
+from shuffledp.pipeline.tables import CHECKED, reading
+
+if TYPE_CHECKING:  # it is slow to load, and few of the processes of a run need it
+    import geopandas as gpd
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class GridTally:
+    """Numbers of check-ins that were counted and that were not.
+
+    ``kept`` is the number of check-ins that count, ``dropped`` that of those outside the cells, and
+    ``beyond`` that of those in the cells that do not count because of the bound per user.
+    """
+
+    kept: int
+    dropped: int
+    beyond: int = 0
+
+    def __str__(self) -> str:
+        text = f"{self.kept:,} check-ins counted, {self.dropped:,} outside the grid"
+        return f"{text}, {self.beyond:,} beyond the bound per user" if self.beyond else text
+
+
+def count_checkins(
+    region: Region,
+    spec: Mapping[str, Any],
+    checkins: Path,
+    windows: Windows | None = None,
+    *,
+    records_per_user: int | None = None,
+    distinct: bool = False,
+) -> "tuple[gpd.GeoDataFrame, GridTally]":
+    """Count the check-ins in each cell of a grid, in each window of time.
+
+    The file has columns latitude and longitude in degrees, and time if there are windows. The cells
+    are those of `make_cells`, with a column count (int64). With windows, the histogram has a cell
+    for each window and place, window by window, and a column window with the window's name.
+
+    At most `records_per_user` check-ins of each user count, and if `distinct` at most one in each
+    cell (and window). They are the first ones in the file that lie in a cell, so the file must be
+    in random order, as `shuffle_checkins` writes it. By default all check-ins count. Raises
+    `InputError` as `shuffledp.data.cells.make_cells` does, if no check-in is in a cell, or if
+    cells times windows are more than 1,000,000.
+    """
+    cells = make_cells(region, spec)
+    table = cells.table if windows is None else _in_every_window(cells, windows)
+    counts = np.zeros(len(table), dtype=np.int64)
+    read, bounded = 0, records_per_user is not None
+    places, users = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for cell, batch in _locate_checkins(cells, windows, checkins, *["user"] * bounded):
+        read += len(cell)
+        if bounded:
+            places.append(cell[cell >= 0])
+            users.append(batch["user"].to_numpy()[cell >= 0])
+        else:
+            counts += np.bincount(cell[cell >= 0], minlength=len(table))
+    inside = int(counts.sum())
+    if records_per_user is not None:
+        place = np.concatenate(places)
+        inside, order = place.size, np.arange(place.size)
+        counted = bounded_records(
+            np.concatenate(users), place, order, records_per_user, distinct=distinct
+        )
+        counts = np.bincount(place[counted], minlength=len(table))
+    kept = int(counts.sum())
+    if not kept:
+        raise InputError(
+            f"none of the {read} check-ins of {checkins} is in a cell of the grid {dict(spec)} of "
+            f"{region.name}: they are outside its cells (step leaves out partial cells at the "
+            "region's edge), or were cropped to another region"
+        )
+    tally = GridTally(kept=kept, dropped=read - inside, beyond=inside - kept)
+    logger.info("%s, %s: k=%d cells, %s", region.name, dict(spec), len(table), tally)
+    return table.assign(count=counts), tally
+
+
+def count_budgets(
+    region: Region, spec: Mapping[str, Any], checkins: Path, windows: Windows | None = None
+) -> pd.DataFrame:
+    """Count the check-ins with each budget in each cell of a grid.
+
+    The file has a column budget in addition to those for `count_checkins`. The result has columns
+    budget, cell and count, sorted by budget and cell; pairs without a check-in have no row. Raises
+    `InputError` as `shuffledp.data.cells.make_cells` does.
+    """
+    cells = make_cells(region, spec)
+    parts = [
+        # The absolute value merges 0 and -0, which would be two budgets.
+        pd.DataFrame({BUDGET: np.abs(batch[BUDGET].to_numpy()), "cell": cell})[cell >= 0]
+        for cell, batch in _locate_checkins(cells, windows, checkins, BUDGET)
+    ]
+    counted = pd.concat(parts).groupby([BUDGET, "cell"], sort=True).size()
+    return counted.rename("count").reset_index()
+
+
+def checkins_per_user(
+    checkins: Path, region: Region, spec: Mapping[str, Any]
+) -> tuple[int, Integers]:
+    """Count the check-ins in the cells of a grid, in total and for each user who has one there.
+
+    Rows without a user are only in the total. The file has columns user, latitude and longitude.
+    """
+    total, users = 0, [np.empty(0, np.int64)]
+    for cell, batch in _locate_checkins(make_cells(region, spec), None, checkins, "user"):
+        inside = batch["user"].filter(pa.array(cell >= 0))
+        total += len(inside)
+        users.append(inside.drop_null().to_numpy())
+    return total, np.unique(np.concatenate(users), return_counts=True)[1]
+
+
+def grid_checkins(
+    checkins: Path,
+    region: Region,
+    spec: Mapping[str, Any],
+    destination: Path,
+    metadata: Mapping[str, str],
+    windows: Windows | None = None,
+    *,
+    records_per_user: int | None = None,
+    distinct: bool = False,
+) -> GridTally:
+    """Count the check-ins in each cell of a grid and write the cells as GeoParquet.
+
+    The columns are those of `count_checkins`, which also raises `InputError`. The destination
+    appears only if everything succeeds; its key-value metadata are `metadata` and the keys of
+    GeoParquet.
+    """
+    cells, tally = count_checkins(
+        region, spec, checkins, windows, records_per_user=records_per_user, distinct=distinct
+    )
+    write_geoparquet(cells, destination, {CONTENTS: TRUE, **metadata})
+    return tally
+
+
+def read_cells(source: Path) -> "gpd.GeoDataFrame":
+    """Read the table of cells and counts that `grid_checkins` wrote."""
+    import geopandas as gpd
+
+    with reading(source):
+        return gpd.read_parquet(source, **CHECKED)
+
+
+def windows_of(cells: Path) -> list[str]:
+    """Return the names of the windows of time of cells that `grid_checkins` wrote, if any."""
+    with reading(cells):
+        if "window" not in pq.read_schema(cells).names:
+            return []
+        table = pq.read_table(cells, columns=["window"], **CHECKED)
+    return list(dict.fromkeys(table["window"].to_pylist()))
+
+
+def _in_every_window(cells: Cells, windows: Windows) -> "gpd.GeoDataFrame":
+    """Repeat the table of cells for each window, and number all rows consecutively."""
+    number = len(cells) * len(windows)
+    if number > MAX_CELLS:
+        raise InputError(
+            f"a histogram has at most {MAX_CELLS:,} cells, got {len(cells):,} cells x "
+            f"{len(windows):,} windows: take larger cells or longer windows"
+        )
+    table = cells.table.iloc[np.tile(np.arange(len(cells)), len(windows))].reset_index(drop=True)
+    table["cell"] = np.arange(number, dtype=np.int64)
+    table.insert(1, "window", np.repeat(windows.names, len(cells)))
+    return table
+
+
+def _locate_checkins(
+    cells: Cells, windows: Windows | None, checkins: Path, *columns: str
+) -> Iterator[tuple[Integers, Any]]:
+    """Yield the cell of each check-in, -1 for none, and the batch with the requested columns."""
+    times = [] if windows is None else ["time"]
+    with reading(checkins), pq.ParquetFile(checkins, **CHECKED) as file:
+        for batch in file.iter_batches(columns=[*COORDINATES, *times, *columns]):
+            cell = cells.locate(*(batch[name].to_numpy() for name in COORDINATES))
+            if windows is not None:
+                window = windows.locate(batch["time"])
+                cell = np.where((cell >= 0) & (window >= 0), window * len(cells) + cell, -1)
+            yield cell, batch

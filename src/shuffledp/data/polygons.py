@@ -1,0 +1,300 @@
+"""Read the cells of a histogram from a file of polygons, and refuse polygons that overlap.
+
+The files may come from strangers; `layers` says how each format is read safely.
+"""
+
+import math
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+import shapely
+from numpy.typing import NDArray
+
+from shuffledp.data.layers import MAX_BYTES, POLYGONS, Layer, listed, read_layer
+from shuffledp.data.systems import WGS84, degrees_from, epsg_code
+from shuffledp.data.values import canonical
+from shuffledp.errors import InputError, did_you_mean, shortened
+from shuffledp.numerics.arrays import Integers
+from shuffledp.pipeline.files import file_sha256
+
+if TYPE_CHECKING:  # it is slow to load, and few of the processes of a run need it
+    import geopandas as gpd
+
+_EDGE_PARTS: Final = 1000  # in which edges as long as the whole are divided
+MAX_OVERLAP_SHARE: Final = 1e-3  # of the area of the smaller polygon
+_NAME_PROPERTIES: Final = ("name", "NAME", "Name")
+_DEGREES_SLACK: Final = 1e-6  # tolerance for rounding beyond 180 or 90 degrees
+
+
+@dataclass(frozen=True)
+class Polygons:
+    """Polygons with unique ids and names.
+
+    ``table`` has one row for each polygon in the order of the file, with the columns ``id`` (text,
+    unique), ``name`` (text, not empty) and ``geometry`` (valid, not empty, two-dimensional; x =
+    longitude and y = latitude in degrees, WGS 84). ``shapes`` are the geometries in the system of
+    the file, whose EPSG code is ``epsg``, None for WGS 84: polygons that fit together in one system
+    need not do so in another, because only their vertices are converted. ``bounds`` are west,
+    south, east and north, in degrees, of a box that contains all points of the shapes.
+    """
+
+    table: "gpd.GeoDataFrame"
+    shapes: NDArray[np.object_]
+    epsg: int | None
+    bounds: tuple[float, float, float, float]
+
+
+def read_polygons(
+    path: Path, *, name: str | None = None, identifier: str | None = None
+) -> Polygons:
+    """Read polygons with unique ids and names; an unchanged file is read only once.
+
+    The file is one for `layers.read_layer`. `name` is the property to use as name; without it, one
+    called ``name``, ``NAME`` or ``Name`` is used if there is any. A polygon without a value has its
+    id as name. `identifier` is the property to use as id; without it, ids are the numbers of the
+    features from 1. Features with the same id and name are parts of one polygon.
+
+    Markup in texts is kept as it is; whitespace in them, such as a line break, becomes one space.
+    Polygons may have gaps between them, and overlap by at most `MAX_OVERLAP_SHARE` of the smaller
+    one.
+
+    Raises `InputError` if the file cannot be read, has no polygon, or lacks the property `name` or
+    `identifier`; if a polygon is empty, invalid, out of range, across the 180th meridian or without
+    an id, or an id or name has control characters or is not a text or number; if two polygons have
+    the same id but different names, or overlap. The message is one line and begins with the path.
+    """
+    return _read(path, _checksum(path), name, identifier)
+
+
+def _checksum(path: Path) -> str:
+    """Return the checksum of a file, or an empty text if it will be refused unread."""
+    try:
+        if path.is_file() and path.stat().st_size <= MAX_BYTES:
+            return file_sha256(path)
+    except OSError:
+        pass
+    return ""
+
+
+# Planning a run needs the same polygons several times, and large ones take seconds to check.
+@lru_cache(maxsize=16)
+def _read(path: Path, _checksum: str, name: str | None, identifier: str | None) -> Polygons:
+    import geopandas as gpd
+
+    automatic = _NAME_PROPERTIES if name is None else (name,)
+    layer = read_layer(path, POLYGONS, [*automatic, *([identifier] if identifier else [])])
+    count = len(layer.geometries)
+    if not count:
+        raise InputError(f"{path} contains no polygons")
+    for wanted in (identifier, name):
+        if wanted is not None and wanted not in layer.names:
+            raise InputError(
+                f"{path} has no property {wanted!r}{did_you_mean(wanted, layer.names)}; its "
+                f"properties are {listed(layer.names)}"
+            )
+    ids = [str(number) for number in range(1, count + 1)]
+    if identifier is not None:
+        ids = _texts(path, identifier, layer.properties[identifier])
+    names = ids
+    if named := next((each for each in automatic if each in layer.names), None):
+        texts = _texts(path, named, layer.properties[named])
+        names = [text or own_id for text, own_id in zip(texts, ids, strict=True)]
+    epsg = None if layer.crs is None else epsg_code(layer.crs)
+    _check_geometries(path, layer.geometries, names)
+    if identifier is not None:
+        ids, names, layer = _merged(path, identifier, ids, names, layer)
+    shapes = layer.geometries
+    _check_overlaps(path, shapes, names)
+    finer = shapes = degrees = _on_one_side(shapes)
+    if epsg is not None:
+        degrees = finer = _on_one_side(_in_degrees(path, shapes, epsg))
+        if degrees_from(epsg).source_crs.is_projected:  # edges are curves in degrees
+            west, south, east, north = shapely.total_bounds(shapes)
+            size = max(east - west, north - south)
+            split = shapely.segmentize(shapes, size / _EDGE_PARTS)
+            finer = _on_one_side(_in_degrees(path, split, epsg))
+    _check_degrees(path, finer, names)
+    table = gpd.GeoDataFrame({"id": ids, "name": names}, geometry=degrees, crs=WGS84)
+    west, south, east, north = shapely.total_bounds(finer)
+    # Between two vertices, an edge bulges by much less than the whole is wide.
+    slack = 0.0 if epsg is None else max(east - west, north - south) / _EDGE_PARTS
+    bounds = (
+        max(west - slack, -180.0),
+        max(south - slack, -90.0),
+        min(east + slack, 180.0),
+        min(north + slack, 90.0),
+    )
+    return Polygons(table, shapes, epsg, bounds)
+
+
+def _in_degrees(path: Path, shapes: NDArray[np.object_], epsg: int) -> NDArray[np.object_]:
+    try:
+        transformer = degrees_from(epsg)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+    converted: NDArray[np.object_] = shapely.transform(
+        shapes, transformer.transform, interleaved=False
+    )
+    return converted
+
+
+def _texts(path: Path, column: str, values: Any) -> list[str]:
+    """Return the values of a property as texts, empty where they are missing."""
+    texts = []
+    for number, value in enumerate(values.to_pylist(), start=1):
+        if isinstance(value, bool) or not isinstance(
+            value, str | bytes | int | float | Decimal | None
+        ):
+            raise InputError(
+                f"{path}: {column!r} of feature {number} must be a text or number, got "
+                f"{shortened(repr(value))}"
+            )
+        text = _text(value)
+        if any(unicodedata.category(character) in ("Cc", "Cs") for character in text):
+            raise InputError(
+                f"{path}: {column!r} of feature {number} contains control characters, got "
+                f"{shortened(ascii(text))}: remove them"
+            )
+        texts.append(text)
+    return texts
+
+
+def _text(value: str | bytes | int | float | Decimal | None) -> str:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # programs for tables write integers as 75101.0
+    if isinstance(value, bytes):
+        value = value.decode(errors="surrogateescape")
+    return " ".join(str(value).split())
+
+
+def _merged(
+    path: Path, column: str, ids: list[str], names: list[str], layer: Layer
+) -> tuple[list[str], list[str], Layer]:
+    """Merge features with the same id, which are compared as those of records are."""
+    keys = canonical(pa.array(ids, pa.string()), missing=("",)).to_pylist()
+    parts: dict[bytes, list[int]] = {}
+    for number, key in enumerate(keys):
+        if key is None:
+            raise InputError(
+                f"{path}: feature {number + 1} has no {column!r}, which is the id: add it, or "
+                "choose another property"
+            )
+        parts.setdefault(key, []).append(number)
+    merged_names = []
+    for numbers in parts.values():
+        named = list(dict.fromkeys(names[each] for each in numbers if names[each] != ids[each]))
+        if len(named) > 1:
+            raise InputError(
+                f"{path}: {column!r} must be unique to be the id, got "
+                f"{shortened(repr(ids[numbers[0]]))} for {_shown(named[0])} and "
+                f"{_shown(named[1])}: choose another property, or merge them, for example by "
+                f"geopandas: table.dissolve({column!r})"
+            )
+        merged_names.append(named[0] if named else ids[numbers[0]])
+    if len(parts) == len(ids):
+        return ids, names, layer
+    merged = [shapely.union_all(layer.geometries[numbers]) for numbers in parts.values()]
+    first = [numbers[0] for numbers in parts.values()]
+    return (
+        [ids[number] for number in first],
+        merged_names,
+        replace(layer, geometries=np.array(merged, dtype=object)),
+    )
+
+
+def _check_geometries(path: Path, geometries: NDArray[np.object_], names: Sequence[str]) -> None:
+    for index in np.flatnonzero(
+        shapely.is_missing(geometries) | shapely.is_empty(geometries)
+    ).tolist():
+        raise InputError(f"{path}: polygon {_shown(names[index])} is empty: draw it, or remove it")
+    for index in np.flatnonzero(~shapely.is_valid(geometries)).tolist():
+        reason = shapely.is_valid_reason(geometries[index])
+        raise InputError(
+            f"{path}: polygon {_shown(names[index])} is invalid ({reason}, x and y)"
+            ": repair it in a GIS"
+        )
+
+
+def _check_degrees(path: Path, geometries: NDArray[np.object_], names: Sequence[str]) -> None:
+    west, south, east, north = shapely.bounds(geometries).T
+    width, height = 180 + _DEGREES_SLACK, 90 + _DEGREES_SLACK
+    inside = (west >= -width) & (east <= width) & (south >= -height) & (north <= height)
+    for index in np.flatnonzero(~inside).tolist():
+        raise InputError(
+            f"{path}: polygon {_shown(names[index])} must be within longitude -180 to 180 and "
+            f"latitude -90 to 90, got {west[index]:g} to {east[index]:g} and {south[index]:g} to "
+            f"{north[index]:g}: declare the reference system that the file is in, or convert it"
+        )
+    owner, ring, crossing = _crossing_edges(geometries)
+    for index in owner[ring[:-1][crossing]][:1].tolist():
+        raise InputError(
+            f"{path}: polygon {_shown(names[index])} lies across the 180th meridian: cut it there, "
+            f"for example by ogr2ogr -t_srs EPSG:4326 -wrapdateline cut.gpkg {path.name}"
+        )
+
+
+def _crossing_edges(
+    geometries: NDArray[np.object_],
+) -> tuple[Integers, Integers, NDArray[np.bool_]]:
+    """Return the polygon of each ring, the ring of each vertex, and which edges cross 180 degrees.
+
+    An edge that spans more than half of the earth lies across the 180th meridian instead, unless
+    both its ends are on it, as those of Antarctica.
+    """
+    polygons, owner = shapely.get_parts(geometries, return_index=True)
+    rings, polygon = shapely.get_rings(polygons, return_index=True)
+    points, ring = shapely.get_coordinates(rings, return_index=True)
+    start, end = points[:-1, 0], points[1:, 0]
+    on_meridian = (np.abs(start) >= 180) & (np.abs(end) >= 180)
+    crossing = (np.abs(end - start) > 180) & ~on_meridian & (ring[1:] == ring[:-1])
+    return owner[polygon], ring, crossing
+
+
+def _on_one_side(geometries: NDArray[np.object_]) -> NDArray[np.object_]:
+    """Write the 180th meridian as 180 or -180 according to the side on which a ring lies."""
+    _, ring, crossing = _crossing_edges(geometries)
+    if not crossing.any():
+        return geometries
+    points = shapely.get_coordinates(geometries)
+    longitude = points[:, 0]
+    on_meridian = np.abs(np.abs(longitude) - 180) < _DEGREES_SLACK
+    sides = [
+        np.bincount(ring, ~on_meridian & (longitude * sign > 0), ring[-1] + 1) for sign in (1, -1)
+    ]
+    side = np.where(sides[1] == 0, 1, np.where(sides[0] == 0, -1, 0))[ring]
+    crossed = np.isin(ring, ring[:-1][crossing]) & on_meridian & (side != 0)
+    points[crossed, 0] = 180.0 * side[crossed]
+    moved: NDArray[np.object_] = shapely.set_coordinates(geometries.copy(), points)
+    return moved
+
+
+def _check_overlaps(path: Path, geometries: NDArray[np.object_], names: Sequence[str]) -> None:
+    # If two polygons overlap, one has an edge that does not match its neighbour's. Usually few
+    # polygons have any, and finding those is faster than intersecting all neighbours.
+    unshared = np.flatnonzero(~shapely.is_empty(shapely.coverage_invalid_edges(geometries)))
+    left, right = shapely.STRtree(geometries).query(geometries[unshared], predicate="intersects")
+    pairs = np.unique(np.sort(np.column_stack((unshared[left], right)), axis=1), axis=0)
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    first, second = geometries[pairs].T
+    smaller = np.minimum(shapely.area(first), shapely.area(second))
+    share = shapely.area(shapely.intersection(first, second)) / smaller
+    for index in np.flatnonzero(share > MAX_OVERLAP_SHARE).tolist():
+        one, other = (_shown(names[polygon]) for polygon in pairs[index])
+        raise InputError(
+            f"{path}: polygons {one} and {other} overlap by {100 * share[index]:.3g} % of the "
+            f"smaller one, more than {100 * MAX_OVERLAP_SHARE:g} %, so a point would be in two "
+            "cells: cut one of them"
+        )
+
+
+def _shown(name: str) -> str:
+    return shortened(repr(name))
