@@ -5,13 +5,15 @@ from tomllib import loads
 from snakemake.sourcecache import LocalSourceFile
 
 
+# Not `workflow.basedir`: in a module that is the folder of the Snakefile that uses it.
+RULES = workflow.current_basedir
+
+
 def shipped(name):
     """Return the path of a file of this workflow, which Snakemake copies here from a git host."""
-    # Not `workflow.basedir`: in a module that is the folder of the Snakefile that uses it.
-    rules = workflow.current_basedir
-    if isinstance(rules, LocalSourceFile):
-        return os.path.relpath(Path(rules).parents[1] / name)
-    return workflow.sourcecache.get_path(rules.join(f"../../{name}"))
+    if isinstance(RULES, LocalSourceFile):
+        return os.path.relpath(Path(RULES).parents[1] / name)
+    return workflow.sourcecache.get_path(RULES.join(f"../../{name}"))
 
 
 try:
