@@ -7,14 +7,13 @@ import pytest
 from absl import logging as absl_logging
 from chromium import browser  # noqa: F401 - a fixture of several folders
 from hypothesis import settings
+from needs import requirement
+from workflow.conftest import clone, finished, whole  # noqa: F401 - likewise
 from xdist.scheduler import LoadScopeScheduling
 
 # absl, which dp_accounting loads, keeps the stderr that it finds, here one of pytest's, and closes
 # it when somebody else configures logging.
 absl_logging.get_absl_handler().python_handler.setStream(sys.__stderr__)
-
-# Their hooks must be known before xdist starts its workers.
-pytest_plugins = ["tiers"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -67,3 +66,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> _Together
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Start whole runs first: at the end they would keep a single worker busy."""
     items.sort(key=lambda item: item.get_closest_marker("workflow") is None)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a run in which a test was skipped for something that should be here."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    skipped = reporter.stats.get("skipped", []) if reporter else []
+    if any(requirement(report.longrepr[2]) for report in skipped):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED

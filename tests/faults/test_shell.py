@@ -1,10 +1,8 @@
 """No value of a configuration reaches a shell, and no character in a path breaks a run."""
 
-import gzip
 import json
 
 import pytest
-from unit.http_server import FileServer
 from workflow.conftest import make_clone
 
 EVIL = ["$(touch pwned)", "`touch pwned`", "; touch pwned;", "'\"; touch pwned #", "| touch pwned"]
@@ -42,18 +40,3 @@ def test_whole_run_with_shell_metacharacters(evil_clone):
     assert (evil_clone.path / "results" / "figures" / "comparison.png").exists()
     evil_clone.run("--report", "results/report.html", "all")
     assert_nothing_executed(evil_clone)
-
-
-@pytest.mark.faults
-def test_download_names(clone):
-    """The name of a download is refused, or a real download of that name does no harm."""
-    data = gzip.compress((clone.path / "check-ins.txt").read_bytes(), mtime=0)
-    with FileServer(data) as server:
-        clone.config["sources"]["tiny"] = {
-            "kind": "download", "url": server.url("a,b.gz?x=$(touch%20pwned)"), "layout": "snap",
-        }  # fmt: skip
-        assert "not a safe file name" in clone.refusal("results/grids/town.shape.parquet")
-        assert server.requests == []
-        clone.config["sources"]["tiny"]["url"] = server.url("a?b=c&d=%24~@+.gz")
-        clone.run("results/grids/town.shape.parquet")
-        assert_nothing_executed(clone)

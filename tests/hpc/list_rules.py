@@ -22,7 +22,6 @@ def main() -> None:
                     if name in rule.resources
                 },
                 "output": str(rule.output[0]) if rule.output else "",
-                "benchmark": str(rule.benchmark or ""),
             }
             for rule in workflow.rules
         }
