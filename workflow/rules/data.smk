@@ -1,6 +1,6 @@
 rule lay_checkins:
     input:
-        counts=resource("cell_counts/{region}.csv"),
+        counts=lambda wildcards: resource(f"cell_counts/{wildcards.region}.csv"),
     output:
         result("laid/embedded/{region}.txt.gz"),
     log:

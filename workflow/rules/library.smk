@@ -4,7 +4,6 @@ from tomllib import loads
 
 from snakemake.sourcecache import LocalSourceFile
 
-
 # Not `workflow.basedir`: in a module that is the folder of the Snakefile that uses it.
 RULES = workflow.current_basedir
 

@@ -2,7 +2,9 @@
 PAGE_PARTS = sorted(
     local(os.path.relpath(path))
     for kind in ("html", "css", "js")
-    for path in (Path(find_version.__code__.co_filename).parent / "page").rglob(f"*.{kind}")
+    for path in (Path(find_version.__code__.co_filename).parent / "page").rglob(
+        f"*.{kind}"
+    )
 )
 
 
