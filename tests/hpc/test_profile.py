@@ -11,7 +11,7 @@ from waiting import run
 from workflow.conftest import make_clone
 
 ROOT = Path(__file__).parents[2]
-PROFILE = yaml.safe_load((ROOT / "workflow/profiles/slurm/config.yaml").read_text())
+PROFILE = yaml.safe_load((ROOT / "profiles/slurm/config.yaml").read_text())
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def test_groups_are_of_rules_that_exist(rules):
 def test_the_groups_can_be_planned(tmp_path):
     """Snakemake refuses a group that depends on itself through a job outside it."""
     clone = make_clone(tmp_path / "clone")
-    planned = clone.run("--workflow-profile=workflow/profiles/slurm", "--dry-run", "all")
+    planned = clone.run("--workflow-profile=profiles/slurm", "--dry-run", "all")
     assert "release_histograms" in planned.stdout
 
 

@@ -14,7 +14,7 @@ FOLDERS = ("checkins", "grids", "privacy", "releases", "utility")
 # These jobs last seconds, and each check in vain delays the next by 10 s: the first comes early.
 # The last option is the one that docs/hpc.md gives for a site without accounting.
 OPTIONS = [
-    "--workflow-profile=workflow/profiles/slurm",
+    "--workflow-profile=profiles/slurm",
     "--slurm-init-seconds-before-status-checks=9",
     "--slurm-status-command=squeue",
 ]

@@ -134,11 +134,8 @@ def test_every_public_name_is_documented():
     assert [missing for name in names for missing in _undocumented(name)] == []
 
 
-LOCKS = ["requirements.lock", "requirements-docs.lock"]
-
-
-def _pins(lock=LOCKS[0]):
-    lock = (ROOT / lock).read_text()
+def _pins():
+    lock = (ROOT / "requirements.lock").read_text()
     return dict(re.findall(r"^([a-z0-9-]+)==([^\s;\\]+)", lock, flags=re.MULTILINE))
 
 
@@ -155,20 +152,12 @@ def test_conda_environment_agrees_with_the_lock():
     assert packages == {"pip": [f"{name}=={pins[name]}" for name in sorted(names)]}
 
 
-@pytest.mark.parametrize("lock", LOCKS)
-def test_lock_is_hashed_and_names_no_index(lock):
-    lock = (ROOT / lock).read_text().replace("\\\n", " ")
+def test_the_lock_is_hashed_and_names_no_index():
+    lock = (ROOT / "requirements.lock").read_text().replace("\\\n", " ")
     pinned = re.compile(r"[a-z0-9._-]+==\S+( ; [^#]+?)?( +--hash=sha256:[0-9a-f]{64})+ *")
     lines = [line for line in lock.splitlines() if not line.lstrip().startswith("#")]
     assert lines
     assert [line for line in lines if not pinned.fullmatch(line)] == []
-
-
-def test_the_packages_of_the_site_change_none_of_the_others():
-    ours, added = (_pins(lock) for lock in LOCKS)
-    assert len(added) > 50
-    shared = ours.keys() & added.keys()
-    assert {name: added[name] for name in shared} == {name: ours[name] for name in shared}
 
 
 SCRIPTS = ROOT / "workflow" / "scripts"
