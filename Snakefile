@@ -13,6 +13,17 @@ report: "workflow/report/workflow.rst"
 
 
 include: "workflow/rules/common.smk"
+
+
+if workflow.is_main_process and any(
+    config["sources"][spec["source"]]["kind"] == "embedded" for spec in REGIONS.values()
+):
+    logger.info(
+        "Counts of cells are those of Gowalla's check-ins; the coordinates inside cells are drawn "
+        "(config/gowalla.yaml fetches the real ones)."
+    )
+
+
 include: "workflow/rules/inputs.smk"
 include: "workflow/rules/drawing.smk"
 include: "workflow/rules/outputs.smk"
