@@ -35,9 +35,6 @@ EPS0 = 4
 # At n = 1e9 a larger eps has a delta that nobody asks for, at much greater cost (docs/scale.md).
 EPS = [0.01, 0.1]
 MORE = 10  # factor by which repetitions are multiplied, to measure their cost
-# Grids whose jobs' peak memory is measured with the default repetitions and one eps, because
-# memory does not depend on the numbers of either.
-FINE = {"metres": {"metres": 100}, "million": {"shape": [1000, 1000]}}
 
 # Every Python process of a run imports this module; Snakemake and its jobs write a line at exit.
 RECORDER = """
@@ -270,30 +267,6 @@ def growth(jobs: pd.DataFrame, measure: str, number: str) -> None:
         print(f"| `{rule}` | {n:,} | {repetitions} | {cells} | {exponent(x, costs)} | {last} |")
 
 
-def largest(options: argparse.Namespace, folder: Path) -> None:
-    """Print the largest peak of each rule: the default run, a city with fine grids, its page."""
-    print("\nLargest peak memory of a job of each rule, MB")
-    default = Workflow(folder / "default", 1, 100, options.cores)
-    config = yaml.safe_load((ROOT / "config" / "config.yaml").read_text())
-    columns = {"default": default.run(config).jobs.groupby("rule")["mb"].max()}
-    workflow = Workflow(folder / "fine", 1, options.rows, options.cores)
-    for name, grid in FINE.items():
-        config = configuration(1, [], 10)
-        # Squares of 100 m give some 80,000 cells here.
-        region = {"box": {"south": -60.0, "north": -59.74, "west": -170.0, "east": -169.5}}
-        config["regions"]["city_0"] |= region | {"grids": {name: grid}}
-        config |= {"run": name, "eps": [1], "budgets": {"column": "budget"}}
-        page = f"results/{name}/report.html"
-        budgets = f"results/{name}/grids/city_0.{name}.budgets.parquet"
-        jobs = workflow.run(config, "all", page, budgets, "--omit-from", "estimate_places").jobs
-        columns[name] = jobs.groupby("rule")["mb"].max()
-    table = pd.DataFrame(columns)
-    print(f"\n| rule | {' | '.join(table)} |\n{'|---' * (len(table.columns) + 1)}|")
-    for rule, row in table.iterrows():
-        cells = " | ".join("-" if np.isnan(mb) else f"{mb:,.0f}" for mb in row)
-        print(f"| `{rule}` | {cells} |")
-
-
 def graphs(options: argparse.Namespace, folder: Path) -> None:
     """Print the time that Snakemake needs to plan the whole run of many regions."""
     print("\n| regions | jobs | CPU, s | wall, s | memory, MB |\n|---|---|---|---|---|")
@@ -340,7 +313,6 @@ def main() -> None:
         growth(jobs, "cpu", ".1f")
         print("\nPeak memory of one job, MB")
         growth(jobs, "mb", ".0f")
-        largest(options, folder)
         graphs(options, folder)
 
 
