@@ -80,7 +80,7 @@ def test_real_check_ins_are_counted_by_hexagon(clone):
 
 def test_the_documented_example_works_in_an_empty_folder(clone, tmp_path):
     folder = tmp_path / "of my own"
-    _, command = documented_example(clone, folder, "cells.md", "town")
+    _, command = documented_example(clone, folder, "data.md", "town")
     shutil.copy(ROOT / "resources" / "districts" / "paris.geojson", folder / "districts.geojson")
     rng = np.random.default_rng(4)
     rows = pd.DataFrame({"card": rng.integers(0, 700, 3000)})

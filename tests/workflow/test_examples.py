@@ -1,16 +1,14 @@
 """The example regions, each run on check-ins laid for it and counted again in plain Python."""
 
 import json
-import random
 
 import numpy as np
 import pandas as pd
 import pytest
-import waiting
 import yaml
 from matplotlib.path import Path
 
-from workflow.conftest import ROOT, documented_example, run_overlay
+from workflow.conftest import ROOT, run_overlay
 
 pytestmark = pytest.mark.workflow
 EXAMPLES = sorted((ROOT / "config" / "examples").glob("*.yaml"))
@@ -89,24 +87,3 @@ def test_every_check_in_of_an_example_is_counted_once(clone, example):
     }
     assert counted == dict.fromkeys(tables, expected)
     assert all((clone.path / figure).stat().st_size > 1000 for figure in figures)
-
-
-@pytest.mark.slow
-def test_the_documented_example_works_in_the_users_own_folder(clone, tmp_path):
-    folder = tmp_path / "of my own"
-    example, command = documented_example(clone, folder, "data.md", "lyon")
-    box = example["regions"]["lyon"]["box"]
-    rng = random.Random(6)
-    rows = [
-        f"{rng.uniform(box['south'], box['north'])},{rng.uniform(box['west'], box['east'])}\n"
-        for _ in range(1500)
-    ]
-    (folder / "checkins.csv").write_text("lat,lon\n" + "".join(rows))
-    planned = waiting.run([*command[:3], "--dry-run", *command[3:]], 300, cwd=folder)
-    assert planned.returncode == 0, planned.stdout + planned.stderr
-    # The whole region would take minutes.
-    grids = ["results/grids/lyon.coarse.parquet", "results/grids/lyon.fine.parquet"]
-    result = waiting.run([*command[:-1], *grids], 900, cwd=folder)
-    assert result.returncode == 0, result.stdout + result.stderr
-    for grid in grids:
-        assert pd.read_parquet(folder / grid)["count"].sum() == 1500
