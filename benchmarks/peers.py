@@ -21,6 +21,7 @@ import numpy as np
 from accounting import composed, dummies, enumerated
 from scipy.optimize import brentq, minimize_scalar
 from scipy.stats import binom
+
 from shuffledp import Setting, compare, epsilon, mechanism
 from shuffledp.mechanisms.discrete_laplace import noise_moments
 from shuffledp.mechanisms.prio3_histogram import upload_bytes
@@ -93,7 +94,6 @@ def augmented_shuffle() -> Iterator[Row]:
     for eps, name in (
         (0.1, "shuffler-dummies"),
         (1.0, "shuffler-dummies"),
-        (1.0, "signed-dummies"),
         (1.0, "two-servers"),
     ):
         theirs, ours = sageo_error(n, k, eps), error(name, n, k, eps, delta)

@@ -59,34 +59,6 @@ use rule draw_comparison as draw_privacy with:
         figures=calls(("figures.privacy.draw_privacy", AT_TARGET)),
 
 
-use rule draw_comparison as draw_sizes with:
-    input:
-        sizes=result("privacy/{region}.{grid}.sizes.parquet"),
-        cells=result("grids/{region}.{grid}.parquet"),
-    output:
-        figure("sizes.{region}.{grid}", "sizes", "Privacy"),
-    log:
-        log_of("draw_sizes.{region}.{grid}"),
-    benchmark:
-        benchmark_of("draw_sizes.{region}.{grid}")
-    params:
-        figures=calls(("figures.privacy.draw_sizes", NAMED)),
-
-
-use rule draw_comparison as draw_units with:
-    input:
-        privacy=result("privacy/{region}.{grid}.units.parquet"),
-        users=result("privacy/{region}.{grid}.users.csv"),
-    output:
-        figure("units.{region}.{grid}", "units", "Privacy"),
-    log:
-        log_of("draw_units.{region}.{grid}"),
-    benchmark:
-        benchmark_of("draw_units.{region}.{grid}")
-    params:
-        figures=calls(("figures.privacy.draw_units", {"title": figure_title})),
-
-
 use rule draw_comparison as draw_errors with:
     input:
         certainty=result("utility/{region}.{grid}.certainty.eps0-{eps0}.parquet"),
@@ -95,8 +67,6 @@ use rule draw_comparison as draw_errors with:
         outline=outline_file,
     output:
         figure("errors.{region}.{grid}.eps0-{eps0}", "error_maps", "Estimates"),
-        figure("trust.{region}.{grid}.eps0-{eps0}", "trust_maps", "Estimates"),
-        figure("ranks.{region}.{grid}.eps0-{eps0}", "ranked_cells", "Estimates"),
     log:
         log_of("draw_errors.{region}.{grid}.eps0-{eps0}"),
     benchmark:
@@ -104,8 +74,6 @@ use rule draw_comparison as draw_errors with:
     params:
         figures=calls(
             ("figures.cell_confidence.draw_errors", AT_TARGET),
-            ("figures.cell_confidence.draw_trust", AT_TARGET),
-            ("figures.cell_confidence.draw_ranks", AT_TARGET),
         ),
 
 
@@ -174,20 +142,6 @@ rule cell_sizes:
         [figure_files(f"cell-sizes.{region}") for region in REGIONS],
         [result(f"utility/{region}.cell-sizes.csv") for region in REGIONS],
     localrule: True
-
-
-use rule draw_comparison as draw_slots with:
-    input:
-        slots=result("utility/{region}.{grid}.slots.csv"),
-        summary=result("utility/{region}.{grid}.csv"),
-    output:
-        figure("slots.{region}.{grid}", "slots", "Which mechanism"),
-    log:
-        log_of("draw_slots.{region}.{grid}"),
-    benchmark:
-        benchmark_of("draw_slots.{region}.{grid}")
-    params:
-        figures=calls(("figures.mechanisms.draw_slots", {})),
 
 
 # Each pair of rules is for the regions with the same calibrations, usually all regions.

@@ -264,7 +264,7 @@ def swept(wildcards):
     targets = {
         key: value
         for key, value in spec["targets"].items()
-        if key not in ("mechanisms", "slots")
+        if key != "mechanisms"
     }
     return {**targets, "mechanisms": [name]}
 

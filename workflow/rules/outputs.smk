@@ -46,8 +46,6 @@ def tables_of(region):
         tables.append(f"utility/{first}.budgets.csv")
     if budget_column(spec) is not None:
         tables.append(f"grids/{first}.budgets.parquet")
-    if "slots" in spec.get("targets", {}):
-        tables.append(f"utility/{first}.slots.csv")
     return list(map(result, tables))
 
 
@@ -55,13 +53,11 @@ def figures_of(region, grid):
     """Return every figure of a grid; those of targets and budgets show a region's first grid."""
     spec, place = REGIONS[region], f"{region}.{grid}"
     own = own_calibrations(spec["mechanisms"])
-    names = ["checkins", "privacy", "sizes", "units", "distances-over-eps"]
+    names = ["checkins", "privacy", "distances-over-eps"]
     if grid == first_grid(region):
         if "targets" in spec:
             names += ["mechanisms", "recommended"]
             names += ["series"] if "every" in spec else []
-        if "slots" in spec.get("targets", {}):
-            names.append("slots")
         if "budgets" in spec:
             names.append("budgets")
     stems = expand("{name}.{place}", name=names, place=place)
@@ -72,7 +68,7 @@ def figures_of(region, grid):
     )
     for eps0 in map(budget, spec["eps0"]):
         at = f"{place}.eps0-{eps0}"
-        stems += expand("{name}.{at}", name=["errors", "trust", "ranks"], at=at)
+        stems += expand("{name}.{at}", name=["errors"], at=at)
         stems += expand(
             "estimates.{at}.{calibration}", at=at, calibration=["matched", *own]
         )
@@ -100,7 +96,6 @@ def page_files(wildcards):
             "samples": f"samples/{place}.parquet",
             "curves": f"privacy/{place}.curves.parquet",
             "privacy": f"privacy/{place}.parquet",
-            "sizes": f"privacy/{place}.sizes.parquet",
             "promises": f"privacy/{place}.promises.parquet",
             "utility": f"utility/{place}.parquet",
             "summary": f"utility/{place}.csv",

@@ -42,7 +42,7 @@ LOG_LEFT_OUT_SHARE = -9.0
 # Smallest depth that is tried. The grid ends where delta of a round is below exp(-depth).
 MIN_DEPTH = 10.0
 # Mechanisms for which the checker recomputes delta of a view.
-MECHANISMS_WITH_VIEW_CERTIFICATES = ("shuffler-dummies", "two-servers", "signed-dummies")
+MECHANISMS_WITH_VIEW_CERTIFICATES = ("shuffler-dummies", "two-servers")
 
 
 def _finite(log_delta: float) -> float | None:

@@ -7,17 +7,16 @@ from typing import Final
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+from matplotlib.ticker import NullLocator
 
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.figures import style
 from shuffledp.figures.bounds import Line
 from shuffledp.mechanisms.catalogue import CATALOGUE, UNBIASED
-from shuffledp.mechanisms.recommendation import best_by_trust, trust_kind
+from shuffledp.mechanisms.recommendation import trust_kind
 from shuffledp.pipeline.selection import at_targets
 
 # For each row of panels: the estimator, the column of the error, the prefix of the columns of its
@@ -66,11 +65,6 @@ def draw_mechanisms(summary: Path) -> Figure:
             "eps and delta (config/README.md)"
         )
     return mechanism_errors(rows)
-
-
-def draw_slots(slots: Path, summary: Path) -> Figure:
-    """Read the errors by slots and those of all mechanisms and draw `slots_errors`."""
-    return slots_errors(pd.read_csv(slots), at_targets(pd.read_csv(summary)))
 
 
 @style.local_style()
@@ -176,79 +170,3 @@ def _mechanism_legend(rows: pd.DataFrame) -> list[list[Line2D]]:
         for kind, heading in _TRUST.items()
         if kind in columns
     ]
-
-
-# --- Signed dummies by the number of slots -------------------------------------------------
-
-
-@style.local_style()
-def slots_errors(table: pd.DataFrame, summary: pd.DataFrame) -> Figure:
-    """Draw the error per cell of signed dummies against the slots of an envelope.
-
-    Every user sends one envelope with the same number of slots, each for a message or blank.
-    `table` is the result of `shuffledp.studies.slots.slots_table`, `summary` has the rows of
-    `shuffledp.pipeline.selection.at_targets` for one region. There is one row per eps, with the
-    error against the slots of an envelope on the left and against the messages of a user on the
-    right. Horizontal lines are the best other mechanism for each kind of trust
-    (`mechanisms.recommendation.best_by_trust`), at the same n.
-    """
-    if table.empty:
-        raise InputError(
-            "slots: no length of envelopes meets the targets; add longer envelopes, or raise eps "
-            "or delta"
-        )
-    n, unit = int(table["n"].iloc[0]), summary["unit"].iloc[0]
-    others = summary[
-        (summary["n"] == n)
-        & (summary["estimator"] == UNBIASED)
-        & (summary["mechanism"] != _SIGNED_DUMMIES)
-        & summary["reason"].isna()
-    ]
-    budgets = sorted(table["eps"].unique(), reverse=True)
-    look = CATALOGUE[_SIGNED_DUMMIES].estimators[0].look
-    references: dict[str, str] = {}  # kinds of trust by the names of mechanisms
-    figure = style.new_figure(1.2 + 2.0 * len(budgets))
-    panels = figure.subplots(len(budgets), 2, sharex="col", sharey="row", squeeze=False)
-    for row, eps in zip(panels, budgets, strict=True):
-        signed, others_at_eps = table[table["eps"] == eps], others[others["eps"] == eps]
-        for axes, x in zip(row, ("slots", "messages"), strict=True):
-            axes.set_xscale("log")
-            axes.set_yscale("log")
-            axes.set_xlim(table[x].min() / _SLOT_MARGIN, table[x].max() * _SLOT_MARGIN)
-            axes.plot(signed[x], signed["cell_error"], linestyle="none", **style.marker_style(look))
-            best = best_by_trust(others_at_eps)
-            for kind in filter(best.get, _REFERENCE_LINES):  # solid lines first, below dashed ones
-                name, line = best[kind], _REFERENCE_LINES[kind]
-                error = others_at_eps.set_index("mechanism").at[name, "expected_cell_error"]
-                colour = CATALOGUE[name].estimators[0].look.colour
-                axes.axhline(error, color=colour, linewidth=1.6, linestyle=line, zorder=1)
-                references[name] = kind
-            axes.set_title(rf"$\epsilon={eps:g}$", loc="left")
-            axes.grid(visible=True, axis="y")
-        row[0].set_ylabel(f"error per cell ({style.plural(unit)})\n(root mean square)")
-        _label_short_axis(row[0].yaxis)
-    panels[-1, 0].set_xlabel("messages in an envelope, including blank ones")
-    panels[-1, 1].set_xlabel("mean messages per user, without blank ones")
-    for axes in panels[-1]:
-        _label_short_axis(axes.xaxis)
-    label = CATALOGUE[_SIGNED_DUMMIES].label
-    legend = [style.legend_mark(label, **style.marker_style(look))]
-    for kind, line in _REFERENCE_LINES.items():
-        for name in (name for name, trust in references.items() if trust == kind):
-            colour, label = CATALOGUE[name].estimators[0].look.colour, CATALOGUE[name].label
-            text = f"{label}, {_BEST[kind]}"
-            legend.append(Line2D([], [], linewidth=1.0, color=colour, linestyle=line, label=text))
-    figure.legend(handles=legend, loc="outside lower left", ncols=2)
-    region, delta = summary["region"].iloc[0], table["delta"].iloc[0]
-    figure.suptitle(
-        f"{region}, {style.count_units(n, unit)}: signed dummies in envelopes of several lengths, "
-        rf"$\delta={style.power(delta)}$"
-    )
-    return figure
-
-
-def _label_short_axis(axis: Axis) -> None:
-    """Label a logarithmic axis that is too short for labels at 1, 2 and 5 alone."""
-    axis.set_major_locator(LogLocator(subs=(1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.3g}"))
-    axis.set_minor_locator(NullLocator())

@@ -21,7 +21,7 @@ from shuffledp.figures.bounds import (
     coincidence_note,
     guarantee_steps,
 )
-from shuffledp.pipeline.tables import read_counts, read_tables
+from shuffledp.pipeline.tables import read_tables
 
 _MIN_LOG10_DELTA: Final = -12.0  # smallest delta shown
 _MAX_COLUMNS: Final = 3  # panels in a row
@@ -201,12 +201,6 @@ def _label_delta_axis(axes: Axes, lowest: float) -> None:
 # --- Number of people needed -------------------------------------------------------------
 
 
-def draw_sizes(sizes: Path, cells: Path, *, title: str, unit: str) -> Figure:
-    """Read the table and the total count of the grid and draw `users_needed`."""
-    total = int(read_counts(cells).sum())
-    return users_needed(read_tables([sizes]), total, title, unit)
-
-
 @style.local_style()
 def users_needed(table: pd.DataFrame, total: int, title: str, unit: str) -> Figure:
     """Draw certified eps against the number of people, one curve per eps0.
@@ -260,30 +254,7 @@ def users_needed(table: pd.DataFrame, total: int, title: str, unit: str) -> Figu
     return figure
 
 
-def _draw_sizes_of_budget(
-    axes: Axes, rows: pd.DataFrame, look: dict[str, Any], *, labelled: bool
-) -> None:
-    upper = rows[rows["bound"] == "upper"].drop_duplicates("n")
-    colour = look["color"]
-    # Eps does not increase with n, so a guarantee for n people holds for more.
-    axes.step(upper["n"], upper["eps"], where="post", color=colour, linewidth=1.0)
-    # Rows for a requested eps have a lower bound, unlike those for a requested n.
-    requested = upper[upper["n"].isin(rows.loc[rows["bound"] == "lower", "n"])]
-    axes.plot(requested["n"], requested["eps"], linestyle="none", **look)
-    for n, eps in requested[["n", "eps"]].itertuples(index=False, name=None) if labelled else ():
-        # Millions are rounded up, so that the number never falls short.
-        number = f"{n:,}" if n < _MILLION else f"{np.ceil(10.0 * n / _MILLION) / 10.0:,g} million"
-        axes.annotate(
-            number, (n, eps), (5, 2), textcoords="offset points", fontsize=7, color="0.15"
-        )
-
-
 # --- One check-in or one user ------------------------------------------------------------
-
-
-def draw_units(privacy: Path, users: Path, *, title: str) -> Figure:
-    """Read the two tables and draw `units_privacy`."""
-    return units_privacy(read_tables([privacy]), pd.read_csv(users), title)
 
 
 @style.local_style()
@@ -321,24 +292,6 @@ def units_privacy(table: pd.DataFrame, users: pd.DataFrame, title: str) -> Figur
         f"{style.escape_math(title)}: one check-in or one user? {_user_counts(table, users)}"
     )
     return figure
-
-
-def _draw_units_of_budget(
-    axes: Axes, rows: pd.DataFrame, look: dict[str, Any], *, users_known: bool
-) -> None:
-    for unit, line in _UNIT_LINES.items():
-        unit_rows = rows[rows["unit"] == unit]
-        if users_known and unit == "user":  # does not depend on the person's check-ins
-            axes.axhline(unit_rows["eps"].iloc[0], color=look["color"], linestyle=line)
-        else:
-            axes.plot(
-                unit_rows["checkins"],
-                unit_rows["eps"],
-                linestyle=line,
-                linewidth=0.8,
-                markersize=3,
-                **look,
-            )
 
 
 def _draw_users(axes: Axes, users: pd.DataFrame) -> None:

@@ -235,15 +235,6 @@ _ENTRIES: Final = (
         estimators=_noise_estimators("Prio3Histogram", "#B8860B", r"$\spadesuit$"),
     ),
     Entry(
-        name="signed-dummies",
-        label="signed dummies by users",
-        class_path="shuffledp.mechanisms.signed_dummies.SignedDummies",
-        source="for sums: Ghazi, Kumar, Manurangsi, Pagh and Sinha 2021; law of histograms: here",
-        disclosed=_DISCLOSED_IF_TRUE,
-        extra_trust="all users, to add dummies",
-        estimators=_noise_estimators("signed dummies by users", "#AA4499", "<"),
-    ),
-    Entry(
         name="mixdump",
         label="k-RR and dummies by users",
         class_path="shuffledp.mechanisms.mixdump.Mixdump",

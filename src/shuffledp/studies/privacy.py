@@ -1,4 +1,4 @@
-"""Compute delta by every configured bound (paper A, eq. 10), and eps over the number of users.
+"""Compute delta by every configured bound (paper A, eq. 10).
 
 The privacy is that of shuffled k-RR: n users in k cells, each with local budget eps0. Some bounds
 depend on the number of other users in the target's cell, which the tables call a count.
@@ -14,13 +14,11 @@ import pandas as pd
 from tqdm import tqdm
 
 from shuffledp.accounting.bound import Bound
-from shuffledp.accounting.contributions import group_curve, group_log_delta, one_record_target
+from shuffledp.accounting.contributions import group_curve, group_log_delta
 from shuffledp.accounting.conventions import log_of_delta
 from shuffledp.accounting.curve import LogDelta, UpperCurve
-from shuffledp.accounting.planner import Plan, complete
 from shuffledp.accounting.registry import get_bound
 from shuffledp.accounting.setting import Setting
-from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import Floats, Integers
 
 # Each count takes up to 0.1 s at n = 1e9, and large histograms have thousands of distinct counts.
@@ -32,9 +30,6 @@ _INITIAL_POINTS: Final = 17
 _MAX_BEND: Final = 0.015 * float(np.log(10.0))
 _MAX_FALL: Final = 1.0
 _MIN_SPACING: Final = 1.0 / 512.0  # smallest distance between points, as a share of the axis
-
-SIZES: Final = tuple(round(10.0 ** (step / 8)) for step in range(8, 49))  # 10 to a million
-TARGET_EPS: Final = (0.1, 0.5, 1.0, 2.0)
 
 _Row = tuple[Setting, float, Bound, float]  # setting, eps, bound, natural log of delta
 
@@ -179,48 +174,3 @@ def _table(rows: Sequence[_Row]) -> pd.DataFrame:
     table["delta"] = np.exp(table["log_delta"])
     table["log10_delta"] = table["log_delta"] / np.log(10.0)
     return table.drop(columns="log_delta")
-
-
-def sizes_table(
-    k: int,
-    budgets: Sequence[float],
-    delta: float,
-    sizes: Sequence[int] = SIZES,
-    target_eps: Sequence[float] = TARGET_EPS,
-    records_per_user: int = 1,
-) -> pd.DataFrame:
-    """Return the certified eps of shuffled k-RR over the number of users.
-
-    `budgets` are local budgets eps0, and delta is in ``(0, 1)``. The certified upper bound is
-    computed at the numbers of users in `sizes`. For each of `target_eps` that is below eps0, the
-    smallest n that certifies it is computed. `records_per_user` is as in `privacy_table`; n is the
-    number of records.
-
-    The columns are those of `pipeline.tables.PRIVACY`, with bound ``upper`` at the sizes and at the
-    target eps, and ``lower`` at the n of the target eps. An eps that no n up to 10,000,000,000
-    certifies has no rows.
-    """
-    target = log_of_delta(delta)
-
-    def row(n: int, eps0: float, name: str) -> tuple[int, float, float, str]:
-        setting = Setting(n, k, eps0)
-        return n, eps0, _epsilon(get_bound(name), setting, target, records_per_user), name
-
-    rows: list[tuple[int, float, float, str]] = []
-    for eps0 in budgets:
-        rows += [row(n, eps0, "upper") for n in sizes]
-        for eps in target_eps:
-            if eps < eps0:
-                n_needed = _users_needed(k, eps0, *one_record_target(eps, target, records_per_user))
-                if n_needed is not None:
-                    rows += [(n_needed, eps0, eps, "upper"), row(n_needed, eps0, "lower")]
-    table = pd.DataFrame(rows, columns=["n", "eps0", "eps", "bound"])
-    return table.assign(k=k, delta=delta, log10_delta=np.log10(delta))
-
-
-def _users_needed(k: int, eps0: float, eps: float, log_delta: float) -> int | None:
-    """Return the smallest n at which (eps, delta) is certified, or None if none is found."""
-    try:
-        return complete(Plan(None, k, eps0, eps, log_delta)).n
-    except InputError:
-        return None

@@ -6,11 +6,9 @@ from pathlib import Path
 import pandas as pd
 
 from shuffledp.pipeline.selection import at_targets
-from shuffledp.pipeline.tables import read_tables
 from shuffledp.pipeline.units import has_bound
 from shuffledp.studies.cell_sizes import cell_sizes_findings
 from shuffledp.studies.comparison import findings
-from shuffledp.studies.units import units_findings
 from shuffledp.studies.utility import target_findings
 
 
@@ -34,14 +32,8 @@ def run_summary(
         return path if str(path) in made else None
 
     lines = []
-    units = {
-        place: path for place in places if (path := path_if_made(f"privacy/{place}.units.parquet"))
-    }
-    if units:
-        lines.append("\nA run protects one check-in, not a person, unless its unit is user:\n")
-    for place, path in units.items():
-        users = pd.read_csv(Path(folder, "privacy", f"{place}.users.csv"))
-        lines.append(units_findings(read_tables([path]), users, places[place]))
+    if any(path_if_made(f"utility/{place}.csv") for place in places):
+        lines.append("\nA run protects one check-in, not a person, unless its unit is user.")
     for place, title in places.items():
         unit = (protected or {}).get(place, "")
         if has_bound(unit) and path_if_made(f"utility/{place}.csv"):

@@ -26,7 +26,6 @@ from shuffledp.verification.deltas import (
 )
 from shuffledp.verification.noise import (
     LEVEL,
-    SignedDummies,
     both_gaussians,
     both_noises,
     gaussian,
@@ -302,28 +301,11 @@ def noise_job(certificate: dict[str, Any], eps: float, level: float) -> Job:
         if view == "shuffler" or eps >= noise:
             return geometric(noise, None, eps)
         return both_noises(noise, centre, eps, level)
-    demand(name == "signed-dummies", f"unknown mechanism {shortened(name)}")
-    check_keys(parameters, {"ratio", "pairs", "shape", "slots", "smallest", "size"}, "parameters")
-    shape = parameters.get("shape")
-    signed = SignedDummies(
-        number(parameters.get("ratio"), "ratio"),
-        number(parameters.get("pairs"), "pairs"),
-        None if shape is None else number(shape, "shape"),
-        integer(parameters.get("slots"), 2, "slots"),
-        integer(parameters.get("smallest"), 1, "smallest"),
-        number(parameters.get("size", 1.0), "size"),
-    )
-    demand(1e-9 < signed.ratio < 1.0 - 1e-9, "ratio must be in (1e-9, 1 - 1e-9)")
-    demand(1e-9 < signed.pairs < 1e9, "pairs must be in (1e-9, 1e9)")
-    demand(signed.shape is None or 1e-6 < signed.shape < 1e9, "shape must be positive")
-    demand(1e-3 <= signed.size <= 1e3, "size must be from 1e-3 to 1e3")
-    demand(signed.slots < 10**9, "there are too many slots")
-    demand(signed.smallest <= certificate["n"], "n is below the smallest number of users")
-    return signed.delta(certificate["k"], eps, level)
+    raise RefusedError(f"unknown mechanism {shortened(name)}")
 
 
 def verify_noise(certificate: dict[str, Any], limit: int) -> Claim:
-    """Check a certificate of signed dummies or noise of servers, whose lower end is 0."""
+    """Check a certificate of noise of servers, whose lower end is 0."""
     check_keys(certificate, COMMON_KEYS | {"mechanism", "parameters", "view"}, "it")
     n, k = integer(certificate.get("n"), 1, "n"), integer(certificate.get("k"), 2, "k")
     lower, upper = read_ends(certificate, n, k)

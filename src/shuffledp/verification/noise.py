@@ -14,24 +14,15 @@ Exchanging the cells gives the other direction of the divergence.
  * The sum of two such noises: h is the sum of two recursions, from below and from above.
  * Discrete Gaussian noise, possibly never below -nu, and the sum of both noises: h and r follow
    from the definition, and the sum is a product of polynomials.
- * Signed dummies: the counts of plus and minus messages are (a, b) = (A + Z, B + Z), with Z pairs,
-   and A and B negative binomial with ratio q. For size 1, r = 1 / q where a > b, with probability
-   q / (1 + q); otherwise r depends on t = a: with G(t) = P(Z = t) + q^2 G(t - 1),
-   r = q G(t - 1) / G(t) has probability (1 - q) G(t). For other sizes, with probabilities g of A,
-   r follows from the table h(a, b) = sum_z P(Z = z) g(a - z) g(b - z). Only the noise of M users
-   is used; that of other users is assumed to be revealed. A user whose messages do not fit into the
-   envelope draws again, which changes the user's law by the probability of not fitting:
-   M (1 + e^eps) times this probability is added.
 """
 
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from flint import arb, arb_poly
 
-from shuffledp.verification.deltas import Job, RefusedError
+from shuffledp.verification.deltas import Job
 
 TERMS_PER_MASS = 20  # computing time of a probability, in inner terms of a sum
 TERMS_PER_PRODUCT = 4  # computing time of a product's probability, for each unit of the level
@@ -192,117 +183,3 @@ def neighbour_ratios(law: Sequence[arb], bounded: bool) -> list[tuple[arb, arb]]
     """
     ratios = [(mass, before / mass) for before, mass in itertools.pairwise(law)]
     return [(law[0], arb(0)), *ratios] if bounded else ratios
-
-
-@dataclass(frozen=True)
-class SignedDummies:
-    """Parameters of signed dummies; the laws are those of one cell, summed over `smallest` users.
-
-    Numbers of plus and minus messages are negative binomial with `ratio` and `size`; numbers of
-    pairs have mean `pairs`, and are negative binomial with `shape`, or Poisson if `shape` is None.
-    """
-
-    ratio: float
-    pairs: float
-    shape: float | None
-    slots: int
-    smallest: int
-    size: float = 1.0
-
-    def pair_law(self, times: arb, last: int) -> list[arb]:
-        """Return the probabilities of 0, 1, ..., last pairs, for `times` the noise of one cell."""
-        if self.shape is None:
-            mean = arb(self.pairs) * times
-            masses = [(-mean).exp()]
-            for t in range(last):
-                masses.append(masses[-1] * mean / (t + 1))
-            return masses
-        share = arb(self.pairs) / (arb(self.pairs) + arb(self.shape))
-        return negative_binomial(arb(self.shape) * times, share, last)
-
-    def overflow(self, k: int) -> arb:
-        """Return the probability that a user's messages for k cells exceed the slots."""
-        free_slots, times = self.slots - 1, arb(k) / self.smallest
-        single = negative_binomial(2 * arb(self.size) * times, arb(self.ratio), free_slots)
-        fit = list(itertools.accumulate(single))
-        pairs = self.pair_law(times, free_slots // 2)
-        return 1 - sum((p * fit[free_slots - 2 * t] for t, p in enumerate(pairs)), arb(0))
-
-    def last(self, level: float) -> int:
-        """Return a number that min(a, b) exceeds with a probability of about exp(-level)."""
-        spread = 1.0 if self.shape is None else 1.0 + self.pairs / self.shape
-        reach = level * spread / 3.0 + math.sqrt(
-            (level * spread) ** 2 / 9.0 + 2.0 * level * self.pairs
-        )
-        reach += (spread - 1.0) * level
-        return math.ceil(self.pairs + reach - 0.5 * level / math.log(self.ratio))
-
-    def delta(self, k: int, eps: float, level: float) -> Job:
-        """Compute delta against a party that opens the messages of `smallest` honest users or more.
-
-        Windows leave out a probability of about exp(-level).
-        """
-        first, last, reach = self.first(level), self.last(level), self.reach(level)
-        terms = (
-            TERMS_PER_MASS * last
-            if self.size == 1.0
-            else TERMS_PER_ENTRY * 2 * reach * (last - first)
-        )
-
-        def run() -> arb:
-            geometric = self.size == 1.0
-            law = self.geometric_law(last) if geometric else self.any_law(first, last, reach)
-            if not all(ratio.is_finite() for _, ratio in law):
-                raise RefusedError("the precision of balls is too low for the law of the pairs")
-            overflow = self.smallest * self.overflow(k).max(arb(0)) * (1 + arb(eps).exp())
-            return delta_of_law(law, eps) + overflow
-
-        return Job(terms + TERMS_PER_MASS * self.slots, run)
-
-    def geometric_law(self, last: int) -> list[tuple[arb, arb]]:
-        """Return probabilities and ratios r for geometric A and B (size 1), in closed form."""
-        q, before = arb(self.ratio), arb(0)
-        law = [(q / (1 + q), 1 / q)]
-        for mass in self.pair_law(arb(1), last):
-            weight = mass + q * q * before
-            law.append(((1 - q) * weight, q * before / weight))
-            before = weight
-        return law
-
-    def reach(self, level: float) -> int:
-        """Return a number that A or B exceeds with a probability of about exp(-level)."""
-        return math.ceil((level + 4.0 * self.size) / -math.log(self.ratio))
-
-    def first(self, level: float) -> int:
-        """Return a number below which Z lies with a probability of about exp(-level)."""
-        if self.shape is not None:
-            return 0
-        return max(math.floor(self.pairs - math.sqrt(2.0 * level * self.pairs)), 0)
-
-    def any_law(self, first: int, last: int, reach: int) -> list[tuple[arb, arb]]:
-        """Return probabilities and ratios r for A and B of any size, from the table of h.
-
-        Z is from `first` to `last`, |A - B| at most `reach`, and min(A, B) below `reach`.
-        """
-        single = negative_binomial(arb(self.size), arb(self.ratio), 2 * reach)
-        pairs = arb_poly(self.pair_law(arb(1), last)[first:])
-        # Indexed by |a - b|, and by min(a, b) minus `first`.
-        rows = list[list[arb]]()
-        for d in range(reach + 1):
-            both = arb_poly([single[t] * single[t + d] for t in range(reach)])
-            rows.append((pairs * both).coeffs())
-        law = list[tuple[arb, arb]]()
-        for nearer, row in itertools.pairwise(rows):
-            # If a > b, a - 1 is nearer to b; if a <= b, it is farther from b.
-            law += [(mass, other / mass) for mass, other in zip(row, nearer, strict=True)]
-            farther = [arb(0), *row[:-1]]
-            law += [(mass, other / mass) for mass, other in zip(nearer, farther, strict=True)]
-        return law
-
-
-def negative_binomial(size: arb, ratio: arb, last: int) -> list[arb]:
-    """Return the negative binomial probabilities of 0, 1, ..., last."""
-    masses = [(1 - ratio) ** size]
-    for t in range(last):
-        masses.append(masses[-1] * ratio * (size + t) / (t + 1))
-    return masses
