@@ -1,29 +1,158 @@
-"""Input files: histograms, matrices, budgets, pairs, places and ledgers of rounds.
+"""Small tables of input: histograms, matrices, budgets, pairs, places and schedules of rounds.
 
-A file whose name ends in ``.parquet`` is read as parquet, any other as csv. Each function raises
-`InputError` if the file cannot be read, lacks a column, or has a value that is out of range.
+A file whose name ends in ``.parquet`` is read as Parquet, any other as csv. Each function raises
+`InputError` if the file cannot be read, lacks a column, or has a value that is out of range; the
+message names the file, the line (the row of Parquet), the column and the value.
 """
 
 import csv
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from shuffledp.accounting.setting import LARGEST_EPS0, Setting
+from shuffledp.accounting.setting import LARGEST_EPS0, LARGEST_N, Setting
 from shuffledp.errors import InputError, did_you_mean, is_out_of_memory, shortened
 from shuffledp.numerics import number_parsing
 from shuffledp.numerics.arrays import Floats, Integers
 
-_COUNT: Final = "count"
 # Largest number of values in a file. As Python objects, they take half a gigabyte.
 MAX_VALUES = 2_000_000
-MAX_LEDGER_ROWS = 100_000
-_LEDGER_COLUMNS: Final = ("n", "k", "eps0", "mechanism", "parameters", "rounds", "note")
+MAX_SCHEDULE_ROWS = 100_000
+_SCHEDULE_COLUMNS: Final = ("n", "k", "eps0", "mechanism", "parameters", "rounds", "note")
+
+
+@dataclass(frozen=True)
+class _Table:
+    """Columns of a file: text of csv, and numbers, text or None of Parquet.
+
+    ``rows`` are the places of the rows in error messages, such as ``line 7``.
+    """
+
+    source: Path
+    columns: dict[str, list[Any]]
+    rows: list[str]
+
+    def numbers(
+        self, name: str, low: float, high: float, *, whole: bool = False, below: bool = False
+    ) -> Floats:
+        """Return a column of numbers (or whole numbers) from low to ``high``, or ``below`` it."""
+        values = np.array([_number(value) for value in self.columns[name]], np.float64)
+        valid = (low <= values) & (values < high if below else values <= high)
+        if whole:
+            valid &= values == np.floor(values)
+        wrong = np.flatnonzero(~valid)
+        if wrong.size:
+            value = shortened(str(self.columns[name][wrong[0]])) or "nothing"
+            raise InputError(
+                f"{self.source}: {self.rows[wrong[0]]}: {name} must be a {'whole ' * whole}number "
+                f"from {low:g} {'below' if below else 'to'} {high:,.12g}, got {value}"
+            )
+        return values
+
+
+def _number(value: Any) -> float:
+    """Return a value as a number; NaN if it is none."""
+    try:
+        return number_parsing.number(value) if isinstance(value, str) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        return np.nan
+
+
+def _read(
+    source: str | Path,
+    needed: Mapping[str, str],
+    optional: Sequence[str] = (),
+    *,
+    no_others: bool = False,
+) -> _Table:
+    """Read columns of a file by name.
+
+    ``needed`` has the names of the required columns, and what they hold. The ``optional`` ones are
+    read if they are there, and others are ignored or, with ``no_others``, refused.
+    """
+    source = Path(source)
+    names, rows = _lines(source)
+    listed = f"(columns: {', '.join(names) or 'none'})"
+    if len(set(names)) < len(names):
+        raise InputError(f"{source} has a column twice {listed}")
+    known = (*needed, *optional)
+    if no_others and (others := [name for name in names if name not in known]):
+        hint = did_you_mean(others[0], known) or f" (columns: {', '.join(known)})"
+        raise InputError(f"{source} may have no column {others[0]}{hint}")
+    if missing := [name for name in needed if name not in names]:
+        raise InputError(f"{source} has no column {missing[0]}, {needed[missing[0]]} {listed}")
+    if long := [place for place, values in rows if len(values) > len(names)]:
+        raise InputError(
+            f"{source}: {long[0]} has more values than columns: put a value with a comma in quotes,"
+            ' as in "a=1, b=2"'
+        )
+    columns = {
+        name: [values[i] if i < len(values) else "" for _, values in rows]
+        for i, name in enumerate(names)
+        if name in known
+    }
+    return _Table(source, columns, [place for place, _ in rows])
+
+
+def _lines(source: Path) -> tuple[list[str], list[tuple[str, list[Any]]]]:
+    """Return the names of the columns, and the place and the values of each row."""
+    try:
+        # A pipe or a device may have no end.
+        if not stat.S_ISREG(source.stat().st_mode):
+            raise InputError(f"{source} is not a regular file: write its contents to a file first")
+        if source.suffix == ".parquet":
+            return _parquet_lines(source)
+        rows, size = list[tuple[str, list[Any]]](), 0
+        with source.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file)
+            for row in filter(None, reader):
+                rows.append((f"line {reader.line_num}", row))
+                size += len(row)
+                _check_size(source, len(rows), size)
+        return (rows[0][1], rows[1:]) if rows else ([], [])
+    except (UnicodeDecodeError, csv.Error):
+        raise InputError(f"{source} is not a csv file; Parquet files end in .parquet") from None
+    except OSError as error:
+        raise InputError(f"{source} cannot be read: {error.strerror or error}") from None
+
+
+def _check_size(source: Path, rows: int, values: int) -> None:
+    if values > MAX_VALUES:
+        raise InputError(
+            f"{source} has {rows:,} rows or more: at most {MAX_VALUES:,} values can be read (a "
+            "column count says how many users a row stands for)"
+        )
+
+
+def _parquet_lines(source: Path) -> tuple[list[str], list[tuple[str, list[Any]]]]:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ModuleNotFoundError as missing:
+        raise InputError(
+            f"{source}: Parquet files are read with pyarrow: pip install pyarrow, or give csv"
+        ) from missing
+    try:
+        with pq.ParquetFile(source, page_checksum_verification=True) as file:
+            names = list(file.schema_arrow.names)
+            # A constant column is tiny in the file and large in memory.
+            count = max(file.metadata.num_rows, 0)
+            _check_size(source, count, count * len(names))
+            columns = [column.to_pylist() for column in file.read(use_threads=False).columns]
+    # Damaged bytes raise these in pyarrow's reader: impossible lengths, names that are no text.
+    except (pa.ArrowException, OSError, ValueError, MemoryError, KeyError, IndexError) as error:
+        if isinstance(error, InputError) or (isinstance(error, OSError) and error.errno):
+            raise
+        hint = (
+            "needs more memory than there is" if is_out_of_memory(error) else "is no Parquet file"
+        )
+        raise InputError(f"{source} is damaged, or {hint}") from None
+    values = map(list, zip(*columns, strict=True))
+    return names, [(f"row {number}", row) for number, row in enumerate(values, 1)]
 
 
 def read_histogram(source: str | Path) -> Integers:
@@ -31,57 +160,11 @@ def read_histogram(source: str | Path) -> Integers:
 
     The column must count at least one user. The grid files of the pipeline have such a column.
     """
-    needed = {_COUNT: "the number of users of each cell"}
-    counts = _whole_numbers(source, _COUNT, read_columns(source, needed)[_COUNT])
+    table = _read(source, {"count": "the number of users of each cell"})
+    counts = table.numbers("count", 0, LARGEST_N, whole=True).astype(np.int64)
     if not counts.any():
-        raise InputError(f"{source}: the column {_COUNT} counts no users")
+        raise InputError(f"{source}: the column count counts no users")
     return counts
-
-
-def _numbers(values: Sequence[Any]) -> Floats:
-    """Return numbers; NaN for a value that is not a number."""
-
-    def number(value: Any) -> float:
-        try:
-            return _number(value)
-        except (TypeError, ValueError, OverflowError):
-            return np.nan
-
-    return np.array([number(value) for value in values], np.float64)
-
-
-def _number(value: Any) -> float:
-    return number_parsing.number(value) if isinstance(value, str) else float(value)
-
-
-def _regular(source: Path) -> Path:
-    """Return the path unless it is a pipe or a device, which may have no end."""
-    if not stat.S_ISREG(source.stat().st_mode):
-        raise InputError(f"{source} is not a regular file: write its contents to a file first")
-    return source
-
-
-def _unreadable(source: Path, error: OSError) -> InputError:
-    return InputError(f"{source} cannot be read: {error.strerror or error}")
-
-
-def _require_rows(source: Path, rows: int, columns: int = 1) -> None:
-    if rows > MAX_VALUES or rows * columns > MAX_VALUES:
-        values = f"{rows:,} rows" if columns == 1 else f"{rows:,} rows of {columns:,} columns"
-        raise InputError(
-            f"{source} has {values}: at most {MAX_VALUES:,} values can be read (a column "
-            f"{_COUNT} says how many users a row stands for)"
-        )
-
-
-def _whole_numbers(source: str | Path, column: str, values: Sequence[Any]) -> Integers:
-    counts = _numbers(values)
-    if not (np.all(counts >= 0.0) and np.all(counts == np.floor(counts)) and counts.sum() < 1e18):
-        raise InputError(
-            f"{source}: every value of the column {column} must be a whole number of users, at "
-            "least 0"
-        )
-    return counts.astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -127,22 +210,13 @@ def read_budgets(source: str | Path) -> Budgets:
     [900, 100]
     """
     needed = {"eps": "the local budget of each user, or of count users"}
-    columns = read_columns(source, needed, optional=(_COUNT, "delta"))
-    eps = _numbers(columns["eps"])
-    delta = _numbers(columns.get("delta", [0.0] * eps.size))
-    counts = _whole_numbers(source, _COUNT, columns.get(_COUNT, [1] * eps.size))
-    for name, values, valid in (
-        ("eps", eps, (eps >= 0.0) & (eps <= LARGEST_EPS0)),
-        ("delta", delta, (delta >= 0.0) & (delta < 1.0)),
-    ):
-        wrong = np.flatnonzero(~valid)
-        if wrong.size:
-            limits = f"0 <= eps <= {LARGEST_EPS0:g}" if name == "eps" else "0 <= delta < 1"
-            first = shortened(repr(columns[name][wrong[0]]))
-            raise InputError(
-                f"{source}: every {name} must be a number with {limits} (row {wrong[0] + 1} has "
-                f"{first}; {wrong.size} of {values.size} rows are wrong)"
-            )
+    table = _read(source, needed, optional=("count", "delta"))
+    size = len(table.rows)
+    table.columns.setdefault("count", [1] * size)
+    table.columns.setdefault("delta", [0] * size)
+    eps = table.numbers("eps", 0, LARGEST_EPS0)
+    delta = table.numbers("delta", 0, 1, below=True)
+    counts = table.numbers("count", 0, LARGEST_N, whole=True).astype(np.int64)
     used = counts > 0
     if not used.any():
         raise InputError(f"{source} has no users")
@@ -152,187 +226,52 @@ def read_budgets(source: str | Path) -> Budgets:
 def read_pairs(source: str | Path) -> Integers:
     """Read pairs of records: the columns ``record`` and ``neighbour``, shape ``(rows, 2)``."""
     needed = {"record": "the number of a record, from 0", "neighbour": "that of a neighbour"}
-    columns = read_columns(source, needed)
-    pairs = np.stack([_numbers(columns[name]) for name in needed], axis=1)
-    if not pairs.size:
+    table = _read(source, needed)
+    if not table.rows:
         raise InputError(f"{source} has no pairs")
-    if not (np.abs(pairs) < MAX_VALUES).all() or (pairs != np.floor(pairs)).any():
-        raise InputError(f"{source}: every record and neighbour must be a whole number")
-    return pairs.astype(np.int64)
+    pairs = [table.numbers(name, 0, MAX_VALUES, whole=True) for name in needed]
+    return np.stack(pairs, axis=1).astype(np.int64)
 
 
 def read_places(source: str | Path) -> Floats:
     """Read the columns ``latitude`` and ``longitude``, in degrees, shape ``(rows, 2)``."""
-    limits = {"latitude": 90.0, "longitude": 360.0}
-    columns = read_columns(source, dict.fromkeys(limits, "of each record, in degrees"))
-    places = np.stack([_numbers(columns[name]) for name in limits], axis=1)
-    for (name, limit), values in zip(limits.items(), places.T, strict=True):
-        wrong = np.flatnonzero(~(np.abs(values) <= limit))
-        if wrong.size:
-            first = shortened(repr(columns[name][wrong[0]]))
-            raise InputError(
-                f"{source}: every {name} must be a number from {-limit:g} to {limit:g} (row "
-                f"{wrong[0] + 1} has {first})"
-            )
-    return places
-
-
-def read_columns(
-    source: str | Path, needed: Mapping[str, str], optional: Sequence[str] = ()
-) -> dict[str, list[Any]]:
-    """Read columns of a csv file with a header, or of a parquet file, by name.
-
-    ``needed`` has the names of the required columns, and what they hold. The ``optional`` ones are
-    read if they are there.
-    """
-    source = Path(source)
-    read = _parquet if source.suffix == ".parquet" else _csv
-    return read(source, needed, optional)
-
-
-def _chosen(
-    source: Path, names: Sequence[str], needed: Mapping[str, str], optional: Sequence[str]
-) -> list[str]:
-    for name, meaning in needed.items():
-        if name not in names:
-            raise InputError(
-                f"{source} has no column {name}, {meaning} (columns: {', '.join(names) or 'none'})"
-            )
-    return [*needed, *(name for name in optional if name in names)]
-
-
-@contextmanager
-def _csv_reading(source: Path) -> Iterator[Any]:
-    """Open a regular text file; raise `InputError` if it cannot be read."""
-    try:
-        with _regular(source).open(encoding="utf-8-sig", newline="") as file:
-            yield file
-    except (UnicodeDecodeError, csv.Error):
-        raise InputError(f"{source} is not a csv file; parquet files end in .parquet") from None
-    except OSError as error:
-        raise _unreadable(source, error) from None
-
-
-def _csv(source: Path, needed: Mapping[str, str], optional: Sequence[str]) -> dict[str, list[Any]]:
-    with _csv_reading(source) as file:
-        reader = csv.DictReader(file)
-        chosen = _chosen(source, list(reader.fieldnames or []), needed, optional)
-        columns: dict[str, list[Any]] = {name: [] for name in chosen}
-        for rows, row in enumerate(reader, 1):
-            _require_rows(source, rows)
-            for name, values in columns.items():
-                values.append(row[name])
-    return columns
-
-
-@contextmanager
-def _parquet_reading(source: Path) -> Iterator[Any]:
-    """Open a regular parquet file; raise `InputError` if it cannot be read."""
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ModuleNotFoundError as missing:
-        raise InputError(
-            f"{source}: parquet files are read with pyarrow: pip install pyarrow, or give a csv "
-            "file"
-        ) from missing
-    try:
-        with pq.ParquetFile(_regular(source), page_checksum_verification=True) as file:
-            yield file
-    except InputError:
-        raise
-    # Damaged bytes raise these in pyarrow's reader: impossible lengths, names that are no text.
-    except (pa.ArrowException, OSError, ValueError, MemoryError, KeyError, IndexError) as error:
-        if is_out_of_memory(error):
-            raise InputError(f"{source} is damaged, or needs more memory than there is") from None
-        if isinstance(error, OSError) and error.errno:
-            raise _unreadable(source, error) from None
-        raise InputError(f"{source} is damaged, or no parquet file") from None
-
-
-def _parquet(
-    source: Path, needed: Mapping[str, str], optional: Sequence[str]
-) -> dict[str, list[Any]]:
-    with _parquet_reading(source) as file:
-        chosen = _chosen(source, file.schema_arrow.names, needed, optional)
-        columns: dict[str, list[Any]] = _values(source, file, chosen).to_pydict()
-    return columns
-
-
-def _values(source: Path, file: Any, columns: Sequence[str]) -> Any:
-    """Return columns of numbers as a table; their types and sizes are checked before reading."""
-    import pyarrow as pa
-
-    for name in columns:
-        kind = file.schema_arrow.field(name).type
-        numeric = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_null)
-        if not any(of(kind) for of in numeric):
-            raise InputError(f"{source}: the column {name} must hold numbers, got {kind}")
-    metadata = file.metadata
-    parts = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
-    _require_rows(source, max(metadata.num_rows, sum(parts)), len(columns))
-    return file.read(columns=list(columns), use_threads=False)
+    limits = {"latitude": 90, "longitude": 360}
+    table = _read(source, dict.fromkeys(limits, "of each record, in degrees"))
+    return np.stack([table.numbers(name, -limit, limit) for name, limit in limits.items()], axis=1)
 
 
 def read_matrix(source: str | Path) -> Floats:
-    """Read the numbers of a csv or parquet file, shape ``(rows, columns)``.
+    """Read the numbers of a csv or Parquet file, shape ``(rows, columns)``.
 
     A first line of csv without numbers is taken for a header.
     """
     source = Path(source)
-    lines = _parquet_lines(source) if source.suffix == ".parquet" else _csv_lines(source)
+    names, lines = _lines(source)
+    if source.suffix != ".parquet" and not np.isnan([_number(name) for name in names]).all():
+        lines = [("line 1", names), *lines]
     if not lines:
         raise InputError(f"{source} holds no numbers: give a line for each record")
-    rows = []
-    for number, line in enumerate(lines, 1):
-        if len(line) != len(lines[0]):
+    width = len(lines[0][1])
+    for place, values in lines:
+        if len(values) != width:
             raise InputError(
-                f"{source}: every record must have as many probabilities as the first, "
-                f"{len(lines[0])}, got {len(line)} for record {number - 1}"
+                f"{source}: {place}: every record must have as many probabilities as the first, "
+                f"{width}, got {len(values)}"
             )
-        try:
-            rows.append([_number(value) for value in line])
-        except (TypeError, ValueError):
-            raise InputError(
-                f"{source}: every value must be a probability, got "
-                f"{shortened(str(line))} for record {number - 1}"
-            ) from None
-    return np.array(rows, np.float64)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        number_parsing.number(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _csv_lines(source: Path) -> list[Any]:
-    with _csv_reading(source) as file:
-        lines = []
-        for line in csv.reader(file):
-            if line:
-                lines.append(line)
-                _require_rows(source, len(lines), len(line))
-    return lines[1:] if lines and not any(map(_is_number, lines[0])) else lines
-
-
-def _parquet_lines(source: Path) -> list[Any]:
-    with _parquet_reading(source) as file:
-        table = _values(source, file, file.schema_arrow.names)
-        return list(map(list, zip(*table.to_pydict().values(), strict=True)))
+    places, rows = [place for place, _ in lines], zip(*(values for _, values in lines), strict=True)
+    table = _Table(source, {f"report {i}": list(row) for i, row in enumerate(rows)}, places)
+    return np.stack([table.numbers(name, 0, 1 + 1e-9) for name in table.columns], axis=1)
 
 
 def read_rounds(source: str | Path) -> list[Setting]:
-    r"""Read a ledger: the settings of rounds in which the same users took part, one row each.
+    r"""Read a schedule: the settings of rounds in which the same users took part, one row each.
 
     Parameters
     ----------
     source
-        A csv file with columns ``n`` and ``k``; ``eps0`` for k-RR, or ``mechanism`` and
-        ``parameters`` as for `shuffledp.mechanism`; optionally ``rounds``, the number of such
-        rounds, and ``note``, which is ignored.
+        A file with columns ``n`` and ``k``; ``eps0`` for k-RR, or ``mechanism`` and ``parameters``
+        as for `shuffledp.mechanism`; optionally ``rounds``, the number of such rounds, and
+        ``note``, which is ignored.
 
     Returns
     -------
@@ -346,71 +285,51 @@ def read_rounds(source: str | Path) -> list[Setting]:
     Examples
     --------
     >>> import tempfile
-    >>> file = Path(tempfile.mkdtemp()) / "ledger.csv"
+    >>> file = Path(tempfile.mkdtemp()) / "schedule.csv"
     >>> _ = file.write_text("n,k,eps0,rounds\n1000,5,1,3\n800,5,0.5,1\n")
     >>> [(setting.n, setting.rounds) for setting in read_rounds(file)]
     [(1000, 3), (800, 1)]
     """
-    source = Path(source)
-    with _csv_reading(source) as file:
-        reader = csv.DictReader(file)
-        names = list(reader.fieldnames or [])
-        for name in names:
-            if name not in _LEDGER_COLUMNS:
-                hint = did_you_mean(name, _LEDGER_COLUMNS)
-                hint = hint or f" (columns: {', '.join(_LEDGER_COLUMNS)})"
-                raise InputError(f"{source}: a ledger has no column {name}{hint}")
-        if len(set(names)) < len(names):
-            raise InputError(f"{source} has a column twice (columns: {', '.join(names)})")
-        if missing := [name for name in ("n", "k") if name not in names]:
-            raise InputError(f"{source} has no column {' and no column '.join(missing)}")
-        return _ledger_settings(source, reader)
-
-
-def _ledger_settings(source: Path, rows: Iterable[dict[str | None, Any]]) -> list[Setting]:
-    settings = []
-    for number, row in enumerate(rows, 1):
-        if number > MAX_LEDGER_ROWS:
-            raise InputError(
-                f"{source} has more than {MAX_LEDGER_ROWS:,} rows: rounds that are alike go into "
-                "one, with their number in the column rounds"
-            )
-        try:
-            settings.append(_row_setting(row))
-        except InputError as error:
-            raise InputError(f"{source}: row {number}: {error}") from None
-    if not settings:
+    needed = {"n": "the number of users", "k": "the number of cells"}
+    # A misspelt column of rounds must not be ignored.
+    table = _read(source, needed, _SCHEDULE_COLUMNS[2:], no_others=True)
+    if not table.rows:
         raise InputError(f"{source} has no rounds in it")
+    if len(table.rows) > MAX_SCHEDULE_ROWS:
+        raise InputError(
+            f"{source} has more than {MAX_SCHEDULE_ROWS:,} rows: rounds that are alike go into "
+            "one, with their number in the column rounds"
+        )
+    settings = []
+    for place, values in zip(table.rows, zip(*table.columns.values(), strict=True), strict=True):
+        try:
+            settings.append(_round(dict(zip(table.columns, values, strict=True))))
+        except InputError as error:
+            raise InputError(f"{source}: {place}: {error}") from None
     return settings
 
 
-def _row_setting(row: dict[str | None, Any]) -> Setting:
-    if None in row:
-        raise InputError('it has more values than columns: put parameters in quotes, "a=1, b=2"')
-    values = {name: text.strip() for name, text in row.items() if name and (text or "").strip()}
+def _round(row: dict[str, Any]) -> Setting:
+    """Return the setting of one row of a schedule."""
+    texts = {name: "" if value is None else str(value).strip() for name, value in row.items()}
+    values = {name: text for name, text in texts.items() if text}
     if missing := [name for name in ("n", "k") if name not in values]:
         raise InputError(f"it has no {' and no '.join(missing)}")
     named = [name for name in ("mechanism", "parameters") if name in values]
     if len(named) == 1 or bool(named) == ("eps0" in values):
         raise InputError("give eps0, for k-RR, or a mechanism and its parameters")
-    n, k, rounds = (_whole(values.get(name, "1")) for name in ("n", "k", "rounds"))
+    numbers = dict[str, Any]()
+    for name in ("n", "k", "rounds", "eps0"):
+        if name in values:
+            parse = number_parsing.number if name == "eps0" else number_parsing.whole
+            try:
+                numbers[name] = parse(values[name])
+            except ValueError:
+                kind = "a number" if name == "eps0" else "a whole number"
+                raise InputError(f"{name} must be {kind}, got {shortened(values[name])}") from None
     if not named:
-        try:
-            return Setting(n, k, number_parsing.number(values["eps0"]), rounds)
-        except InputError:
-            raise
-        except ValueError:
-            raise InputError(f"{shortened(values['eps0'])} is not a number") from None
-    from shuffledp.mechanisms.registry import get_mechanisms
-    from shuffledp.mechanisms.target_calibration import Released, read_parameters
+        return Setting(**numbers)
+    from shuffledp.queries import mechanism
 
-    (mechanism,) = get_mechanisms([values["mechanism"]])
-    released = Released(mechanism, read_parameters(mechanism, values["parameters"]))
-    return Setting(n, k, rounds=rounds, mechanism=released)
-
-
-def _whole(text: str) -> int:
-    try:
-        return number_parsing.whole(text)
-    except ValueError:
-        raise InputError(f"{shortened(text)} is not a whole number") from None
+    released = mechanism(values["mechanism"], values["parameters"])
+    return Setting(**numbers, mechanism=released)

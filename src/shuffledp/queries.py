@@ -4,36 +4,32 @@ A collection is described by a `Setting`: each of n users holds one of k cells a
 k-randomised response (k-RR) with local budget eps0, or by another mechanism. All guarantees are
 (eps, delta)-DP for the replacement of one user's record, against an adversary who sees the
 histogram of all reports (docs/accounting.md). A value is enclosed between a certified lower and
-upper end, and only the upper end may be promised to users. Each function returns a result with
-`to_frame()` and `plot()` (`shuffledp.results`).
+upper end, and only the upper end may be promised to users. Results are those of
+`shuffledp.results`, or numbers.
 """
 
 from __future__ import annotations  # so that help() shows ArrayLike, not its definition
 
-import signal
-import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, fields, replace
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, overload
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffledp.accounting import accountant
-from shuffledp.accounting.accountant import CERTIFIED, SettingOrLedger
+from shuffledp.accounting.accountant import CERTIFIED, SettingOrSchedule
 from shuffledp.accounting.conventions import NEIGHBOURS, log_of_delta, logs_of_deltas
-from shuffledp.accounting.curve import Interval, NotApplicableError, largest_eps0, require_upper
+from shuffledp.accounting.curve import NotApplicableError, largest_eps0, require_upper
 from shuffledp.accounting.registry import BOUNDS, get_bound, upper_curve
 from shuffledp.accounting.setting import LARGEST_EPS0, Setting
 from shuffledp.errors import InputError, shortened
-from shuffledp.numerics.arrays import Floats, floats, plain, scalar
+from shuffledp.numerics.arrays import floats, plain, scalar
 from shuffledp.results import (
     PROVEN,
-    BoundsResult,
     CalibrationResult,
     Certificate,
     ComparedMechanism,
@@ -42,14 +38,10 @@ from shuffledp.results import (
     EpsilonResult,
     LogDeltaResult,
     MatrixResult,
-    PersonalBudgetsResult,
     PersonalEpsilon,
     PlanResult,
     PredictedError,
-    RenyiResult,
-    TradeoffResult,
     Verdict,
-    VerificationResult,
 )
 
 if TYPE_CHECKING:
@@ -61,28 +53,21 @@ if TYPE_CHECKING:
 
 # Mechanisms whose errors `plan` predicts by default.
 PLANNED: Final = ("gaussian", "krr")
-# Longest time that `setitimer` can wait on every platform.
-MAX_TIME_LIMIT_SECONDS: Final = 1e6
+# Fields of a `Setting` that `plan` accepts besides n, k and eps0.
+PARTICIPATION: Final = ("rounds", "sampling_rate", "colluding", "response_rate")
 # `fdp` uses TRADEOFF_POINTS points, from eps = 0 to where delta is SMALLEST_TRADEOFF_DELTA.
 # Thirty times as many would lower a test's computed advantage over guessing by another 0.1 %.
 TRADEOFF_POINTS, SMALLEST_TRADEOFF_DELTA = 65, 1e-12
 
 
-@overload
-def log_delta(
-    eps: float, setting: SettingOrLedger, *, bound: str = ...
-) -> LogDeltaResult[float]: ...
-
-
-@overload
-def log_delta(
-    eps: ArrayLike, setting: SettingOrLedger, *, bound: str = ...
-) -> LogDeltaResult[Any]: ...
+def _is_certified(setting: SettingOrSchedule) -> bool:
+    rounds = [setting] if isinstance(setting, Setting) else setting
+    return all(getattr(each.mechanism, "certified", True) for each in rounds)
 
 
 def log_delta(
-    eps: ArrayLike, setting: SettingOrLedger, *, bound: str = CERTIFIED
-) -> LogDeltaResult[Any]:
+    eps: ArrayLike, setting: SettingOrSchedule, *, bound: str = CERTIFIED
+) -> LogDeltaResult:
     """Enclose the natural log of the delta of a collection at eps.
 
     Unlike `delta` it never underflows: even deltas of 1e-10000 are distinguished.
@@ -90,10 +75,10 @@ def log_delta(
     Parameters
     ----------
     eps
-        Central budgets of at least 0, any shape.
+        At least 0, any shape.
     setting
-        The collection, or a sequence of settings: rounds that differ, in which the same users take
-        part.
+        The collection, or a schedule: a sequence of settings of rounds that differ, in which the
+        same users take part.
     bound
         ``"certified"``, or the name of a bound from the literature (``shuffledp list``), which
         gives one end only. With sampling, dropouts or `Setting.dummies`, and for some mechanisms,
@@ -115,18 +100,10 @@ def log_delta(
     """
     curve = accountant.curve(setting, bound)
     ends = curve.log_delta(eps)
-    return LogDeltaResult(ends.lower, ends.upper, eps, setting, bound, curve)
+    return LogDeltaResult(ends.lower, ends.upper, curve, _is_certified(setting))
 
 
-@overload
-def delta(eps: float, setting: SettingOrLedger, *, bound: str = ...) -> DeltaResult[float]: ...
-
-
-@overload
-def delta(eps: ArrayLike, setting: SettingOrLedger, *, bound: str = ...) -> DeltaResult[Any]: ...
-
-
-def delta(eps: ArrayLike, setting: SettingOrLedger, *, bound: str = CERTIFIED) -> DeltaResult[Any]:
+def delta(eps: ArrayLike, setting: SettingOrSchedule, *, bound: str = CERTIFIED) -> DeltaResult:
     """Enclose the delta of a collection at eps.
 
     Parameters
@@ -151,27 +128,15 @@ def delta(eps: ArrayLike, setting: SettingOrLedger, *, bound: str = CERTIFIED) -
     """
     curve = accountant.curve(setting, bound)
     ends = curve.delta(eps)
-    return DeltaResult(ends.lower, ends.upper, eps, setting, bound, curve)
-
-
-@overload
-def epsilon(
-    delta: float | Decimal, setting: SettingOrLedger, *, bound: str = ...
-) -> EpsilonResult[float]: ...
-
-
-@overload
-def epsilon(
-    delta: ArrayLike | Sequence[Decimal], setting: SettingOrLedger, *, bound: str = ...
-) -> EpsilonResult[Any]: ...
+    return DeltaResult(ends.lower, ends.upper, curve, _is_certified(setting))
 
 
 def epsilon(
     delta: ArrayLike | Decimal | Sequence[Decimal],
-    setting: SettingOrLedger,
+    setting: SettingOrSchedule,
     *,
     bound: str = CERTIFIED,
-) -> EpsilonResult[Any]:
+) -> EpsilonResult:
     """Enclose the smallest eps for which a collection is (eps, delta)-DP.
 
     Parameters
@@ -194,14 +159,12 @@ def epsilon(
     --------
     >>> epsilon(1e-6, Setting(n=100_000, k=408, eps0=4.0))
     EpsilonResult(lower=0.0378805104..., upper=0.0378805153...)
-    >>> epsilon([1e-6, 1e-8], Setting(n=100_000, k=408, eps0=4.0)).to_frame()["eps_upper"].round(4)
-    0    0.0379
-    1    0.0497
-    Name: eps_upper, dtype: float64
+    >>> epsilon([1e-6, 1e-8], Setting(n=100_000, k=408, eps0=4.0)).upper.round(4)
+    array([0.0379, 0.0497])
     """
     curve = accountant.curve(setting, bound)
     ends = curve.epsilon(logs_of_deltas(delta))
-    return EpsilonResult(ends.lower, ends.upper, delta, setting, bound, curve)
+    return EpsilonResult(ends.lower, ends.upper, curve, _is_certified(setting))
 
 
 def mechanism(name: str, parameters: str = "", **numbers: float) -> Released[Any]:
@@ -271,7 +234,7 @@ def calibrate(
     Parameters
     ----------
     eps
-        Central budget of all rounds together, at least 0 (above 0 for mechanisms other than k-RR).
+        Target of all rounds together, at least 0 (above 0 for mechanisms other than k-RR).
     delta
         In ``(0, 1]``; a `decimal.Decimal` below the smallest float.
     setting
@@ -317,10 +280,10 @@ def calibrate(
         parameters = calibrated(chosen, eps, target, replace(setting, sampling_rate=1.0))
         calibrated_setting = replace(setting, mechanism=Released(chosen, parameters))
     achieved = accountant.certified_curve(calibrated_setting).log_delta(eps).promised
-    return CalibrationResult(eps, delta, calibrated_setting, parameters, achieved)
+    return CalibrationResult(calibrated_setting, parameters, achieved)
 
 
-def bounds(delta: float | Decimal, setting: Setting) -> BoundsResult:
+def bounds(delta: float | Decimal, setting: Setting) -> dict[str, float]:
     """Return the eps of every bound of the registry that applies to a collection.
 
     This takes a few seconds, and shows a progress bar on a terminal.
@@ -359,7 +322,7 @@ def bounds(delta: float | Decimal, setting: Setting) -> BoundsResult:
             continue
     if not eps_of:
         raise InputError("no bound applies to these parameters")
-    return BoundsResult(dict(sorted(eps_of.items(), key=lambda item: item[1])), setting)
+    return dict(sorted(eps_of.items(), key=lambda item: item[1]))
 
 
 def plan(
@@ -403,10 +366,10 @@ def plan(
 
     chosen = _mechanisms(mechanisms)
     target = None if delta is None else log_of_delta(delta)
-    if unknown := set(participation) - {"rounds", "sampling_rate", "colluding", "response_rate"}:
+    if unknown := set(participation).difference(PARTICIPATION):
         raise InputError(
-            "plan accepts n, k, eps0, eps, delta, mechanisms, rounds, sampling_rate, colluding and "
-            f"response_rate, got {', '.join(sorted(unknown))}"
+            f"plan accepts n, k, eps0, eps, delta, mechanisms, {', '.join(PARTICIPATION)}, got "
+            f"{', '.join(sorted(unknown))}"
         )
     completed = complete(Plan(n, k, eps0, eps, target, participation))
     setting = completed.setting()
@@ -432,38 +395,7 @@ def plan(
         errors[each.name] = PredictedError(
             setting.n * float(np.sqrt(variance.max())), distance, each.shapes.get(type(parameters))
         )
-    return PlanResult(setting, completed.eps, completed.log_delta, delta, errors)
-
-
-class _TimeIsUpError(BaseException):
-    """The time limit has passed; not an `Exception`, so ``except Exception`` does not catch it."""
-
-
-@contextmanager
-def _time_limit(seconds: float) -> Iterator[None]:
-    """Raise `_TimeIsUpError` in the block once it has run for this long.
-
-    Only the main thread of a Unix process can be interrupted: in other threads and on Windows there
-    is no limit. Caches stay valid, because `functools.cache` stores nothing for a call that raises.
-    """
-    if threading.current_thread() is not threading.main_thread() or not hasattr(
-        signal, "setitimer"
-    ):
-        yield
-        return
-
-    def stop(*_: object) -> None:
-        raise _TimeIsUpError
-
-    previous = signal.signal(signal.SIGALRM, stop)
-    try:
-        try:
-            signal.setitimer(signal.ITIMER_REAL, seconds)
-            yield
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0.0)
-    finally:
-        signal.signal(signal.SIGALRM, previous)
+    return PlanResult(setting, completed.eps, completed.log_delta, errors)
 
 
 def compare(
@@ -474,16 +406,15 @@ def compare(
     mechanisms: Iterable[str] | None = None,
     shares: ArrayLike | None = None,
     hidden_slot: bool = False,
-    slots: int | None = None,
-    share: float | None = None,
-    max_seconds: float = 30.0,
 ) -> ComparisonResult:
     """Calibrate mechanisms to the same certified privacy and predict their errors.
+
+    A progress bar is shown on a terminal.
 
     Parameters
     ----------
     eps
-        Central budget of all rounds together, positive.
+        Target of all rounds together, positive.
     delta
         In ``(0, 1]``; a `decimal.Decimal` below the smallest float.
     setting
@@ -494,11 +425,6 @@ def compare(
         Share of the users in each cell, shape ``(k,)``; uniform by default.
     hidden_slot
         Whether local randomisers also use the hidden-slot bound (docs/hidden-slot.md).
-    slots, share
-        For ``signed-dummies``: messages in an envelope, and the smallest share of the users who
-        take part for which the guarantee holds.
-    max_seconds
-        Wall-clock limit for each mechanism, in the main thread.
 
     Returns
     -------
@@ -517,30 +443,6 @@ def compare(
     gaussian 6.0
     krr 8.8
     """
-    results = list(
-        compare_one_by_one(
-            eps, delta, setting, mechanisms, shares,
-            hidden_slot=hidden_slot, slots=slots, share=share, max_seconds=max_seconds,
-        )
-    )  # fmt: skip
-    return replace(results[0], mechanisms=tuple(one for each in results for one in each.mechanisms))
-
-
-def compare_one_by_one(
-    eps: float,
-    delta: float | Decimal,
-    setting: Setting,
-    mechanisms: Iterable[str] | None = None,
-    shares: ArrayLike | None = None,
-    *,
-    histogram: str | None = None,
-    max_seconds: float = 30.0,
-    **options: Any,
-) -> Iterator[ComparisonResult]:
-    """Yield a result of `compare` for each mechanism as soon as it is computed.
-
-    ``histogram`` names the histogram in the result. Options are hidden_slot, slots and share.
-    """
     from tqdm import tqdm
 
     from shuffledp.mechanisms.registry import MECHANISMS, with_options
@@ -548,54 +450,29 @@ def compare_one_by_one(
 
     chosen = _mechanisms(MECHANISMS if mechanisms is None else mechanisms)
     _check_setting(setting, "rounds", "colluding", "response_rate")
-    target = log_of_delta(delta)
-    eps = scalar("eps", eps)
+    target, eps, k = log_of_delta(delta), scalar("eps", eps), setting.k
     if not 0.0 < eps < np.inf:
         raise InputError(f"eps must be positive and finite, got eps={eps}")
-    if not 0.0 < scalar("max_seconds", max_seconds) <= MAX_TIME_LIMIT_SECONDS:
+    shares = np.full(k, 1.0 / k) if shares is None else floats("shares", shares)
+    if shares.shape != (k,) or not (shares >= 0.0).all() or abs(shares.sum() - 1.0) > 1e-9:
         raise InputError(
-            f"max_seconds must be above 0 and at most {MAX_TIME_LIMIT_SECONDS:,.0f}, got "
-            f"{max_seconds:g}"
+            f"shares must be {k} numbers >= 0 that sum to 1, got shape {shares.shape} and sum "
+            f"{shares.sum():g}"
         )
-    cell_shares = _checked_shares(shares, setting.k)
-    empty = ComparisonResult(
-        eps=eps,
-        delta=delta,
-        setting=setting,
-        histogram=histogram or ("uniform" if shares is None else "given"),
-        hidden_slot=bool(options.get("hidden_slot")),
-        mechanisms=(),
-    )
-    bar = tqdm(chosen, leave=False, disable=None)
-    for each in bar:
-        bar.set_description(each.name)
+    compared = []
+    for each in tqdm(chosen, desc="mechanisms", leave=False, disable=None):
         calibration = reason = None
         try:
-            with _time_limit(max_seconds):
-                calibration = calibrate_to_target(
-                    with_options(each, **options), eps, target, setting, cell_shares
-                )
+            calibration = calibrate_to_target(
+                with_options(each, hidden_slot=hidden_slot), eps, target, setting, shares
+            )
         except InputError as error:
             reason = str(error)
-        except _TimeIsUpError:
-            reason = f"not computed within {max_seconds:g} s, the limit for each mechanism"
-        bar.clear()  # the result may be printed to the same terminal
-        yield replace(empty, mechanisms=(ComparedMechanism(each.name, calibration, reason),))
+        compared.append(ComparedMechanism(each.name, calibration, reason))
+    return ComparisonResult(tuple(compared))
 
 
-def _checked_shares(shares: ArrayLike | None, k: int) -> Floats:
-    if shares is None:
-        return np.full(k, 1.0 / k)
-    checked = floats("shares", shares)
-    if checked.shape != (k,) or not (checked >= 0.0).all() or abs(checked.sum() - 1.0) > 1e-9:
-        raise InputError(
-            f"shares must be {k} numbers >= 0 that sum to 1, got shape {checked.shape} and sum "
-            f"{checked.sum():g}"
-        )
-    return checked
-
-
-def rdp(order: ArrayLike, setting: Setting, *, bound: str = "renyi") -> RenyiResult:
+def rdp(order: ArrayLike, setting: Setting, *, bound: str = "renyi") -> Any:
     """Bound the Renyi DP of all rounds of a collection together, for any number of cells.
 
     Parameters
@@ -606,6 +483,10 @@ def rdp(order: ArrayLike, setting: Setting, *, bound: str = "renyi") -> RenyiRes
         The collection: n, eps0 and rounds only; k is ignored.
     bound
         ``renyi``, ``renyi-simple``, or ``renyi-special-pair``, which is not a guarantee.
+
+    Returns
+    -------
+    The Renyi DP, shaped like ``order``.
 
     Raises
     ------
@@ -619,15 +500,14 @@ def rdp(order: ArrayLike, setting: Setting, *, bound: str = "renyi") -> RenyiRes
 
     Examples
     --------
-    >>> float(rdp(8, Setting(100_000, 408, eps0=1)).rdp)
+    >>> rdp(8, Setting(100_000, 408, eps0=1))
     0.000...
     """
     _check_setting(setting, "eps0", "rounds")
-    values = get_bound(bound).rdp(floats("order", order), setting)
-    return RenyiResult(order, plain(values), setting, bound)
+    return plain(get_bound(bound).rdp(floats("order", order), setting))
 
 
-def fdp(alpha: ArrayLike, setting: Setting, *, bound: str = CERTIFIED) -> TradeoffResult:
+def fdp(alpha: ArrayLike, setting: Setting, *, bound: str = CERTIFIED) -> Any:
     """Bound the trade-off function (f-DP): the smallest type II error of tests for one record.
 
     Parameters
@@ -656,7 +536,7 @@ def fdp(alpha: ArrayLike, setting: Setting, *, bound: str = CERTIFIED) -> Tradeo
 
     Examples
     --------
-    >>> fdp(0.05, Setting(n=100_000, k=408, eps0=4.0)).type_2_error
+    >>> fdp(0.05, Setting(n=100_000, k=408, eps0=4.0))
     0.948838...
     """
     from shuffledp.accounting.rounds.tradeoff import tradeoff
@@ -674,8 +554,7 @@ def fdp(alpha: ArrayLike, setting: Setting, *, bound: str = CERTIFIED) -> Tradeo
     eps = np.linspace(0.0, largest_eps, TRADEOFF_POINTS)
     if upper.budget < np.inf:
         eps = np.append(eps, upper.budget)
-    type_2_errors = plain(tradeoff(type_1_errors, eps, upper.log_delta(eps).promised))
-    return TradeoffResult(alpha, type_2_errors, setting, bound)
+    return plain(tradeoff(type_1_errors, eps, upper.log_delta(eps).promised))
 
 
 def _neighbours(
@@ -729,7 +608,7 @@ def matrix(
     n
         Number of users.
     eps, delta
-        Central budgets, or deltas in ``(0, 1]``: exactly one of the two.
+        The guarantee, any shape: exactly one of eps and deltas in ``(0, 1]``.
     pairs
         Row numbers of neighbouring records, shape ``(pairs, 2)``; by default all are neighbours.
     places, distance
@@ -776,15 +655,15 @@ def matrix(
         )
     except InputError:  # the rows are linearly dependent, so no unbiased estimate exists
         pass
+    ends: EpsilonResult | LogDeltaResult
     if eps is not None:
-        enclosure: Interval[Any] = curve.log_delta(eps)
-        ends: Any = LogDeltaResult(enclosure.lower, enclosure.upper, eps, setting, CERTIFIED, curve)
+        logs = curve.log_delta(eps)
+        ends = LogDeltaResult(logs.lower, logs.upper, curve)
     else:
         assert delta is not None
-        enclosure = curve.epsilon(logs_of_deltas(delta))
-        ends = EpsilonResult(enclosure.lower, enclosure.upper, delta, setting, CERTIFIED, curve)
-    reports = probabilities.shape[1]
-    return MatrixResult(ends, reports, randomiser.eps0, error, neighbours, hidden_slot)
+        values = curve.epsilon(logs_of_deltas(delta))
+        ends = EpsilonResult(values.lower, values.upper, curve)
+    return MatrixResult(ends, randomiser.eps0, error, neighbours)
 
 
 def _noise_groups(budgets: Budgets) -> tuple[BudgetGroups, dict[float, float]]:
@@ -816,8 +695,8 @@ def personal_budgets(
     mechanism: str = "krr",
     k: int | None = None,
     rounds: int = 1,
-) -> PersonalBudgetsResult:
-    """Compute the central eps of users who choose their own local budgets.
+) -> list[PersonalEpsilon]:
+    """Compute the eps of users who choose their own local budgets.
 
     Parameters
     ----------
@@ -845,8 +724,8 @@ def personal_budgets(
 
     Examples
     --------
-    >>> result = personal_budgets(1e-6, [0.5] * 900 + [1.0] * 100, k=4)
-    >>> {entry.about: round(entry.eps, 2) for entry in result.entries if entry.guarantee}
+    >>> entries = personal_budgets(1e-6, [0.5] * 900 + [1.0] * 100, k=4)
+    >>> {entry.about: round(entry.eps, 2) for entry in entries if entry.guarantee}
     {'own eps': 0.1..., 'everybody': 0.1...}
     """
     from shuffledp.input_files import Budgets
@@ -870,7 +749,7 @@ def personal_budgets(
         entries += _certified_entries(target, user_budgets, groups, mechanism, k, rounds)
     if rounds == 1:
         entries += _published_entries(target, user_budgets, groups, mechanism)
-    return PersonalBudgetsResult(mechanism, delta, rounds, tuple(entries))
+    return entries
 
 
 def _certified_entries(
@@ -941,10 +820,10 @@ def certify(eps: float, setting: Setting, *, view: str = "analyst") -> Certifica
     Parameters
     ----------
     eps
-        Central budget, at least 0.
+        At least 0.
     setting
-        A collection by k-RR, by true reports among users' dummies, or by ``shuffler-dummies``,
-        ``two-servers`` or ``signed-dummies``. Only k-RR may have several rounds.
+        A collection by k-RR, by true reports among users' dummies, or by ``shuffler-dummies`` or
+        ``two-servers``. Only k-RR may have several rounds.
     view
         Party against whom a mechanism is certified: ``analyst``, ``shuffler``, ``public`` or
         ``both``.
@@ -996,7 +875,7 @@ def certify(eps: float, setting: Setting, *, view: str = "analyst") -> Certifica
     return Certificate(document)
 
 
-def verify(files: str | Path | Iterable[str | Path]) -> VerificationResult:
+def verify(files: str | Path | Iterable[str | Path]) -> list[Verdict]:
     """Check certificates in files with ball arithmetic, by code independent of the accountant.
 
     Parameters
@@ -1007,15 +886,15 @@ def verify(files: str | Path | Iterable[str | Path]) -> VerificationResult:
     Raises
     ------
     InputError
-        If a file is missing or inaccessible, before any is checked, or python-flint is missing.
+        If python-flint is missing.
 
     Examples
     --------
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "certificate.json"
     >>> certify(0.3, Setting(20, 3, eps0=1.0)).write(file)
-    >>> verify(file).proven
-    True
+    >>> [verdict.verdict for verdict in verify(file)]
+    ['proven']
     """
     try:
         from shuffledp.verification.certificate import verify as check
@@ -1025,23 +904,17 @@ def verify(files: str | Path | Iterable[str | Path]) -> VerificationResult:
         raise InputError(
             "certificates are checked with python-flint: pip install 'shuffledp[verify]'"
         ) from missing
-    sources = [Path(name) for name in ([files] if isinstance(files, str | Path) else files)]
-    for source in sources:
-        try:
-            source.stat()
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", error)
-            raise InputError(f"{source} cannot be read: {reason}") from None
     verdicts = []
-    for source in sources:
+    for source in [files] if isinstance(files, str | Path) else files:
+        claim = reason = None
+        verdict = "not checked"
         try:
-            verdict = Verdict(str(source), PROVEN, check(read(source)), None)
+            claim, verdict = check(read(Path(source))), PROVEN
         except OSError as error:
-            reason = f"it cannot be read: {error.strerror}"
-            verdict = Verdict(str(source), "not checked", None, reason)
+            reason = f"it cannot be read: {error.strerror or error}"
         except RefusedError as refused:
-            verdict = Verdict(str(source), "refused", None, str(refused))
+            verdict, reason = "refused", str(refused)
         except TooLongError as too_long:
-            verdict = Verdict(str(source), "not checked", None, str(too_long))
-        verdicts.append(verdict)
-    return VerificationResult(verdicts)
+            reason = str(too_long)
+        verdicts.append(Verdict(str(source), verdict, claim, reason))
+    return verdicts

@@ -18,6 +18,8 @@ from pathlib import Path
 
 import numpy as np
 from flint import ctx
+from tqdm import tqdm
+
 from shuffledp import queries
 from shuffledp.accounting.certificate import certificate
 from shuffledp.accounting.one_round.certified import weak_adversary_log_delta
@@ -27,7 +29,6 @@ from shuffledp.personalised.groups import BudgetGroups
 from shuffledp.personalised.krr import personalised_log_delta
 from shuffledp.verification.certificate import verify
 from shuffledp.verification.deltas import TooLongError
-from tqdm import tqdm
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for make audit
 
@@ -175,8 +176,6 @@ AUDITS: dict[str, tuple[float, Audit]] = {
     "rounds by convolution": (0.04, _small(small_audits.audit_rounds_directly)),
     "random matrices": (0.15, _small(small_audits.audit_matrix)),
     "every mechanism": (0.14, _small(small_audits.audit_mechanism)),
-    "signed dummies, user by user": (0.03, _small(small_audits.audit_envelopes)),
-    "signed noise": (0.03, _small(small_audits.audit_signed_noise)),
     "noise by both servers": (0.02, _small(small_audits.audit_servers)),
     "crowds": (0.15, _small(small_audits.audit_crowd)),
     "budgets of k-RR": (0.14, _small(small_audits.audit_own_budgets)),

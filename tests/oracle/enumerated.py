@@ -208,44 +208,6 @@ def negative_binomial(size: arb, ratio: arb, reach: int) -> list[arb]:
     return masses
 
 
-def signed_messages(
-    k: int,
-    ratio: arb,
-    pairs: arb,
-    shape: arb | None,
-    smallest: int,
-    room: int,
-    size: arb,
-) -> Law:
-    """Return the law of a user's dummies given at most ``room``: plus, then minus messages.
-
-    ``shape`` None: a Poisson number of pairs. Plus messages of all users are negative binomial of
-    ``size``, and so are minus messages.
-    """
-    single = negative_binomial(size / smallest, ratio, room)
-    if shape is None:
-        mean = pairs / smallest
-        twins = [(-mean).exp()]
-        for t in range(room // 2):
-            twins.append(twins[-1] * mean / (t + 1))
-    else:
-        twins = negative_binomial(shape / smallest, pairs / (pairs + shape), room // 2)
-    cell: Law = {}
-    for a, b, z in product(range(room + 1), range(room + 1), range(room // 2 + 1)):
-        if a + b + 2 * z <= room:
-            key = (a + z, b + z)
-            cell[key] = cell.get(key, arb(0)) + single[a] * single[b] * twins[z]
-    law: Law = {(): arb(1)}
-    for _ in range(k):
-        law = {
-            (*have, *more): p * q
-            for (have, p), (more, q) in product(law.items(), cell.items())
-            if sum(have) + sum(more) <= room
-        }
-    fits = sum(law.values(), arb(0))
-    return {(*key[::2], *key[1::2]): p / fits for key, p in law.items()}
-
-
 def shifted(law: Law, place: int) -> Law:
     """Return the law with one more message."""
     return {(*key[:place], key[place] + 1, *key[place + 1 :]): p for key, p in law.items()}

@@ -5,10 +5,11 @@ from fractions import Fraction
 
 import numpy as np
 from flint import arb
-from scipy import signal, stats
+
+from oracle import enumerated
+from oracle.findings import Findings, log_uniform
 from shuffledp import queries
 from shuffledp.accounting.setting import Setting
-from shuffledp.accounting.signed import SignedNoise
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.discrete_laplace import DiscreteLaplaceParameters
 from shuffledp.mechanisms.gaussian import GaussianParameters
@@ -19,7 +20,6 @@ from shuffledp.mechanisms.matrix import MatrixRandomiser
 from shuffledp.mechanisms.mixdump import MixdumpParameters
 from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.mechanisms.shuffler_dummies import ShufflerDummiesParameters
-from shuffledp.mechanisms.signed_dummies import SignedDummies, SignedDummiesParameters
 from shuffledp.mechanisms.subset_selection import SubsetParameters
 from shuffledp.mechanisms.target_calibration import Released, calibrated
 from shuffledp.mechanisms.two_servers import GaussianServersParameters, TwoServers
@@ -27,9 +27,6 @@ from shuffledp.mechanisms.unary_encoding import UnaryParameters
 from shuffledp.mechanisms.user_dummies import UserDummiesParameters
 from shuffledp.personalised.budgets import reports
 from shuffledp.personalised.groups import BudgetGroups
-
-from oracle import enumerated
-from oracle.findings import Findings, log_uniform
 
 Random = np.random.Generator
 # Truncation errors depend on the log of delta for which a curve is computed.
@@ -274,88 +271,6 @@ def audit_mixdump_rounds(findings: Findings, random: Random) -> None:
     findings.not_below("rounds of k-RR among dummies", upper, truth, where)
 
 
-def _signed(random: Random, name: str, n: int, k: int, eps0: float) -> tuple[object, arb, float]:
-    """Return parameters, truth and eps of signed dummies, from the users' own laws."""
-    parameters, eps = _envelopes(random, n, k), log_uniform(random, 1e-3, 4.0)
-    return parameters, _of_users(parameters, n, k, eps)[0], eps
-
-
-def _envelopes(random: Random, n: int, k: int) -> SignedDummiesParameters:
-    """Draw parameters with few messages; in half of them nearly all messages fit."""
-    little = random.random() < 0.5
-    return SignedDummiesParameters(
-        log_uniform(random, 1e-3, 0.03) if little else random.uniform(0.05, 0.6),
-        log_uniform(random, 1e-3, 0.05) if little else random.uniform(0.05, 2.0),
-        float(random.choice([np.inf, 0.7, 3.0])),
-        int(random.integers(4, 8 if k == 2 else 6)),
-        int(random.integers(1, n + 1)),
-        float(random.choice([1.0, 1.1, 2.0, 0.6])),
-    )
-
-
-def _of_users(parameters: SignedDummiesParameters, n: int, k: int, eps: float) -> tuple[arb, arb]:
-    """Return the worst deltas of the message view and of the published map."""
-    shape = None if parameters.shape == np.inf else arb(parameters.shape)
-    ratio, pairs = arb(parameters.ratio), arb(parameters.pairs)
-    sizes = parameters.smallest, parameters.slots - 1
-    size = arb(parameters.size)
-    dummies = enumerated.signed_messages(k, ratio, pairs, shape, *sizes, size)
-    laws = [enumerated.shifted(dummies, x) for x in range(k)]
-
-    def published(key: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(key[x] - key[k + x] for x in range(k))
-
-    maps = [enumerated.seen(law, published) for law in laws]
-    return tuple(enumerated.worst(each, [each] * (n - 1), eps) for each in (laws, maps))
-
-
-def audit_envelopes(findings: Findings, random: Random) -> None:
-    """Check promised and achieved deltas of signed dummies, for messages and map."""
-    n, k = [(1, 2), (2, 2), (3, 2), (1, 3), (2, 3)][random.integers(5)]
-    parameters, eps = _envelopes(random, n, k), log_uniform(random, 1e-3, 4.0)
-    messages, published = _of_users(parameters, n, k, eps)
-    mechanism, setting = SignedDummies(), Setting(n, k)
-    where, kind = (parameters, n, k, eps), "n = M" if n == parameters.smallest else "n > M"
-    for what in (mechanism.curve, mechanism.achieved):
-        curve = what(parameters, setting)
-        high = curve.log_delta(eps).promised
-        findings.not_below(f"envelopes, {kind}, {what.__name__}", high, messages, where)
-        seen = (mechanism.views(parameters, setting) | {"public": curve})["public"]
-        high = seen.log_delta(eps).promised
-        findings.not_below(f"envelopes, {kind}, map, {what.__name__}", high, published, where)
-
-
-def audit_signed_noise(findings: Findings, random: Random) -> None:
-    """Check signed noise against the law of two cells, added up user by user in floats."""
-    n, size = int(random.integers(1, 4)), 26
-    smallest = int(random.integers(1, n + 1))
-    shape = float(random.choice([np.inf, 0.7, 3.0, 20.0]))
-    ratio, pairs = random.uniform(0.01, 0.35), log_uniform(random, 0.05, 1.5)
-    eps, counts = log_uniform(random, 1e-3, 4.0), np.arange(size)
-    clumps = float(random.choice([1.0, 1.2, 2.0, 0.6]))
-    g = stats.nbinom.pmf(counts, clumps / smallest, 1.0 - ratio)
-    twins = (
-        stats.poisson.pmf(counts, pairs / smallest)
-        if shape == np.inf
-        else stats.nbinom.pmf(counts, shape / smallest, shape / (shape + pairs))
-    )
-    one = sum(np.pad(np.outer(g, g), ((z, 0), (z, 0)))[:size, :size] * twins[z] for z in counts)
-    law = one
-    for _ in range(n - 1):
-        law = signal.convolve2d(law, one)[:size, :size]
-    with_record = np.vstack([np.zeros(size), law[:-1]])
-    p, q = np.outer(with_record, law), np.outer(law, with_record)
-    direct = max(np.maximum(x - np.exp(eps) * y, 0.0).sum() for x, y in ((p, q), (q, p)))
-    high = SignedNoise(ratio, pairs, shape, clumps).scaled(n / smallest).log_delta(eps)
-    where, kind = (
-        (n, smallest, ratio, pairs, shape, clumps, eps),
-        "n = M" if n == smallest else "n > M",
-    )
-    findings.not_below(f"signed noise, {kind}", high, arb(direct * (1.0 - 1e-11)), where)
-    loose = direct * 1.001 + 2.0 * (1.0 - law.sum()) + 1e-14
-    findings.at_most(f"signed noise is exact, {kind}", high, float(np.log(loose)), where)
-
-
 def audit_servers(findings: Findings, random: Random) -> None:
     """Check the views of two servers that add noise."""
     nu = int(random.integers(0, 12))
@@ -395,7 +310,6 @@ TRUTHS = {
     "shuffler-dummies": _geometric,
     "two-servers": _geometric,  # as the analyst sees it
     "prio3-histogram": _geometric,  # as an aggregator sees it
-    "signed-dummies": _signed,
     "user-dummies": _dummies,
     "mixdump": _mixdump,
 }

@@ -2,13 +2,14 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
 from effort import examples, long
-from scipy.stats import nbinom, poisson
+
+from oracle.black_box import look
 from shuffledp.accounting.one_round import certified
 from shuffledp.accounting.setting import Setting, probabilities
 from shuffledp.mechanisms.catalogue import VIEWS
@@ -16,12 +17,9 @@ from shuffledp.mechanisms.discrete_laplace import draw_noise
 from shuffledp.mechanisms.krr import KRandomisedResponse, KRRParameters, randomise
 from shuffledp.mechanisms.protocol import Mechanism
 from shuffledp.mechanisms.shuffler_dummies import ShufflerDummies, ShufflerDummiesParameters
-from shuffledp.mechanisms.signed_dummies import SignedDummies, SignedDummiesParameters
 from shuffledp.mechanisms.target_calibration import Released
 from shuffledp.mechanisms.two_servers import GaussianServersParameters, TwoServers
 from shuffledp.mechanisms.user_dummies import UserDummies, UserDummiesParameters
-
-from oracle.black_box import look
 
 TRIALS = 600_000
 
@@ -183,103 +181,26 @@ class Plain(Collection):
         }
 
 
-class Signed(Collection):
-    """Each user fills an envelope, and draws again what does not fit."""
-
-    padded, minus = True, True
-
-    def dummies(self, shape, rng):
-        made, k = self.parameters, self.k
-        # Dummies that exceed the envelope are drawn again; tables take a quarter of the time.
-        sizes = np.arange(made.slots + 1)
-        single = nbinom.cdf(sizes, made.size / made.smallest, 1.0 - made.ratio)
-        pairs = poisson.cdf(sizes, made.pairs / made.smallest)
-        numbers = np.zeros((3, *shape, k), np.int64)
-        again = np.ones(shape, bool)
-        while again.any():
-            size = (int(again.sum()), k)
-            numbers[:2, again] = np.searchsorted(single, rng.random((2, *size)), side="right")
-            if not self.minus:
-                numbers[1] = 0
-            numbers[2, again] = np.searchsorted(pairs, rng.random(size), side="right")
-            again = 1 + (numbers[0] + numbers[1] + 2 * numbers[2]).sum(axis=2) > made.slots
-        return numbers
-
-    def views(self, record, rng):
-        single, less, pairs = self.dummies((STOCK, self.n), rng)
-        plus, minus = self.records(record) + single + pairs, less + pairs
-        published = (plus - minus).sum(axis=1)
-        lengths = (plus + minus).sum(axis=2)
-        if self.padded:
-            lengths[:] = self.parameters.slots
-        return {
-            "analyst": [plus.sum(axis=1), minus.sum(axis=1)],
-            "shuffler": [lengths, published],
-            "public": [published],
-            "both": [plus, minus],
-        }
-
-
-class NotPadded(Signed):
-    padded = False
-
-
-class WithoutMinus(Signed):
-    minus = False
-
-
-def odd_envelopes(others):
-    """Return a statistic that counts odd cells of the map, and the lengths of envelopes.
-
-    An envelope of pairs and the record has an odd length, and an unpaired clump that is odd makes
-    one cell odd: there are as many such clumps as cells, or more.
-    """
-
-    def statistic(seen):
-        lengths, published = seen
-        left = np.array(published) - np.bincount(others, minlength=len(published))
-        odd = [int(((left - np.eye(left.size, dtype=int)[x]) % 2).sum()) for x in (0, 1)]
-        return sum(length % 2 == 0 for length in lengths), *odd, *(left[:2] > 0).tolist()
-
-    return statistic
-
-
 FEW = (0, 2)  # the others hold these
-MANY = tuple(range(16)) * 2 + (2,) * 7
-SIGNED = SignedDummiesParameters(0.5, 4.0, np.inf, 40, 3)
-SPARSE = SignedDummiesParameters(0.2, 100.0, np.inf, 150, 40)
 HONEST = {
     "krr": Reports(KRandomisedResponse(), KRRParameters(1.0), 3, FEW),
     "user-dummies": Plain(UserDummies(), UserDummiesParameters(3.0, 4), 3, FEW),
     "shuffler-dummies": OneMessage(ShufflerDummies(), ShufflerDummiesParameters(1.0, 3), 3, FEW),
     "two-servers": OneMessage(TwoServers(), ShufflerDummiesParameters(1.0, 3), 3, FEW),
     "two servers, Gaussian": OneMessage(TwoServers(), GaussianServersParameters(1.5, 3), 3, FEW),
-    "signed-dummies": Signed(SignedDummies(), SIGNED, 3, FEW),
-    "signed dummies in short envelopes": Signed(
-        SignedDummies(), replace(SIGNED, slots=12), 2, (1, 1)
-    ),
-    "signed dummies, 16 cells": Signed(SignedDummies(), SPARSE, 16, MANY),
-    "signed dummies, of another size": Signed(SignedDummies(), replace(SIGNED, size=1.6), 3, FEW),
 }
 
 
 def shown(collection, view, looks):
     """Look at a view through statistics with few values."""
     statistics = {"two cells": lambda seen: tuple(part[:2] for part in seen)}
-    if view == "shuffler" and len(collection.others) > 2:
-        statistics = {"odd envelopes": odd_envelopes(collection.others)}
-    elif view == "both":
+    if view == "both":
         statistics = None
     return look(collection.stocked(view), collection.promise(view), BUDGETS, looks, statistics)
 
 
 # Both servers together have a promise only where users randomise their reports.
-LOOKS = [
-    (name, view)
-    for name, collection in HONEST.items()
-    for view in VIEWS
-    if (view != "both" or name == "krr") and (view == "shuffler" or collection.k < 16)
-]
+LOOKS = [(name, view) for name in HONEST for view in VIEWS if view != "both" or name == "krr"]
 
 
 @pytest.mark.slow
@@ -299,9 +220,6 @@ def test_a_short_look_at_each_view(name, view):
 
 
 MUTANTS = {
-    "M doubled": (Signed(SignedDummies(), SIGNED, 3, FEW, replace(SIGNED, smallest=6)), "analyst"),
-    "minus messages dropped": (WithoutMinus(SignedDummies(), SIGNED, 3, FEW), "analyst"),
-    "lengths not padded": (NotPadded(SignedDummies(), SPARSE, 16, MANY), "shuffler"),
     "without the analyst's noise": (
         WithoutTheAnalysts(TwoServers(), ShufflerDummiesParameters(1.0, 3), 3, FEW),
         "shuffler",

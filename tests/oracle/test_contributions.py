@@ -7,7 +7,9 @@ from math import exp, factorial, log, sqrt
 import numpy as np
 import pytest
 from scipy.stats import norm
-from shuffledp import Setting, log_delta
+
+from oracle import exact
+from shuffledp import Setting
 from shuffledp.accounting.contributions import (
     Contributions,
     group_curve,
@@ -16,13 +18,9 @@ from shuffledp.accounting.contributions import (
     one_record_target,
 )
 from shuffledp.accounting.registry import upper_curve
-from shuffledp.accounting.setting import group_privacy
-from shuffledp.errors import InputError
 from shuffledp.mechanisms.discrete_laplace import DiscreteLaplaceParameters
 from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.mechanisms.shuffler_dummies import ShufflerDummiesParameters
-
-from oracle import exact
 
 
 def histograms(k, m, distinct, sizes):
@@ -86,27 +84,14 @@ def worst_delta(n, k, m, law, e):
     ("n", "k", "m"), [(4, 2, 2), (5, 2, 2), (6, 2, 3), (4, 3, 2), (5, 3, 2), (3, 3, 3)]
 )
 @pytest.mark.parametrize("E", [Fraction(2), Fraction(7)])
-def test_group_privacy_and_rounds_cover_shuffled_reports(n, k, m, E):
+def test_group_privacy_covers_shuffled_reports(n, k, m, E):
     setting = Setting(n, k, log(E))
-    one, rounds = upper_curve(setting), group_privacy(setting, m)
-    assert (rounds.n, rounds.rounds) == (n // m, m)
+    one = upper_curve(setting)
     for e in (Fraction(1), Fraction(11, 10), Fraction(3, 2), E, E ** (m - 1)):
         true = worst_delta(n, k, m, lambda records: exact.histogram_law(records, k, E), e)
         assert log(true) <= group_curve(one, m).upper(log(e)) <= 0.0
-        assert log(true) <= log_delta(log(e), rounds).upper < 0.0
         # The bound for one record would be too small.
         assert one.upper(log(e)) < log(true)
-
-
-@pytest.mark.parametrize("reports", [0, 5, 1.5])
-def test_the_number_of_reports_must_be_an_integer_up_to_n(reports):
-    with pytest.raises(InputError, match="from 1 to n"):
-        group_privacy(Setting(4, 3, 1.0), reports)
-
-
-def test_several_reports_belong_to_one_round():
-    with pytest.raises(InputError, match="one round"):
-        group_privacy(Setting(4, 3, 1.0, rounds=2), 2)
 
 
 @pytest.mark.parametrize("m", [2, 3])

@@ -11,23 +11,6 @@ import pytest
 from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shuffledp.accounting.accountant import curve
-from shuffledp.accounting.composition import compose_rounds
-from shuffledp.accounting.curve import UpperCurve
-from shuffledp.accounting.geometric import BothNoises, geometric_log_delta, geometric_loss
-from shuffledp.accounting.rounds.outcome_bundles import DEFAULT_DEPTH
-from shuffledp.accounting.rounds.sums import log_hockey_stick
-from shuffledp.accounting.rounds.tradeoff import gdp_loss, gdp_upper_log_delta
-from shuffledp.accounting.setting import Setting
-from shuffledp.accounting.signed import SignedNoise
-from shuffledp.errors import InputError
-from shuffledp.mechanisms.discrete_laplace import DiscreteLaplace, DiscreteLaplaceParameters
-from shuffledp.mechanisms.gaussian import CentralGaussian, GaussianParameters
-from shuffledp.mechanisms.matrix import MatrixRandomiser
-from shuffledp.mechanisms.shuffler_dummies import ShufflerDummies, ShufflerDummiesParameters
-from shuffledp.mechanisms.target_calibration import Released
-from shuffledp.mechanisms.user_dummies import UserDummies, UserDummiesParameters
-from shuffledp.papers.literature.theorems import kov_log_delta
 
 from oracle.test_ends import is_at_least
 from oracle.test_profile import (
@@ -39,6 +22,22 @@ from oracle.test_profile import (
     of_user_dummies,
 )
 from oracle.test_randomisers import MADE_UP, krr_rows
+from shuffledp.accounting.accountant import curve
+from shuffledp.accounting.composition import compose_rounds
+from shuffledp.accounting.curve import UpperCurve
+from shuffledp.accounting.geometric import BothNoises, geometric_log_delta, geometric_loss
+from shuffledp.accounting.rounds.outcome_bundles import DEFAULT_DEPTH
+from shuffledp.accounting.rounds.sums import log_hockey_stick
+from shuffledp.accounting.rounds.tradeoff import gdp_loss, gdp_upper_log_delta
+from shuffledp.accounting.setting import Setting
+from shuffledp.errors import InputError
+from shuffledp.mechanisms.discrete_laplace import DiscreteLaplace, DiscreteLaplaceParameters
+from shuffledp.mechanisms.gaussian import CentralGaussian, GaussianParameters
+from shuffledp.mechanisms.matrix import MatrixRandomiser
+from shuffledp.mechanisms.shuffler_dummies import ShufflerDummies, ShufflerDummiesParameters
+from shuffledp.mechanisms.target_calibration import Released
+from shuffledp.mechanisms.user_dummies import UserDummies, UserDummiesParameters
+from shuffledp.papers.literature.theorems import kov_log_delta
 
 THETA, RATE = Fraction(3, 5), Fraction(3, 4)
 # Budgets are rounded up, so that delta is at least that of the ratio.
@@ -184,8 +183,6 @@ def test_the_loss_of_geometric_noise_is_that_of_one_round_and_of_several(budget,
     ("loss", "log_delta"),
     [
         (BothNoises(0.5, 30).loss, BothNoises(0.5, 30).log_delta),
-        (SignedNoise(0.6, 20.0).loss, SignedNoise(0.6, 20.0).log_delta),
-        (SignedNoise(0.6, 20.0, 5.0).loss, SignedNoise(0.6, 20.0, 5.0).log_delta),
     ],
 )
 def test_the_loss_of_two_cells_is_that_of_one_round(loss, log_delta):

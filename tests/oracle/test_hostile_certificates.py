@@ -6,9 +6,11 @@ import os
 from fractions import Fraction
 from pathlib import Path
 
-import numpy as np
 import pytest
 from effort import long
+
+from oracle import exact
+from oracle.high_precision import ball
 from shuffledp.accounting.certificate import (
     certificate,
     dummies_certificate,
@@ -22,9 +24,6 @@ from shuffledp.verification.certificate import verify
 from shuffledp.verification.deltas import RefusedError, TooLongError
 from shuffledp.verification.reading import MAX_FILE_BYTES, read
 
-from oracle import exact
-from oracle.high_precision import ball
-
 KINDS = {
     "one round": lambda: certificate(0.3, Setting(100, 5, 1.0)),
     "counts": lambda: certificate(0.1, Setting(60, 2, 4.0)),
@@ -32,12 +31,7 @@ KINDS = {
     "rounds": lambda: certificate(1.0, Setting(20, 3, 1.0, rounds=3)),
 }
 BOTH = {"eps": 1.0, "nu": 5}
-SIGNED = {"ratio": 0.5, "pairs": 40.0, "shape": np.inf, "slots": 90, "smallest": 40}
 VIEWS = {
-    "signed": lambda: view_certificate(1.0, (50, 5), "signed-dummies", SIGNED, "analyst", -1.0),
-    "sized": lambda: view_certificate(
-        1.0, (50, 5), "signed-dummies", SIGNED | {"size": 1.1}, "analyst", -1.0
-    ),
     "Gaussian": lambda: view_certificate(
         1.0, (50, 5), "two-servers", {"sigma": 3.0, "nu": 5}, "public", -1.0
     ),
@@ -62,22 +56,6 @@ def test_keys_that_nobody_checks_are_refused(kind):
 
 
 MEANT_ILL = [
-    ("signed", {"ratio": 1.0}, RefusedError, "ratio must be in"),
-    ("signed", {"ratio": 5e-324}, RefusedError, "ratio must be in"),
-    ("signed", {"pairs": 1e300}, RefusedError, "pairs must be"),
-    ("signed", {"pairs": 5e8}, TooLongError, "terms"),
-    ("signed", {"ratio": 1.0 - 1e-8}, TooLongError, "terms"),
-    ("signed", {"shape": 2e-6}, TooLongError, "terms"),
-    ("signed", {"shape": "inf"}, RefusedError, "shape must be a number"),
-    ("signed", {"slots": 10**8}, TooLongError, "terms"),
-    ("signed", {"slots": 1}, RefusedError, "slots must be"),
-    ("signed", {"size": 0.0}, RefusedError, "size must be from"),
-    ("signed", {"size": 1e300}, RefusedError, "size must be from"),
-    ("signed", {"size": None}, RefusedError, "size must be"),
-    ("signed", {"size": 1.01, "pairs": 5e6}, TooLongError, "terms"),
-    ("signed", {"smallest": 51}, RefusedError, "n is below"),
-    ("signed", {"smallest": None}, RefusedError, "smallest must be"),
-    ("signed", {"nu": 3}, RefusedError, "parameters has an unknown key 'nu'"),
     ("servers", {"eps": 1e-8}, TooLongError, "terms"),
     ("servers", {"eps": 1e-300}, RefusedError, "eps of the noise must be"),
     ("servers", {"nu": 2**52}, TooLongError, "terms"),

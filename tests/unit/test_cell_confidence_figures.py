@@ -2,7 +2,6 @@
 
 import json
 
-import geopandas as gpd
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,18 +9,19 @@ import shapely
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import Normalize, to_rgba
 from matplotlib.figure import Figure
+from town import COUNTS, PLACE, release_tables, town_cells
+
 from shuffledp.figures import cell_confidence, map_panels
-from shuffledp.figures.basemap import backdrop, districts_at
+from shuffledp.figures.basemap import backdrop
 from shuffledp.figures.cell_shapes import CellShapes
 from shuffledp.figures.map_panels import MapContext
 from shuffledp.figures.maps import release_panels
-from shuffledp.figures.style import series_look, series_rows
+from shuffledp.figures.style import series_rows
 from shuffledp.mechanisms.catalogue import get_estimator
 from shuffledp.pipeline.selection import calibrated
 from shuffledp.pipeline.tables import CERTAINTY, write_table
 from shuffledp.studies.cell_confidence import confidence_tables
 from shuffledp.studies.sweeps import BudgetSweep
-from town import COUNTS, PLACE, release_tables, town_cells
 
 ORDER = [7, 4, 8, 2, 9, 10, 11, 3, 1, 5, 0, 6]  # by count; 0 and 6 are empty
 TARGET = 1e-3
@@ -127,107 +127,16 @@ def test_the_scale_of_small_errors_is_not_rounded(cells, rows):
     assert "-2.5" in ticks
 
 
-def test_known_cells_are_coloured_and_the_rest_are_hatched(cells, rows):
-    figure = cell_confidence.trust_maps(MapContext(cells, "Title"), rows)
-    for mechanism in MECHANISMS:
-        raw = series(rows, mechanism, "raw")
-        known = raw["estimate"] > 2 * raw["standard_error"]
-        assert 0 < known.sum() < 12
-        axes = panels(figure)[get_estimator(mechanism, "raw").label]
-        heat = heat_map(axes)
-        np.testing.assert_array_equal(heat.get_array(), raw["estimate"][known])
-        assert heat.norm.vmax == rows.loc[rows["estimator"] == "raw", "estimate"].max()
-        (unknown,) = [patch for patch in axes.patches if patch.get_hatch()]
-        assert len(unknown.get_path().to_polygons()) == (~known).sum()
-        occupied = raw["count"] > 0
-        assert axes.get_title(loc="left").split("\n")[1:] == [
-            f"known: {(known & occupied).sum()} of {occupied.sum()} occupied, "
-            f"{(known & ~occupied).sum()} of {12 - occupied.sum()} empty cells",
-            f"each estimated at {raw['estimate'][known].min():.0f} or more",
-        ]
-    assert "the cell may have check-ins or none" in legend_texts(figure)[0]
-
-
-@pytest.mark.parametrize("known", [True, False])
-def test_all_or_no_cells_known(cells, rows, known):
-    figure = cell_confidence.trust_maps(MapContext(cells, "Title"), rows.assign(known=known))
-    figure.draw_without_rendering()
-    for axes in panels(figure).values():
-        title = axes.get_title(loc="left")
-        occupied = (series(rows, "krr", "raw")["count"] > 0).sum()
-        empty = 12 - occupied
-        words = f"{occupied * known} of {occupied} occupied, {empty * known} of {empty} empty"
-        assert title.split("\n")[1] == f"known: {words} cells"
-        assert ("or more" in title) == known
-
-
-def test_the_busiest_cells_with_their_intervals(cells, rows, layers):
-    figure = cell_confidence.ranked_cells(MapContext(cells, "Title", layers), rows)
-    left, right, where = figure.axes
-    names = [label.get_text().split() for label in left.get_yticklabels()]
-    assert [name[-1] for name in names] == [str(rank) for rank in range(1, 13)]
-    assert [int(name[-2]) for name in names] == ORDER
-    # Cell 0 is in the first district, cell 1 in both, 2 in the second, 3 in one without a name.
-    districts = {int(name[-2]): name[:-3] for name in names}
-    assert [districts[cell] for cell in (0, 1, 2, 3, 4)] == [
-        ["West,"], ["West,"], ["Middle,"], [], []
-    ]  # fmt: skip
-    (truth,) = [c for c in left.collections if to_rgba("black") in map(tuple, c.get_colors())]
-    np.testing.assert_array_equal([s[0, 0] for s in truth.get_segments()], COUNTS[ORDER])
-    for mechanism in MECHANISMS:
-        raw = series(rows, mechanism, "raw").loc[ORDER]
-        for axes, column in ((left, "estimate"), (right, "error")):
-            (bars,) = [c for c in axes.containers if c.get_label() == f"{mechanism} raw"]
-            marks, _, (whiskers,) = bars
-            np.testing.assert_array_equal(marks.get_xdata(), raw[column])
-            assert marks.get_color() == series_look(mechanism, "raw").colour
-            reach = [(s[0, 0], s[1, 0]) for s in whiskers.get_segments()]
-            two = 2 * raw["standard_error"]
-            np.testing.assert_allclose(
-                reach, np.stack([raw[column] - two, raw[column] + two], axis=1), atol=1e-9
-            )
-        inside = int((raw["error"].abs() <= 2 * raw["standard_error"]).sum())
-        entries = legend_texts(figure)
-        label = get_estimator(mechanism, "raw").label
-        (line,) = [text for text in entries if text.startswith(label)]
-        assert line.endswith(f": {inside} of 12 intervals contain the true count")
-    ranked = {text.get_text(): text.get_position() for text in where.texts}
-    assert "Map: nobody" in ranked
-    corners = shapely.get_coordinates(cells.geometry.to_numpy()).reshape(12, -1, 2)
-    for rank, cell in enumerate(ORDER, 1):
-        np.testing.assert_allclose(ranked[str(rank)], corners[cell, :-1].mean(axis=0))
-
-
-def test_twenty_cells_are_enough(rows):
-    many = pd.concat([rows.assign(cell=rows["cell"] + 12 * part) for part in range(3)])
-    west = 2.0 + 0.01 * np.arange(36)
-    names = [f"cell {number}" for number in range(len(west))]
-    shapes = shapely.box(west, 60.0, west + 0.01, 60.01)
-    grid = gpd.GeoDataFrame({"name": names}, geometry=shapes, crs=4326)
-    figure = cell_confidence.ranked_cells(MapContext(grid, "Title"), many)
-    names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
-    assert len(names) == 20
-    assert names[:4] == ["cell 7   1", "cell 19   2", "cell 31   3", "cell 4   4"]
-    assert figure.axes[0].get_title(loc="left") == "The 20 busiest of 36 cells"
-
-
 def test_figures_from_files_show_the_largest_n(table, rows, cells, layers, tmp_path):
     write_table(table, CERTAINTY, tmp_path / "t.parquet", {})
     cells.to_parquet(tmp_path / "c.parquet")
     place = {"cells": tmp_path / "c.parquet", "basemap": tmp_path / "map.geojson"}
     words = {"title": "Town", "unit": "one check-in", "target_delta": TARGET}
-    for name in ("errors", "trust", "ranks"):
-        figure = getattr(cell_confidence, f"draw_{name}")(tmp_path / "t.parquet", **place, **words)
-        assert figure.get_suptitle().startswith("Town: n = 400 check-ins, $\\epsilon_0=4$")
-        assert "Equal privacy" in figure.get_suptitle()
-        written = [text.get_text() for axes in figure.axes for text in axes.texts]
-        assert written.count("Map: nobody") == 1
-
-
-def test_a_point_has_the_name_of_its_district(layers):
-    points = np.array([[2.005, 60.005], [2.025, 60.005], [2.035, 60.005], [2.005, 60.5]])
-    assert districts_at(layers, points) == ["West", "Middle", "", ""]
-    assert districts_at(backdrop(), points) == [""] * 4
+    figure = cell_confidence.draw_errors(tmp_path / "t.parquet", **place, **words)
+    assert figure.get_suptitle().startswith("Town: n = 400 check-ins, $\\epsilon_0=4$")
+    assert "Equal privacy" in figure.get_suptitle()
+    written = [text.get_text() for axes in figure.axes for text in axes.texts]
+    assert written.count("Map: nobody") == 1
 
 
 def test_a_fine_grid_is_drawn_with_few_paths_in_the_same_colours(monkeypatch):

@@ -8,8 +8,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from shuffledp.data.checkins_per_user import one_per_user
-from shuffledp.data.grid import checkins_per_user
-from shuffledp.data.regions import region_from_config
 from shuffledp.errors import InputError
 
 
@@ -77,16 +75,3 @@ def test_rows_without_any_user_are_refused(tmp_path):
     with pytest.raises(InputError, match=r"has no users: set columns\.user"):
         one_per_user(tmp_path / "in.parquet", tmp_path / "out.parquet", seed=1, region="x")
     assert not (tmp_path / "out.parquet").exists()
-
-
-def test_check_ins_are_counted_for_each_user_within_the_grid(tmp_path):
-    write(tmp_path / "in.parquet", [7, 7, None, 3, 7, 3, None, 11])
-    box = {"south": 48.82, "north": 48.88, "west": 2.28, "east": 2.39}
-    counted = checkins_per_user(
-        tmp_path / "in.parquet", region_from_config("x", {"box": box}), {"shape": [2, 2]}
-    )
-    assert (counted[0], list(counted[1])) == (8, [2, 3, 1])
-    # The last two rows lie outside all cells, among them the only one of user 11.
-    west = region_from_config("x", {"box": {**box, "east": 2.36}})
-    total, per_user = checkins_per_user(tmp_path / "in.parquet", west, {"shape": [2, 2]})
-    assert (total, list(per_user)) == (6, [2, 3])

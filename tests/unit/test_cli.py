@@ -18,6 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from effort import long
+from waiting import run_python
+
 from shuffledp import cli, krr, version
 from shuffledp.accounting.one_round import certified
 from shuffledp.accounting.setting import Setting
@@ -28,7 +30,6 @@ from shuffledp.mechanisms.catalogue import VIEWS
 from shuffledp.mechanisms.krr import KRandomisedResponse, KRRParameters
 from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.papers.literature import renyi
-from waiting import run_python
 
 SETTING = ["--n", "1e4", "--k", "16", "--eps0", "1"]
 
@@ -698,10 +699,6 @@ def test_neighbours_and_unit_stand_beside_the_number(capsys, arguments):
         (
             [*RELEASED, "krr", "--parameters", "eps=1"],
             "of krr must be eps0, each once, as in eps0=1",
-        ),
-        (
-            [*RELEASED, "signed-dummies", "--parameters", "size=1"],
-            "lack ratio, pairs, shape, slots",
         ),
         ([*RELEASED, "gaussian", "--parameters", "sigma=nan"], "sigma must be positive"),
         ([*RELEASED, "krr", "--parameters", "eps0=1", "--bound", "clones"], "--bound applies to"),

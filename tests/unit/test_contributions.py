@@ -25,7 +25,7 @@ from shuffledp.page.sentences import describe_data, protection, strength, verdic
 from shuffledp.pipeline.tables import SAMPLES, write_table
 from shuffledp.pipeline.units import counted, replaced, unit_in_words
 from shuffledp.studies.individual import own_delta_summary
-from shuffledp.studies.privacy import privacy_curves, privacy_table, sizes_table
+from shuffledp.studies.privacy import privacy_curves, privacy_table
 from shuffledp.studies.releases import release_sweep
 from shuffledp.studies.run_summary import run_summary
 from shuffledp.studies.samples import read_contributions
@@ -166,19 +166,6 @@ def test_tables_of_privacy_hold_for_all_records_of_a_user():
     assert curves["delta"].iloc[-1] < 1e-12 <= curves["delta"].iloc[-2]
     eps = group_curve(upper_curve(setting), 3).epsilon(log_of_delta(TARGET)).promised
     assert eps in set(curves["eps"])
-
-
-def test_the_number_of_records_needed_is_that_of_all_records_of_a_user():
-    table = sizes_table(K, [2.0], TARGET, [1_000], [1.0], records_per_user=3)
-    upper = table[table["bound"] == "upper"]
-    n, eps = int(upper["n"].iloc[-1]), upper["eps"].iloc[-1]
-    assert eps == 1.0
-    # Group privacy certifies it at n and not at clearly smaller n.
-    assert group_curve(upper_curve(Setting(n, K, 2.0)), 3).upper(1.0) <= log_of_delta(TARGET)
-    assert group_curve(upper_curve(Setting(n - 20, K, 2.0)), 3).upper(1.0) > log_of_delta(TARGET)
-    largest = upper[upper["n"] == 1_000]["eps"].iloc[0]
-    known = group_curve(upper_curve(Setting(1_000, K, 2.0)), 3).upper(largest)
-    assert known <= log_of_delta(TARGET)
 
 
 NAMES = ["gaussian", "krr", "discrete-laplace", "shuffler-dummies"]

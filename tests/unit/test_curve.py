@@ -5,6 +5,7 @@ from math import exp, inf, log
 
 import numpy as np
 import pytest
+
 from shuffledp import queries
 from shuffledp.accounting.accountant import curve as certified
 from shuffledp.accounting.composition import compose
@@ -18,7 +19,6 @@ from shuffledp.accounting.curve import (
     exp_down,
     exp_up,
     largest_eps0,
-    pointwise_minimum,
     require_upper,
 )
 from shuffledp.accounting.participation import with_participation
@@ -93,9 +93,6 @@ def test_a_total_variation_distance_is_added_without_letting_delta_grow(distance
 
 def test_without_a_distance_the_curve_is_unchanged():
     assert add_total_variation(two_rr, -inf) is two_rr
-    both = pointwise_minimum(ONE, UpperCurve(inf, upper=lambda eps: -0.7 - 0.1 * eps))
-    assert both.budget == BUDGET
-    assert both.log_delta([0.0, 1.9]).upper.tolist() == [-0.7, two_rr(1.9)]
 
 
 def test_without_a_budget_eps_is_finite_or_infinite():

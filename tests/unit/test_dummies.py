@@ -12,14 +12,13 @@ from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import exact
-from scipy import signal, stats
-from shuffledp import queries
-from shuffledp.accounting import pairs, signed
-from shuffledp.accounting.calibrate import smallest_integer, smallest_noise
+from scipy import stats
+
+from shuffledp.accounting import pairs
+from shuffledp.accounting.calibrate import smallest_integer
 from shuffledp.accounting.discrete_gaussian import DiscreteGaussianNoise
 from shuffledp.accounting.geometric import BothNoises, geometric_log_delta
 from shuffledp.accounting.setting import Setting
-from shuffledp.accounting.signed import SignedNoise
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.discrete_laplace import (
     DiscreteLaplace,
@@ -33,15 +32,13 @@ from shuffledp.mechanisms.shuffler_dummies import (
     ShufflerDummies,
     ShufflerDummiesParameters,
 )
-from shuffledp.mechanisms.signed_dummies import SignedDummies, SignedDummiesParameters
-from shuffledp.mechanisms.target_calibration import Released, read_parameters
+from shuffledp.mechanisms.target_calibration import read_parameters
 from shuffledp.mechanisms.two_servers import (
     GaussianServersParameters,
     TwoServers,
     draw_gaussian,
 )
 from shuffledp.mechanisms.user_dummies import UserDummies, UserDummiesParameters
-from waiting import run_python
 
 TARGET = log(1e-6)
 
@@ -415,253 +412,6 @@ def test_wrong_parameters_of_gaussian_servers_are_refused(text, words):
     assert read_parameters(TwoServers(), "nu=3, sigma=2") == GaussianServersParameters(2.0, 3)
 
 
-# --- signed dummies ------------------------------------------------------------------------------
-
-
-def test_more_users_than_promised_get_more_privacy():
-    mechanism, parameters = SignedDummies(), SignedDummiesParameters(0.6, 300.0, np.inf, 200, 1000)
-    promised = mechanism.curve(parameters, Setting(1250, 20))
-    for eps in (0.5, 1.0, 1.5):
-        fewer, enough, more, many = (
-            mechanism.achieved(parameters, Setting(n, 20)).log_delta(eps).upper
-            for n in (999, 1000, 1001, 1250)
-        )
-        assert 0.0 == fewer > enough == promised.log_delta(eps).upper > more > many
-    for n, rounds, eps in ((1250, 3, 2.0), (1250, 50, 9.0), (10_000, 2, 1.0)):
-        several = Setting(n, 20, rounds=rounds)
-        exact, least = (
-            curve(parameters, several) for curve in (mechanism.achieved, mechanism.curve)
-        )
-        assert exact.log_delta(eps).upper <= least.log_delta(eps).upper
-    # Ten times the users in two rounds: their noise shows.
-    assert exact.log_delta(1.0).upper < least.log_delta(1.0).upper - 0.5
-    # If the table would be too large, the promised curve is used.
-    wide = SignedDummiesParameters(0.999, 1e6, np.inf, 10**6, 1000)
-    achieved = mechanism.achieved(wide, Setting(1250, 20)).log_delta(0.01).upper
-    assert achieved == mechanism.curve(wide, Setting(1250, 20)).log_delta(0.01).upper
-
-
-@pytest.mark.parametrize(("n", "rounds"), [(1000, 1), (1000, 2), (1300, 1), (1300, 2)])
-def test_overflow_of_envelopes_never_lets_delta_grow_with_eps(n, rounds):
-    """The overflow counts exp(eps) times: once delta at eps = 12 was 400 times that at 1."""
-    parameters = SignedDummiesParameters(0.633, 1616.0, np.inf, 160, 1000)
-    curve = SignedDummies().achieved(parameters, Setting(n, 20, rounds=rounds))
-    log_delta = curve.log_delta(np.linspace(0.0, 16.0, 321)).upper
-    assert (np.diff(log_delta) <= 1e-6).all()
-    assert log_delta[-1] < log(1e-7)
-    # A ledger of rounds with different numbers of users counts the extra noise too.
-    released = Released(SignedDummies(), parameters)
-    ledger = [Setting(number, 20, mechanism=released) for number in (1000, n + 1)]
-    equal = queries.epsilon(1e-5, replace(ledger[0], rounds=2)).upper
-    assert queries.epsilon(1e-5, ledger).upper < 1.02 * equal  # interpolated
-
-
-# The errors were computed by a separate script that sums the laws of two cells directly.
-@pytest.mark.parametrize(
-    ("n", "k", "slots", "error"),
-    [(123_094, 408, 56, 3.330), (123_094, 408, 71, 3.170), (11_190, 192, 80, 3.466)],
-)
-def test_signed_dummies_of_two_cities(n, k, slots, error):
-    mechanism, setting = SignedDummies(slots, 0.9), Setting(n, k)
-    calibrated = mechanism.calibrate(1.0, TARGET, setting)
-    cell = n * np.sqrt(mechanism.variance(np.full(k, 1 / k), n, calibrated)[0])
-    assert cell == pytest.approx(error, rel=0.01)
-    assert mechanism.curve(calibrated, setting).log_delta(1.0).upper <= TARGET
-    weaker = replace(calibrated, ratio=calibrated.ratio * 0.9999)
-    assert mechanism.curve(weaker, setting).log_delta(1.0).upper > TARGET + np.log(0.99)
-    # Geometric numbers with the same deviation do not keep the promise.
-    precision = calibrated.deviation**-2.0
-    ratio = 1.0 + precision - np.sqrt(precision * (2.0 + precision))
-    same = replace(calibrated, size=1.0, ratio=ratio)
-    assert same.deviation == pytest.approx(calibrated.deviation, rel=1e-12)
-    assert mechanism.curve(same, setting).log_delta(1.0).upper > TARGET + 0.1
-    # Fewer users than promised have no guarantee.
-    few = Setting(calibrated.smallest - 1, k)
-    assert mechanism.curve(calibrated, few).log_delta(1.0).upper == 0.0
-
-
-@pytest.mark.parametrize(("slots", "share"), [(1, 0.9), (2.5, 0.9), (80, 0.0), (80, 1.1)])
-def test_impossible_envelopes_are_refused(slots, share):
-    with pytest.raises(InputError, match=r"slots|share"):
-        SignedDummies(slots, share)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [{"pairs": 1e12}, {"shape": 1e-9}, {"slots": 10**12}, {"ratio": 1.0}, {"size": 0.0}],
-)
-def test_laws_too_large_to_sum_are_refused(change):
-    with pytest.raises(InputError, match=r"signed dummies|slots"):
-        replace(SignedDummiesParameters(0.5, 10.0, 3.0, 80, 100), **change)
-
-
-def test_calibration_for_many_users_and_few_cells_is_quick():
-    """The search for the number of pairs must stop well below the 1e10 that would fit."""
-    calibrated = SignedDummies().calibrate(1.0, TARGET, Setting(10**8, 2))
-    assert calibrated.pairs <= 2**20
-    assert calibrated.deviation < 1.01 * np.sqrt(2.0 * np.exp(-0.5)) / -np.expm1(-0.5)
-
-
-def test_noise_of_another_size_has_the_stated_variance_and_distance():
-    parameters = SignedDummiesParameters(0.7, 30.0, np.inf, 120, 50, 1.7)
-    mechanism, counts = SignedDummies(), np.full(20, 3)
-    seen = mechanism.observe(counts, parameters, np.random.default_rng(8), 20_000) - counts
-    shares = counts / counts.sum()
-    variance = 60**2 * mechanism.variance(shares, 60, parameters)[0]
-    assert variance == pytest.approx(60 / 50 * 2 * 1.7 * 0.7 / 0.3**2, rel=1e-12)
-    for sample, expected in [
-        (seen**2, variance),
-        (abs(seen), 2 * 60 / 20 * mechanism.expected_distance(shares, 60, parameters)),
-    ]:
-        # 5.5 standard errors are less than 3 % of the expected value.
-        error = sample.std() / np.sqrt(sample.size)
-        assert abs(sample.mean() - expected) < 5.5 * error < 0.03 * expected
-
-
-def test_overflow_over_rounds_counts_at_the_total_eps():
-    mechanism, setting = SignedDummies(80), Setting(123_094, 408, rounds=3)
-    calibrated = mechanism.calibrate(3.0, TARGET, setting)
-    assert mechanism.curve(calibrated, setting).log_delta(3.0).upper <= TARGET
-    over = 3 * calibrated.smallest * calibrated.overflow(408) * (1.0 + exp(3.0))
-    assert 0.05 * exp(TARGET) < over < 0.1 * exp(TARGET)
-
-
-def test_envelopes_that_are_too_short_are_refused():
-    with pytest.raises(InputError, match="more slots"):
-        SignedDummies(20).calibrate(1.0, TARGET, Setting(123_094, 408))
-    with pytest.raises(InputError, match=r"more slots.* in each round"):
-        SignedDummies(20).calibrate(1.0, TARGET, Setting(123_094, 408, rounds=3))
-
-
-@pytest.mark.parametrize(
-    ("ratio", "pairs", "shape", "eps"),
-    [(0.3, 4391.4, 1e4, 0.93), (0.9, 2e5, 1e9, 0.02), (0.5, 3e3, np.inf, 0.7), (0.8, 50.0, 0.5, 1)],
-)
-def test_pairs_of_any_spread_against_their_whole_law(ratio, pairs, shape, eps):
-    """Once the largest values of a negative binomial law of large shape were left out."""
-    law = stats.poisson(pairs) if shape == np.inf else stats.nbinom(shape, shape / (shape + pairs))
-    last = law.mean() + 14.0 * law.std() + 80.0 * (1.0 + pairs / shape) + 40.0 / (1.0 - ratio)
-    weights = signal.lfilter([1.0], [1.0, -(ratio**2)], law.pmf(np.arange(last)))
-    weights = np.append(0.0, weights[weights > 1e-60])
-    masses = np.append((1.0 - ratio) * weights[1:], ratio / (1.0 + ratio))
-    ratios = np.append(ratio * weights[:-1] / weights[1:], 1.0 / ratio)
-    order = np.argsort(ratios)
-    masses, ratios = masses[order], ratios[order]
-    first, second = (
-        np.append(np.cumsum(law[::-1])[::-1], 0.0) for law in (masses * ratios, masses)
-    )
-    start = np.searchsorted(ratios, np.exp(eps) * ratios)
-    direct = masses @ (first[start] - np.exp(eps) * ratios * second[start])
-    delta = exp(SignedNoise(ratio, pairs, shape).log_delta(eps))
-    assert direct * (1.0 - 1e-6) <= delta <= direct * (1.0 + 1e-6)
-
-
-@pytest.mark.parametrize(
-    "name", ["MAX_UNSPLIT_RATIOS", "MAX_WINDOW", "MAX_TABLE_ENTRIES", "ENTRIES_AT_ONCE"]
-)
-@pytest.mark.parametrize(("shape", "size"), [(np.inf, 1.0), (30.0, 1.0), (np.inf, 1.4)])
-def test_shorter_sums_never_give_a_smaller_delta(monkeypatch, name, shape, size):
-    noise = SignedNoise(0.7, 500.0, shape, size)
-    exact = [noise.log_delta(eps) for eps in (0.1, 0.8, 1.2)]
-    monkeypatch.setattr(signed, name, 4000 if name == "MAX_WINDOW" and shape < np.inf else 300)
-    shorter = [replace(noise, tail=0.9e-40).log_delta(eps) for eps in (0.1, 0.8, 1.2)]
-    for whole, pooled in zip(exact, shorter, strict=True):
-        assert whole - 1e-9 <= pooled
-        if name in ("MAX_UNSPLIT_RATIOS", "ENTRIES_AT_ONCE"):
-            assert pooled <= whole + 1e-2
-
-
-def test_a_table_that_would_be_too_large_is_refused():
-    with pytest.raises(InputError, match=r"size below 1 need a table .* smaller ratio"):
-        SignedNoise(1.0 - 1e-6, 10.0, np.inf, 0.5).log_delta(1.0)
-
-
-@pytest.mark.parametrize("times", [1.0, 1.5])
-@pytest.mark.parametrize(("ratio", "pairs"), [(1e-8, 1e-8), (1e-3, 1e-9), (1e-2, 1e-12)])
-def test_with_hardly_any_noise_delta_is_nearly_one(ratio, pairs, times):
-    """Probabilities underflow here; delta was NaN once."""
-    log_delta = SignedNoise(ratio, pairs).scaled(times).log_delta(0.5)
-    # Otherwise one of the two cells has a message of noise.
-    assert np.log1p(-3.0 * times * (ratio + pairs)) <= log_delta <= 0.0
-
-
-@pytest.mark.parametrize(
-    "noise",
-    [
-        SignedNoise(1e-192, 1e-184, 0.03, 1.3),
-        SignedNoise(1e-188, 1e-190, np.inf, 2.0),
-        SignedNoise(0.4, 3.4, 4e7, 909.0),
-        SignedNoise(1.0 - 1e-12, 1e9, 1e5),
-        SignedNoise(0.5, 3.0),
-    ],
-)
-def test_laws_of_extreme_parameters_have_a_delta(noise):
-    """Table entries underflow and exp(eps) overflows here; delta was NaN once."""
-    log_deltas = [noise.log_delta(eps) for eps in (0.5, 3.0, 699.0, 701.0, 2000.0)]
-    assert sorted(log_deltas, reverse=True) == log_deltas
-    assert log_deltas[-1] > -np.inf
-
-
-SMALL = r"""
-import re
-import resource
-from pathlib import Path
-import numpy as np
-from shuffledp.accounting.setting import Setting
-from shuffledp.errors import InputError
-from shuffledp.mechanisms.signed_dummies import SignedDummies, SignedDummiesParameters
-resource.setrlimit(resource.RLIMIT_AS, (3 * 10**9, 3 * 10**9))
-try:
-    SignedDummies().calibrate(1e-6, np.log(1e-6), Setting(100_000, 68_336))
-except InputError as error:
-    print("slots" in str(error))
-many = SignedDummiesParameters(0.99, 1e9, 1e9, 10**6, 100_000)
-print(SignedDummies().curve(many, Setting(100_000, 2)).log_delta(0.1).upper < -20.0)
-wide = SignedDummiesParameters(1.0 - 1e-8, 1e9, 1e9, 10**6, 1000)
-print(500.0 * SignedDummies().expected_distance(np.full(2, 0.5), 1000, wide))
-# The peak of this process alone: ru_maxrss starts from that of the one which started it.
-(peak,) = re.findall(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
-print(int(peak) < 500_000)
-"""
-
-
-def test_small_budgets_and_many_pairs_take_little_memory():
-    """Arrays as long as 1 / eps or the number of pairs once took up to 22 GB."""
-    ran = run_python("-c", SMALL)
-    assert ran.returncode == 0, ran.stderr
-    fits, below, distance, little = ran.stdout.split()
-    assert (fits, below, little) == ("True", "True", "True")
-    # Half of the mean absolute difference of two geometric numbers, 2 q / (1 - q^2).
-    assert float(distance) == pytest.approx(0.5 * 1e8, rel=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("n", "k", "eps", "delta", "slots", "error"),
-    [
-        (65_557, 32, 0.7, 1e-6, 50, 5.45),
-        (45_319, 13, 0.7, 1e-9, 71, 5.44),
-        (1000, 2, 1.0, 1e-6, 120, 3.04),
-    ],
-)
-def test_the_size_parameter_is_searched_finely(n, k, eps, delta, slots, error):
-    """Trying only a few sizes gave up to a fifteenth more error."""
-    mechanism, setting = SignedDummies(slots), Setting(n, k)
-    calibrated = mechanism.calibrate(eps, np.log(delta), setting)
-    assert n * np.sqrt(mechanism.variance(np.full(k, 1 / k), n, calibrated)[0]) <= error
-    assert mechanism.curve(calibrated, setting).log_delta(eps).upper <= np.log(delta)
-
-
-@pytest.mark.parametrize("shape", [np.inf, 300.0])
-def test_overflow_of_a_long_envelope(shape):
-    """Compare blocks of pairs with the sum over their whole law."""
-    parameters = SignedDummiesParameters(0.9998, 3e5, shape, 20_001, 100, 1.5)
-    law = stats.poisson(6e3) if shape == np.inf else stats.nbinom(6.0, 300.0 / (300.0 + 3e5))
-    twins = np.arange(10_001)
-    more = stats.nbinom(2.0 * 1.5 * 0.02, 0.0002).sf(20_000 - 2 * twins)
-    direct = law.pmf(twins) @ more + law.sf(10_000)
-    assert direct * (1.0 - 1e-9) <= parameters.overflow(2) <= direct * (1.0 + 1e-2)
-
-
 # --- error and messages --------------------------------------------------------------------------
 
 # Variance in counts, extra messages and expected distance at delta = 1e-6, computed independently.
@@ -772,17 +522,3 @@ def test_the_smallest_integer_number_was_tried(least, size, where, start):
     assert answer == (None if where > least + size else max(where, least))
     assert answer is None or answer in tried
     assert len(tried) <= (26 if start is None else 40)
-
-
-@pytest.mark.parametrize("high", [2.0, 2.1, 1e6])
-def test_the_least_noise_was_tried(high):
-    tried = []
-
-    def log_delta(x):
-        tried.append(x)
-        return -x
-
-    answer = smallest_noise(log_delta, -2.0, high)
-    assert answer in tried or answer == high
-    assert answer == pytest.approx(2.0, rel=2e-9)
-    assert answer >= 2.0

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import shuffledp.mechanisms
 from effort import long
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle.high_precision import gaussian_log_delta
+from waiting import run_python
+
+import shuffledp.mechanisms
 from shuffledp.accounting import calibrate
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import Setting
@@ -44,7 +46,6 @@ from shuffledp.mechanisms.protocol import (
 )
 from shuffledp.mechanisms.registry import MECHANISMS, get_mechanisms
 from shuffledp.mechanisms.target_calibration import calibrations
-from waiting import run_python
 
 EPS, LOG_DELTA = 0.5, float(np.log(1e-6))
 DEEP = float(np.log(1e-13))  # here NumPy draws the Gaussian noise, much faster than diffprivlib
@@ -141,13 +142,8 @@ def test_the_raw_estimator_is_unbiased_and_has_the_stated_variance(mechanism):
 
 def _contributions(mechanism, parameters):
     """Return the rows that one user, honest or not, may add to the analyst's view."""
-    limit = {"user-dummies": "chances", "mixdump": "chances", "signed-dummies": "slots"}.get(
-        mechanism.name
-    )
-    if limit == "slots":
-        return np.arange(-parameters.slots, parameters.slots + 1)[:, None] * np.eye(K)[0]
     rng, alone = np.random.default_rng(5), np.eye(K, dtype=int)
-    if limit == "chances":
+    if mechanism.name in ("user-dummies", "mixdump"):
         everything = replace(parameters, dummies=parameters.chances)
         (number,) = {int(row.sum()) for row in mechanism.observe(alone[0], everything, rng, 9)}
         return np.arange(number + 1)[:, None] * np.eye(K)[0]

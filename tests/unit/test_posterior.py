@@ -5,17 +5,17 @@ import math
 import numpy as np
 import pytest
 from scipy import stats
+from town import release_tables
+
 from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms.catalogue import CATALOGUE, POSTERIOR
 from shuffledp.mechanisms.discrete_laplace import DiscreteLaplaceParameters
 from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.mechanisms.shuffler_dummies import ShufflerDummiesParameters
-from shuffledp.mechanisms.signed_dummies import SignedDummiesParameters
 from shuffledp.mechanisms.two_servers import GaussianServersParameters
 from shuffledp.mechanisms.user_dummies import UserDummiesParameters
 from shuffledp.numerics.posterior import NoiseLaw, posterior_median
 from shuffledp.studies.sweeps import TargetSweep
-from town import release_tables
 
 WITH_POSTERIOR = [
     name for name, entry in CATALOGUE.items() if POSTERIOR in {e.name for e in entry.estimators}
@@ -131,10 +131,6 @@ def exact_law(name, parameters, values):
     if name == "user-dummies":
         chances = N * parameters.chances
         return stats.binom.pmf(values, chances, parameters.dummies / parameters.chances / K)
-    if name == "signed-dummies":
-        law = stats.nbinom(parameters.size * N / parameters.smallest, 1 - parameters.ratio)
-        numbers = np.arange(400)
-        return convolved((numbers, law.pmf(numbers)), (-numbers, law.pmf(numbers)), values)
     if name == "prio3-histogram":
         both = (wide, geometric(parameters.eps, wide))
         return convolved(both, both, values)
@@ -164,7 +160,6 @@ PARAMETERS = {
         GaussianServersParameters(3.0, 30),
     ],
     "prio3-histogram": [DiscreteLaplaceParameters(0.7)],
-    "signed-dummies": [SignedDummiesParameters(0.9, 5.0, np.inf, 200, 500, 0.4)],
 }
 
 

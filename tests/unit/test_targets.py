@@ -17,7 +17,6 @@ from shuffledp.figures.mechanisms import draw_mechanisms, mechanism_errors
 from shuffledp.mechanisms.catalogue import CATALOGUE, Look
 from shuffledp.mechanisms.krr import KRandomisedResponse
 from shuffledp.mechanisms.registry import MECHANISMS
-from shuffledp.mechanisms.signed_dummies import SignedDummies
 from shuffledp.mechanisms.target_calibration import (
     calibrate_to_target,
     format_parameters,
@@ -297,17 +296,3 @@ def test_the_figure_shows_measured_and_expected_errors():
     assert any(np.array_equal(one.get_ydata(), rows["expected_cell_error"]) for one in lines)
     # A single target and a single n can be drawn too.
     assert len(mechanism_errors(summary.query("n == 400 and eps == 1")).axes) == 6
-
-
-def test_the_curve_of_a_promise_is_for_the_smallest_number_of_users():
-    """With signed dummies all n users get more than the promise."""
-    parameters = SignedDummies(200, 0.9).calibrate(1.0, np.log(1e-6), Setting(10_000, 192))
-    asked = {
-        "calibration": "target", "reason": None, "response_rate": 1.0, "n": 10_000, "eps": 1.0,
-        "mechanism": "signed-dummies", "parameters": format_parameters(parameters), "colluding": 0,
-    }  # fmt: skip
-    rows = promises_table(pd.DataFrame([asked]), 192)
-    assert 0.95e-6 < rows.loc[rows["eps"] == 1.0, "delta"].item() <= 1e-6
-    # Colluders leave too few honest users.
-    rows = promises_table(pd.DataFrame([asked | {"colluding": 1_001}]), 192)
-    assert (rows["delta"] == 1.0).all()

@@ -233,7 +233,7 @@ def extended(clone):
 # What is looked at; a plain run plans all, too.
 READ = [
     "utility/town.shape.csv", "utility/comparison.csv", "utility/town.shape.individual.eps0-2.csv",
-    "utility/town.shape.totals.csv", "privacy/town.shape.users.csv", "privacy/town.shape.parquet",
+    "utility/town.shape.totals.csv", "privacy/town.shape.parquet",
     "tables/individual.town.shape.eps0-2.html",
     *(f"figures/{stem}.svg" for stem in (
         "comparison", "mechanisms.town.shape", "privacy.town.shape", "stairs.town.shape",
@@ -270,8 +270,6 @@ def test_every_recipe_is_enough(extended):
     totals = pd.read_csv(clone.path / "results" / "utility" / "town.shape.totals.csv")
     cells = pd.read_parquet(clone.path / "results" / "grids" / "town.shape.parquet")["count"]
     assert totals["count"].tolist() == [400, cells.sum()]
-    # Whoever was asked is not known: users are not counted.
-    assert pd.read_csv(clone.path / "results" / "privacy" / "town.shape.users.csv").empty
     assert "one dot for each" in svg(clone, "checkins.town.shape")
 
     plan = ["plan", "--n", "10000", "--k", "16", "--eps0", "2", "--delta", "1e-6"]

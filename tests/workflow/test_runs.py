@@ -4,10 +4,10 @@ import re
 
 import pandas as pd
 import pytest
+
 from shuffledp.pipeline.selection import at_targets
 from shuffledp.studies.comparison import findings
 from shuffledp.studies.utility import target_findings
-
 from workflow.conftest import TABLES, copy, nothing_to_do
 
 pytestmark = pytest.mark.workflow
@@ -35,8 +35,7 @@ def test_a_run_summarises_its_results_at_the_end(whole, tmp_path):
     clone = copy(whole, tmp_path / "copy of é")
     table, figures = "results/utility/comparison.csv", "results/figures/"
     targets = "results/utility/town.shape.csv"
-    units = "results/privacy/town.shape.units.parquet"
-    summary = clone.run("--force", table, targets, units, f"{figures}comparison.png").stdout
+    summary = clone.run("--force", table, targets, f"{figures}comparison.png").stdout
     assert summary.index("one check-in, not a person") < summary.index(f"From {table}.\n\n")
     assert "town, eps0 = 1, delta = 1e-06: eps is" in summary
     assert f"From {table}.\n\n" in summary

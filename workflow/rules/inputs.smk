@@ -262,9 +262,7 @@ def swept(wildcards):
             "their eps and delta (config/README.md)"
         )
     targets = {
-        key: value
-        for key, value in spec["targets"].items()
-        if key != "mechanisms"
+        key: value for key, value in spec["targets"].items() if key != "mechanisms"
     }
     return {**targets, "mechanisms": [name]}
 

@@ -1,4 +1,4 @@
-"""The accountant: the privacy curve of the identical rounds of a setting, or of a ledger.
+"""The accountant: the privacy curve of the identical rounds of a setting, or of a schedule.
 
 Results are for the replacement of one user's record in each round, against an analyst who sees all
 reports or the output of a mechanism; some bounds are for other adversaries. Only upper ends may be
@@ -18,19 +18,19 @@ from shuffledp.accounting.setting import LARGEST_ROUNDS, Setting
 from shuffledp.errors import InputError
 
 CERTIFIED = "certified"
-# Largest number of distinct rounds in a ledger. Each of them needs an FFT for each eps.
+# Largest number of distinct rounds in a schedule. Each of them needs an FFT for each eps.
 MAX_DISTINCT_ROUNDS = 1_000
-# One setting, whose rounds are identical, or a ledger: a list of settings that are composed.
-SettingOrLedger = Setting | Sequence[Setting]
+# One setting, whose rounds are identical, or a schedule: a list of settings that are composed.
+SettingOrSchedule = Setting | Sequence[Setting]
 
 
-def curve(setting: SettingOrLedger, bound: str = CERTIFIED) -> Curve:
-    """Return the joint curve of all rounds of a setting or of a ledger.
+def curve(setting: SettingOrSchedule, bound: str = CERTIFIED) -> Curve:
+    """Return the joint curve of all rounds of a setting or of a schedule.
 
     Parameters
     ----------
     setting
-        One setting, whose rounds are identical, or a ledger: a list of settings that are composed.
+        A setting, whose rounds are identical, or a schedule: a list of settings that compose.
     bound
         ``"certified"``, or the name of a bound on k-RR (``shuffledp list``), whose curve has only
         one end.
@@ -45,14 +45,14 @@ def curve(setting: SettingOrLedger, bound: str = CERTIFIED) -> Curve:
     if isinstance(setting, Setting):
         return _curve_of_bound(setting, bound)
     raise InputError(
-        f"a ledger has a certified curve only, got bound={bound}: use bound={CERTIFIED}"
+        f"a schedule has a certified curve only, got bound={bound}: use bound={CERTIFIED}"
     )
 
 
-def certified_curve(setting: SettingOrLedger) -> UpperCurve:
-    """Return the certified curve of all rounds of a setting or of a ledger."""
+def certified_curve(setting: SettingOrSchedule) -> UpperCurve:
+    """Return the certified curve of all rounds of a setting or of a schedule."""
     if not isinstance(setting, Setting):
-        return _ledger_curve(setting)
+        return _schedule_curve(setting)
     if setting.count is not None:
         raise InputError(
             f"the {CERTIFIED} bound does not depend on count: leave it out, or use bound=single-bin"
@@ -64,28 +64,30 @@ def certified_curve(setting: SettingOrLedger) -> UpperCurve:
 
 
 def distinct_rounds(rounds: Sequence[Setting]) -> dict[Setting, int]:
-    """Return the distinct one-round settings of a ledger, with the number of rounds of each."""
+    """Return the distinct one-round settings of a schedule, with the number of rounds of each."""
     if isinstance(rounds, str) or not isinstance(rounds, Sequence):
-        raise InputError(f"setting must be a Setting or a list of them (a ledger), got {rounds!r}")
+        raise InputError(
+            f"setting must be a Setting or a list of them (a schedule), got {rounds!r}"
+        )
     counts = dict[Setting, int]()
     for setting in rounds:
         if not isinstance(setting, Setting):
-            raise InputError(f"a ledger must be a list of settings, got an item {setting!r}")
+            raise InputError(f"a schedule must be a list of settings, got an item {setting!r}")
         once = replace(setting, rounds=1)
         counts[once] = counts.get(once, 0) + setting.rounds
     total = sum(counts.values())
     if not 1 <= total <= LARGEST_ROUNDS:
-        raise InputError(f"a ledger must have from 1 to {LARGEST_ROUNDS:,} rounds, got {total:,}")
+        raise InputError(f"a schedule must have from 1 to {LARGEST_ROUNDS:,} rounds, got {total:,}")
     if len(counts) > MAX_DISTINCT_ROUNDS:
         raise InputError(
-            f"a ledger may have at most {MAX_DISTINCT_ROUNDS:,} distinct rounds, got "
+            f"a schedule may have at most {MAX_DISTINCT_ROUNDS:,} distinct rounds, got "
             f"{len(counts):,}: give similar rounds equal settings, for example their smallest n, "
             "which is safe"
         )
     return counts
 
 
-def _ledger_curve(rounds: Sequence[Setting]) -> UpperCurve:
+def _schedule_curve(rounds: Sequence[Setting]) -> UpperCurve:
     counts = distinct_rounds(rounds)
     if len(counts) == 1:
         ((once, count),) = counts.items()

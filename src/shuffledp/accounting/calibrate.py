@@ -9,14 +9,13 @@ A value meets the target if its log delta is at most the target.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
+import scipy
 
 from shuffledp.accounting.conventions import Side
 from shuffledp.accounting.setting import LARGEST_EPS0
 from shuffledp.errors import InputError
-from shuffledp.numerics.roots import brentq
 
 # Relative tolerance of eps and eps0.
 XTOL = 1e-12
@@ -43,12 +42,13 @@ def _root(function: Function, low: float, high: float) -> float:
     """
     # exp(log(end)) may differ from the end by rounding. If the function jumps there, its sign would
     # be that of the wrong side of the jump.
-    ends = {float(np.log(low)): low, float(np.log(high)): high}
+    log_low, log_high = float(np.log(low)), float(np.log(high))
+    ends = {log_low: low, log_high: high}
 
     def at(log_x: float) -> float:
         return function(ends.get(log_x, float(np.exp(log_x))))
 
-    return float(np.exp(brentq(at, *ends, xtol=XTOL)))
+    return float(np.exp(scipy.optimize.brentq(at, log_low, log_high, xtol=XTOL)))
 
 
 def _gap(log_delta: Function, target: float) -> Function:
@@ -87,7 +87,7 @@ def _crossing(
             return high
         if estimated_gap(low) >= 0.0:
             return low
-        return brentq(estimated_gap, low, high, xtol=XTOL)
+        return scipy.optimize.brentq(estimated_gap, low, high, xtol=XTOL)
 
     point = estimated_root(target)
     meets = gap(point) <= 0.0
@@ -100,7 +100,7 @@ def _crossing(
         point, following = following, min(max(following + (step if meets else -step), low), high)
         step *= 4.0
     if (gap(following) <= 0.0) != meets:
-        brentq(gap, min(point, following), max(point, following), xtol=xtol)
+        scipy.optimize.brentq(gap, min(point, following), max(point, following), xtol=xtol)
     return _Crossing(
         max((point for point, value in tried.items() if value <= 0.0), default=None),
         min((point for point, value in tried.items() if value > 0.0), default=None),
@@ -307,42 +307,14 @@ def smallest_integer(
     return number
 
 
-def smallest_noise(log_delta: Function, target: float, high: float) -> float:
-    """Return the smallest noise in ``(0, high]`` with delta at most ``exp(target)``, rounded up.
-
-    The relative tolerance is 1e-9. Log delta is a non-increasing function of the noise, above the
-    target near 0, and ``high`` meets the target. The result is a noise at which ``log_delta`` was
-    evaluated and found to meet the target, or ``high``.
-    """
-    best = high
-
-    @cache
-    def gap(log_x: float) -> float:
-        nonlocal best
-        value = min(float(np.exp(log_x)), high)
-        value_gap = max(log_delta(value), LOG_OF_ZERO) - target
-        if value_gap <= 0.0:
-            best = min(best, value)
-        return value_gap
-
-    upper = float(np.log(high))
-    if gap(upper) == 0.0:
-        return best
-    lower = upper - 1.0
-    while gap(lower) <= 0.0:
-        upper, lower = lower, lower - 1.0
-    brentq(gap, lower, upper, xtol=NOISE_XTOL)
-    return best
-
-
 def guided_noise(
     log_delta: Function, target: float, high: float, estimate: Function, xtol: float = NOISE_XTOL
 ) -> float | None:
     """Return the smallest noise in ``(0, high]`` that meets the target, in few evaluations.
 
-    It is like `smallest_noise`, but starts from a cheap, non-increasing estimate whose distance
-    from ``log_delta`` varies slowly, and ``high`` need not meet the target. The result is a noise
-    at which ``log_delta`` was evaluated and found to meet the target; None if there is none.
+    It starts from a cheap, non-increasing estimate whose distance from ``log_delta`` varies slowly.
+    The result is a noise at which ``log_delta`` was evaluated and found to meet the target; None if
+    there is none.
     """
 
     def at(minus_log_noise: float) -> float:

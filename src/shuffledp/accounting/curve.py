@@ -364,15 +364,6 @@ def pure_dp_curve(budget: float = np.inf) -> UpperCurve:
     return UpperCurve(budget, upper=lambda eps: -np.inf if eps >= budget else 0.0)
 
 
-def pointwise_minimum(first: UpperCurve, second: UpperCurve) -> UpperCurve:
-    """Return the pointwise minimum of two upper bounds on the same collection."""
-
-    def upper(eps: float) -> float:
-        return min(first.log_delta(eps).promised, second.log_delta(eps).promised)
-
-    return UpperCurve(min(first.budget, second.budget), upper=upper)
-
-
 def add_total_variation(log_delta: LogDelta, log_distance: float) -> LogDelta:
     """Turn an upper bound for a pair of laws (P', Q') into one for the pair (P, Q) it approximates.
 

@@ -215,33 +215,3 @@ class Setting:
                 f"count={checked[(checked < 0) | (checked >= self.n)].flat[0]}"
             )
         return checked
-
-
-def group_privacy(setting: Setting, reports: int) -> Setting:
-    """Return a setting whose upper bound holds for a person with several reports in one round.
-
-    Proof: divide the n reports evenly into ``reports`` histograms such that each contains one of
-    the person's reports, and release all of them instead of their sum. This is a composition of
-    ``reports`` rounds with at least ``n // reports`` users each, and delta does not grow with n.
-    The lower end of the curve of the returned setting is not a lower bound for the person.
-
-    Parameters
-    ----------
-    setting
-        Setting of one round; n is the number of all reports, including those of the person.
-    reports
-        Number of reports of the person, from 1 to n. Neighbours differ in the replacement of all of
-        them. The number of reports itself is not protected.
-
-    Raises
-    ------
-    InputError
-        If an argument is out of range.
-    """
-    setting.require_one_round()
-    if not (1 <= reports <= setting.n and reports == int(reports)):
-        raise InputError(
-            f"reports, the number of one person's reports, must be an integer from 1 to n, got "
-            f"reports={reports}, n={setting.n}"
-        )
-    return replace(setting, n=setting.n // int(reports), rounds=int(reports))

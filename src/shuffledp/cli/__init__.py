@@ -9,7 +9,6 @@ from itertools import chain
 from shuffledp.cli.output import most_accurate_first, print_compared, print_rows
 from shuffledp.cli.parser import parse
 from shuffledp.errors import DEFECT, InputError, is_out_of_memory, one_line
-from shuffledp.mechanisms.catalogue import CATALOGUE
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -20,9 +19,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     `SystemExit`. Any other exception is a defect and is raised.
     """
     try:
-        status = _run(parse(sys.argv[1:] if arguments is None else arguments))
-        sys.stdout.flush()
-        return status
+        try:
+            return _run(parse(sys.argv[1:] if arguments is None else arguments))
+        finally:
+            sys.stdout.flush()
     except InputError as error:
         print(f"shuffledp: {one_line(str(error))}", file=sys.stderr)
         return 2
@@ -30,42 +30,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:
-        return _report(error)
-
-
-def _report(error: Exception) -> int:
-    """Print an error of memory or output and return the exit status; raise any other error."""
-    if is_out_of_memory(error):
-        detail = " ".join(str(error).split()) or type(error).__name__
-        print(f"shuffledp: out of memory ({detail})", file=sys.stderr)
+        if is_out_of_memory(error):
+            detail = " ".join(str(error).split()) or type(error).__name__
+            print(f"shuffledp: out of memory ({detail})", file=sys.stderr)
+        elif isinstance(error, OSError):
+            message = one_line(str(error))
+            print(f"shuffledp: the answer cannot be written: {message}", file=sys.stderr)
+        else:
+            error.add_note(f"shuffledp: {DEFECT}")
+            raise
         return 1
-    if isinstance(error, OSError):
-        print(f"shuffledp: the answer cannot be written: {one_line(str(error))}", file=sys.stderr)
-        return 1
-    error.add_note(f"shuffledp: {DEFECT}")
-    raise error
 
 
 def _run(parsed: Namespace) -> int:
     """Execute a parsed command and return the exit status."""
-    # These imports load NumPy and SciPy, which --help does not need.
-    from shuffledp.cli.answers import answer, certify, publish
-    from shuffledp.results import PROVEN
+    from shuffledp.cli import answers  # loads NumPy and SciPy, which --help does not need
 
-    if parsed.command == "publish":
-        publish(parsed)
-        return 0
-    if parsed.command == "certify":
-        certify(parsed)
+    if parsed.command in ("publish", "certify"):
+        getattr(answers, parsed.command)(parsed)
         return 0
     values = vars(parsed).values()
     typed = chain.from_iterable(one if isinstance(one, list) else [one] for one in values)
     inputs = [number for number in typed if isinstance(number, float)]
-    if parsed.command == "compare" and parsed.format == "table" and not parsed.detail:
-        print_compared(answer(parsed), parsed.mechanism or CATALOGUE, inputs)
-        return 0
-    rows = list(answer(parsed))
+    rows = answers.answer(parsed)
     if parsed.command == "compare":
+        if parsed.format == "table" and not parsed.detail and print_compared(rows, inputs):
+            return 0
         rows = most_accurate_first(rows)
     print_rows(rows, parsed.format, inputs)
-    return int(any(row.get("verdict", PROVEN) != PROVEN for row in rows))
+    return int(any(row.get("verdict", "proven") != "proven" for row in rows))

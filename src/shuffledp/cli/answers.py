@@ -1,53 +1,50 @@
 """Compute the rows that each command prints, mostly by a function of `shuffledp.queries`."""
 
-import re
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
+from decimal import Decimal
+from itertools import repeat
+from math import ceil, inf, isfinite, log
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from shuffledp import queries
-from shuffledp.accounting.accountant import CERTIFIED
+from shuffledp.accounting.accountant import CERTIFIED, SettingOrSchedule, distinct_rounds
+from shuffledp.accounting.conventions import NEIGHBOURS, log_of_delta
+from shuffledp.accounting.curve import Curve, Interval, UpperCurve, exp_down, exp_up
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import Setting
 from shuffledp.cli.output import Row, print_wrapped
 from shuffledp.errors import InputError
-from shuffledp.mechanisms.catalogue import CATALOGUE
+from shuffledp.mechanisms.catalogue import CATALOGUE, VIEWS
 from shuffledp.numerics.arrays import Floats
+from shuffledp.results import ComparedMechanism, EpsilonResult, LogDeltaResult, PredictedError
 
 # Options on rounds and participation, which are fields of a `Setting`.
-_PARTICIPATION: Final = ("rounds", "sampling_rate", "colluding", "response_rate")
-_SETTING: Final = ("n", "k", "eps0", *_PARTICIPATION, "count", "dummies")
-
-
-def _hyphened(match: re.Match[str]) -> str:
-    return "--" + match[1].replace("_", "-") + " " * match[0].endswith("=")
-
-
-# Keys of the configuration in error messages, and the options of `publish` that replace them.
-_PUBLISH_OPTIONS: Final = (
-    (r"regions\.map\.", ""),
-    (r"columns\.(latitude|longitude|time|user|place)\b", r"--\1"),
-    (r"`separator: ([^`]*)`", r"--separator \1"),
-    (r"(separator|decimal|quoting|crs)(?= must|, got| to)", r"--\1"),
-    (r"(decimal|quoting): (\S+)", r"--\1 \2"),
-    (r", which YAML writes", ", written"),
-    (r"(max_malformed_share|user_type|time_format|time_zone)\b[:=]?", _hyphened),
-    (r"period\.(from|to)\b", r"--\1"),
-    (r"outline: ", "--outline "),
-    (r"box\.(south|north|west|east)\b", r"the \1 of --box"),
+_PARTICIPATION: Final = queries.PARTICIPATION
+# Columns of a certificate's claim, apart from the ends of delta.
+_CLAIM: Final = (
+    *("n", "k", "eps0", "rounds", "dummies", "chances", "mechanism", "parameters", "view", "eps"),
 )
 
 
-def _options(arguments: Namespace, names: Iterable[str]) -> dict[str, Any]:
+def _options(arguments: Namespace, *names: str) -> dict[str, Any]:
     return {name: value for name, value in vars(arguments).items() if name in names}
 
 
 def _setting(arguments: Namespace, **overrides: Any) -> Setting:
     """Return the setting that the options describe, with `overrides` in place of some of them."""
-    return Setting(**_options(arguments, _SETTING) | overrides)
+    names = ("n", "k", "eps0", *_PARTICIPATION, "count", "dummies")
+    return Setting(
+        **{
+            name: value
+            for name, value in (_options(arguments, *names) | overrides).items()
+            if value is not None
+        }
+    )
 
 
 def _collection(arguments: Namespace) -> Setting:
@@ -60,28 +57,7 @@ def _collection(arguments: Namespace) -> Setting:
     for option, default in (("bound", [CERTIFIED]), ("dummies", 0.0), ("count", None)):
         if getattr(arguments, option) != default:
             raise InputError(f"--{option} applies to k-RR (--eps0) only, not to --mechanism")
-    mechanism = queries.mechanism(name, parameters)
-    return _setting(arguments, eps0=float("inf"), mechanism=mechanism)
-
-
-def _as_typed(arguments: Namespace, rows: Iterable[Row]) -> Iterator[Row]:
-    """Yield the rows with the parameters of a mechanism as the user typed them."""
-    for row in rows:
-        yield row | ({"parameters": arguments.parameters} if "parameters" in row else {})
-
-
-def _delta_rows(arguments: Namespace) -> Iterable[Row]:
-    setting = _collection(arguments)
-    for bound in arguments.bound:
-        deltas = queries.log_delta(arguments.eps, setting, bound=bound)
-        yield from _as_typed(arguments, deltas.rows())
-
-
-def _epsilon_rows(arguments: Namespace) -> Iterable[Row]:
-    setting = _collection(arguments)
-    for bound in arguments.bound:
-        epsilons = queries.epsilon(arguments.delta, setting, bound=bound)
-        yield from _as_typed(arguments, epsilons.rows())
+    return _setting(arguments, mechanism=queries.mechanism(name, parameters))
 
 
 def _require_one(arguments: Namespace) -> None:
@@ -89,36 +65,177 @@ def _require_one(arguments: Namespace) -> None:
         raise InputError("give exactly one of --eps and --delta")
 
 
-def _rounds_rows(arguments: Namespace) -> Iterable[Row]:
+def _guaranteed(rows: Iterable[Row], rounds: int = 1) -> list[Row]:
+    """Add to each row what the guarantee protects, unless it says so itself."""
+    unit = "one record of one user" if rounds == 1 else f"all {rounds} records of one user"
+    return [row | {"neighbours": NEIGHBOURS, "unit": unit} | row for row in rows]
+
+
+def _log10(log_delta: float | None) -> float | None:
+    """Convert a natural logarithm to a decimal one; None stays None."""
+    return None if log_delta is None else log_delta / log(10.0)
+
+
+def _delta_cell(delta: float | Decimal) -> float | str:
+    """Return delta as a float, or as text if it is below the smallest positive float."""
+    return float(delta) or str(delta)
+
+
+def _fields(setting: Setting, *names: str) -> Row:
+    return {name: getattr(setting, name) for name in names}
+
+
+def _changed(setting: Setting, *names: str) -> Row:
+    """Return those of some fields of a setting that differ from their defaults."""
+    row = _fields(setting, *names)
+    return {name: value for name, value in row.items() if value != getattr(Setting, name)}
+
+
+def _rounds(setting: Setting) -> Row:
+    return {"rounds": setting.rounds} | _changed(setting, *_PARTICIPATION[1:])
+
+
+def _views(collected: SettingOrSchedule, curve: Curve) -> Mapping[str, Curve]:
+    """Return the curve against each view in `VIEWS`; empty for k-RR, which has one view."""
+    from shuffledp.mechanisms.krr import KRRParameters
+    from shuffledp.mechanisms.registry import MECHANISMS
+    from shuffledp.mechanisms.target_calibration import Released, views_of_rounds
+
+    released: Any
+    if isinstance(collected, Setting):
+        released = collected.mechanism
+        return released.views(collected, curve) if released else {}
+    if all(each.mechanism is None for each in collected):
+        return {}
+    assert isinstance(curve, UpperCurve)
+    rounds = []
+    for once, count in distinct_rounds(collected).items():
+        released = once.mechanism or Released(MECHANISMS["krr"], KRRParameters(once.eps0))
+        rounds.append((released, once, count))
+    return views_of_rounds(rounds, curve)
+
+
+def _ends(
+    result: LogDeltaResult | EpsilonResult,
+    asked: Sequence[Any],
+    collected: SettingOrSchedule | None = None,
+) -> list[tuple[Row, Row]]:
+    """Return the column of each argument, and the columns of the ends there.
+
+    For a collection with several views they have the upper end of each view.
+    """
+    views = {} if collected is None else _views(collected, result.curve)
+    lower, upper = (
+        repeat(None) if end is None else end.tolist() for end in (result.lower, result.upper)
+    )
+    columns = []
+    for value, low, high in zip(asked, lower, upper, strict=False):
+        if isinstance(result, EpsilonResult):
+            ends: Row = {"eps_lower": low, "eps_upper": high}
+            for view, curve in views.items():
+                same = curve is result.curve
+                log_delta = float(log_of_delta(value))
+                ends[f"eps_{view}"] = high if same else curve.epsilon(log_delta).promised
+            columns.append(({"delta": _delta_cell(value)}, ends))
+            continue
+        delta = Interval(low, high).exp()
+        ends = {"delta_lower": delta.lower, "delta_upper": delta.upper}
+        ends |= {"log10_delta_lower": _log10(low), "log10_delta_upper": _log10(high)}
+        for view, curve in views.items():
+            same = curve is result.curve
+            ends[f"delta_{view}"] = delta.upper if same else exp_up(curve.log_delta(value).promised)
+        columns.append(({"eps": value}, ends))
+    return columns
+
+
+def _curve_rows(arguments: Namespace) -> list[Row]:
+    """Return the rows of the commands `delta` and `epsilon`."""
+    setting = _collection(arguments)
+    who = _fields(setting, "n", "k", "eps0")
+    if setting.mechanism is not None:
+        del who["eps0"]
+        who |= _options(arguments, "mechanism", "parameters")  # as the user typed them
+    about = _rounds(setting) | _changed(setting, "dummies")
+    rows = list[Row]()
+    for bound in arguments.bound:
+        result: LogDeltaResult | EpsilonResult
+        if arguments.command == "delta":
+            asked = arguments.eps
+            result = queries.log_delta(asked, setting, bound=bound)
+        else:
+            asked = arguments.delta
+            result = queries.epsilon(asked, setting, bound=bound)
+        for argument, ends in _ends(result, asked, setting):
+            rows.append(who | argument | about | {"bound": bound} | ends)
+    return _guaranteed(rows, setting.rounds)
+
+
+def _schedule_rows(arguments: Namespace) -> list[Row]:
     from shuffledp.input_files import read_rounds
 
     _require_one(arguments)
     settings = read_rounds(arguments.file)
+    count = sum(each.rounds for each in settings)
+    asked = arguments.delta if arguments.eps is None else arguments.eps
     try:
-        if arguments.eps is not None:
-            return queries.log_delta(arguments.eps, settings).rows()
-        return queries.epsilon(arguments.delta, settings).rows()
+        result: LogDeltaResult | EpsilonResult = (
+            queries.epsilon(asked, settings)
+            if arguments.eps is None
+            else queries.log_delta(asked, settings)
+        )
+        ends = _ends(result, asked, settings)
     except InputError as error:
         raise InputError(f"{arguments.file}: {error}") from None
+    about = {"rows": len(settings), "rounds": count}
+    return _guaranteed((about | argument | row for argument, row in ends), count)
 
 
-def _calibrate_rows(arguments: Namespace) -> Iterable[Row]:
-    setting = _setting(arguments)
+def _calibrate_rows(arguments: Namespace) -> list[Row]:
+    rows = list[Row]()
     for delta in arguments.delta:
-        yield from queries.calibrate(arguments.eps, delta, setting).rows()
+        result = queries.calibrate(arguments.eps, delta, _setting(arguments))
+        target = {"eps": arguments.eps, "delta": _delta_cell(delta)}
+        ends = {"delta_upper": exp_up(result.log_delta)}
+        ends["log10_delta_upper"] = _log10(result.log_delta)
+        setting = result.setting
+        sizes, eps0 = _fields(setting, "n", "k"), _fields(setting, "eps0")
+        rows.append(sizes | target | _rounds(setting) | eps0 | ends)
+    return _guaranteed(rows, arguments.rounds)
 
 
-def _bounds_rows(arguments: Namespace) -> Iterable[Row]:
-    for row in queries.bounds(arguments.delta, _setting(arguments)).rows():
-        if arguments.format == "table":  # a table has no room for sources
-            del row["source"]
-        yield row
+def _bounds_rows(arguments: Namespace) -> list[Row]:
+    found = queries.bounds(arguments.delta, _setting(arguments))
+    # A smaller eps that is no guarantee must not head the list.
+    bounds = sorted((BOUNDS[name] for name in found), key=lambda bound: not bound.guarantee)
+    # A table has no room for sources.
+    names = ("kind", "guarantee", *(() if arguments.format == "table" else ("source",)))
+    rows = (
+        {"bound": bound.name, "eps": found[bound.name]}
+        | {name: getattr(bound, name) for name in names}
+        for bound in bounds
+    )
+    return _guaranteed(rows, arguments.rounds)
 
 
-def _plan_rows(arguments: Namespace) -> Iterable[Row]:
-    names = ("n", "k", "eps0", "eps", "delta", *_PARTICIPATION)
-    mechanisms = arguments.mechanism or queries.PLANNED
-    return queries.plan(mechanisms=mechanisms, **_options(arguments, names)).rows()
+def _error(error: PredictedError | None) -> Row:
+    if error is None:
+        return dict.fromkeys(("cell_sd_users", "tv_distance"))
+    return {name: value for name, value in asdict(error).items() if value is not None}
+
+
+def _plan_rows(arguments: Namespace) -> list[Row]:
+    asked = _options(arguments, "n", "k", "eps0", "eps", "delta", *_PARTICIPATION)
+    result = queries.plan(mechanisms=arguments.mechanism or queries.PLANNED, **asked)
+    row = _fields(result.setting, "n", "k") | _rounds(result.setting)
+    row |= {"eps0": result.setting.eps0, "eps": result.eps}
+    if arguments.delta is None:
+        row |= {"delta": exp_up(result.log_delta), "log10_delta": _log10(result.log_delta)}
+    else:  # without rounding
+        row |= {"delta": _delta_cell(arguments.delta)}
+        row |= {"log10_delta": float(arguments.delta.log10())}
+    for name, error in result.errors.items():
+        row |= {f"{name}_{column}": value for column, value in _error(error).items()}
+    return _guaranteed([row], result.setting.rounds)
 
 
 def _histogram(arguments: Namespace) -> tuple[int, int, Floats | None]:
@@ -141,104 +258,170 @@ def _histogram(arguments: Namespace) -> tuple[int, int, Floats | None]:
     return n, k, np.pad(counts, (0, k - counts.size)) / counts.sum()
 
 
-def _compare_rows(arguments: Namespace) -> Iterable[Row]:
+def _compare_rows(arguments: Namespace) -> list[Row]:
     n, k, shares = _histogram(arguments)
-    comparisons = queries.compare_one_by_one(
-        arguments.eps,
-        arguments.delta,
-        _setting(arguments, n=n, k=k),
-        arguments.mechanism,
-        shares,
-        histogram=arguments.histogram,
-        max_seconds=arguments.max_seconds,
-        **_options(arguments, ("hidden_slot", "slots", "share")),
+    setting, eps, delta = _setting(arguments, n=n, k=k), arguments.eps, arguments.delta
+    result = queries.compare(
+        *(eps, delta, setting),
+        mechanisms=arguments.mechanism,
+        shares=shares,
+        hidden_slot=arguments.hidden_slot,
     )
-    for comparison in comparisons:
-        yield from comparison.rows()
+    about = {"n": n, "k": k, "eps": eps, "delta": _delta_cell(delta)}
+    about |= _changed(setting, "rounds", *_PARTICIPATION[1:])
+    about |= {"histogram": arguments.histogram or "uniform"}
+    about |= {"hidden_slot": True} if arguments.hidden_slot else {}
+    return _guaranteed((about | _compared(each) for each in result.mechanisms), setting.rounds)
 
 
-def _matrix_rows(arguments: Namespace) -> Iterable[Row]:
+def _compared(mechanism: ComparedMechanism) -> Row:
+    """Return the columns of one mechanism; None where nothing is bounded or calibrated."""
+    from shuffledp.mechanisms.target_calibration import format_parameters
+
+    entry, calibration = CATALOGUE[mechanism.name], mechanism.calibration
+    about = {"trust": entry.trust, "source": entry.source, "reason": mechanism.reason}
+    names = (
+        *("parameters", "noise", "local_eps0", *(f"eps_{view}" for view in VIEWS)),
+        *("messages", "bytes_sent", "moved_by_one"),
+        *("cell_sd_users", "largest_cell_sd_users", "tv_distance"),
+    )
+    if calibration is None:
+        return {"mechanism": entry.name, **dict.fromkeys(names), **about}
+    user = calibration.per_user
+    unbounded = (user.local_eps0, *(calibration.views[view] for view in VIEWS))
+    values = (
+        *(format_parameters(calibration.parameters), calibration.shape),
+        *(eps if isfinite(eps) else None for eps in unbounded),
+        *(user.messages, user.bytes_sent, user.moved_by_one),
+        *(calibration.cell_sd, calibration.largest_cell_sd, calibration.tv_distance),
+    )
+    return {"mechanism": entry.name, **dict(zip(names, values, strict=True)), **about}
+
+
+def _matrix_rows(arguments: Namespace) -> list[Row]:
     from shuffledp.input_files import read_matrix, read_pairs, read_places
 
     _require_one(arguments)
-    rows = read_matrix(arguments.file)
+    probabilities = read_matrix(arguments.file)
+    records, reports = probabilities.shape
     pairs, places = arguments.pairs, arguments.places
-    options = _options(arguments, ("n", "eps", "delta", "distance", "hidden_slot", *_PARTICIPATION))
+    asked = arguments.delta if arguments.eps is None else arguments.eps
+    names = ("n", "eps", "delta", "distance", "hidden_slot", "rounds", "colluding", "response_rate")
     try:
         result = queries.matrix(
-            rows,
+            probabilities,
             pairs=None if pairs is None else read_pairs(pairs),
             places=None if places is None else read_places(places),
-            **options,
+            **_options(arguments, *names),
         )
     except InputError as error:
         raise InputError(f"{arguments.file}: {error}") from None
-    for row in result.rows():
-        neighbours = row["neighbours"].replace("of its pairs", f"of its pairs in {pairs}")
-        yield row | {"neighbours": neighbours}
+    about = {"n": arguments.n, "records": records, "reports": reports}
+    about |= {"local_eps0": result.local_eps0}
+    about |= _changed(_setting(arguments, k=2), "rounds", "colluding", "response_rate")
+    about |= {"hidden_slot": True} if arguments.hidden_slot else {}
+    neighbours = result.neighbours.replace("of its pairs", f"of its pairs in {pairs}")
+    after = _error(result.error) | {"neighbours": neighbours}
+    ends = _ends(result.ends, asked)
+    return _guaranteed((about | argument | row | after for argument, row in ends), arguments.rounds)
 
 
-def _personalised_rows(arguments: Namespace) -> Iterable[Row]:
+def _personalised_rows(arguments: Namespace) -> list[Row]:
     from shuffledp.input_files import read_budgets
 
-    budgets = read_budgets(arguments.budgets)
+    budgets, gaussian = read_budgets(arguments.budgets), arguments.mechanism == "gaussian"
     names = ("mechanism", "k", "rounds")
-    return queries.personal_budgets(arguments.delta, budgets, **_options(arguments, names)).rows()
+    entries = queries.personal_budgets(arguments.delta, budgets, **_options(arguments, *names))
+    any_of_them = budgets.delta.any() and not gaussian
+    about = {
+        "mechanism": "any randomisers" if any_of_them else arguments.mechanism,
+        "delta": _delta_cell(arguments.delta),
+        **({"rounds": arguments.rounds} if arguments.rounds > 1 else {}),
+    }
+    # With Gaussian noise only the largest budget is shown, to which sigma belongs.
+    left_out = "budget_low" if gaussian else "sigma"
+    columns = ("users", "budget_low", "budget_high", "sigma", "eps", "guarantee")
+    rows = (
+        about
+        | {"what": entry.about}
+        | {name: getattr(entry, name) for name in columns if name != left_out}
+        for entry in entries
+    )
+    return _guaranteed(rows, arguments.rounds)
 
 
-def _rdp_rows(arguments: Namespace) -> Iterable[Row]:
-    setting = _setting(arguments, k=2)  # the bounds hold for any number of cells
+def _rdp_rows(arguments: Namespace) -> list[Row]:
+    setting, rows = _setting(arguments, k=2), list[Row]()  # the bounds hold for any number of cells
     for bound in arguments.bound:
-        yield from queries.rdp(arguments.order, setting, bound=bound).rows()
+        values = queries.rdp(arguments.order, setting, bound=bound).tolist()
+        about = _fields(setting, "n", "eps0", "rounds")
+        about |= {"bound": bound, "guarantee": BOUNDS[bound].guarantee}
+        pairs = zip(arguments.order, values, strict=True)
+        rows += ({**about, "order": order, "rdp": value} for order, value in pairs)
+    return _guaranteed(rows, setting.rounds)
 
 
-def _fdp_rows(arguments: Namespace) -> Iterable[Row]:
+def _fdp_rows(arguments: Namespace) -> list[Row]:
+    setting, rows = _setting(arguments), list[Row]()
     for bound in arguments.bound:
-        yield from queries.fdp(arguments.alpha, _setting(arguments), bound=bound).rows()
+        errors = queries.fdp(arguments.alpha, setting, bound=bound).tolist()
+        about = _fields(setting, "n", "k", "eps0", "rounds") | {"bound": bound}
+        pairs = zip(arguments.alpha, errors, strict=True)
+        rows += ({**about, "alpha": alpha, "type_2_error_at_least": e} for alpha, e in pairs)
+    return _guaranteed(rows, setting.rounds)
 
 
-def _list_rows(arguments: Namespace) -> Iterable[Row]:
-    del arguments
-    for bound in BOUNDS.values():
-        names = ("name", "kind", "guarantee", "source", "about")
-        yield {name: getattr(bound, name) for name in names}
-    for entry in CATALOGUE.values():
-        yield {
-            "name": entry.name,
-            "kind": "mechanism",
-            "guarantee": None,
-            "source": entry.source,
-            "about": entry.trust,
-        }
+def _verify_rows(arguments: Namespace) -> list[Row]:
+    rows = list[Row]()
+    for each in queries.verify(arguments.files):
+        row: Row = dict.fromkeys((*_CLAIM, "delta_lower", "delta_upper", "log10_delta_upper"))
+        if each.claim:
+            # None stands for the log of a delta of 0.
+            low, high = (-inf if end is None else end for end in (each.claim.low, each.claim.high))
+            row |= {name: getattr(each.claim, name) for name in _CLAIM}
+            row |= {"delta_lower": exp_down(low), "delta_upper": exp_up(high)}
+            row["log10_delta_upper"] = _log10(high)
+        rows.append({"file": each.file, "verdict": each.verdict, **row, "reason": each.reason})
+    return rows
 
 
-def _ledger_rows(arguments: Namespace) -> Iterable[Row]:
+def _list_rows(_: Namespace) -> list[Row]:
+    names = ("name", "kind", "guarantee", "source", "about")
+    bounds = [{name: getattr(bound, name) for name in names} for bound in BOUNDS.values()]
+    mechanisms = [
+        dict(zip(names, (each.name, "mechanism", None, each.source, each.trust), strict=True))
+        for each in CATALOGUE.values()
+    ]
+    return bounds + mechanisms
+
+
+def _ledger_rows(arguments: Namespace) -> list[Row]:
     from shuffledp.publishing.ledger import read_ledger
 
     return read_ledger(Path(arguments.file)).rows()
 
 
-_ROWS: Final[dict[str, Callable[[Namespace], Iterable[Row]]]] = {
-    "delta": _delta_rows,
-    "epsilon": _epsilon_rows,
+_ROWS: Final[dict[str, Callable[[Namespace], list[Row]]]] = {
+    "delta": _curve_rows,
+    "epsilon": _curve_rows,
     "calibrate": _calibrate_rows,
     "bounds": _bounds_rows,
     "plan": _plan_rows,
     "compare": _compare_rows,
     "matrix": _matrix_rows,
     "personalised": _personalised_rows,
-    "rounds": _rounds_rows,
+    "rounds": _schedule_rows,
     "rdp": _rdp_rows,
     "fdp": _fdp_rows,
     "ledger": _ledger_rows,
-    "verify": lambda arguments: queries.verify(arguments.files).rows(),
+    "verify": _verify_rows,
     "list": _list_rows,
 }
 
 
-def answer(arguments: Namespace) -> Iterator[Row]:
-    """Yield the rows of a parsed command, at least one, as they are computed."""
-    yield from _ROWS[arguments.command](arguments)
+def answer(arguments: Namespace) -> list[Row]:
+    """Return the rows of a parsed command, at least one."""
+    return _ROWS[arguments.command](arguments)
 
 
 def certify(arguments: Namespace) -> None:
@@ -251,31 +434,6 @@ def certify(arguments: Namespace) -> None:
         certificate.write(Path(arguments.output))
 
 
-def publish(arguments: Namespace) -> None:
-    """Publish a map, and print what it promises and what is left in the ledger."""
-    from shuffledp.publishing.publication import publish as publish_map
-
-    first, last = arguments.first_day, arguments.last_day
-    if (first is None) != (last is None):
-        raise InputError("give both --from and --to, the first and the last day that count")
-    passed_otherwise = ("command", "version", "file", "output", "first_day", "last_day")
-    options = set(vars(arguments)).difference(passed_otherwise)
-    try:
-        published = publish_map(
-            arguments.file,
-            arguments.output,
-            period=None if first is None else (first, last),
-            **_options(arguments, options),
-        )
-    except InputError as error:
-        message = str(error)
-        for key, option in _PUBLISH_OPTIONS:
-            # Do not replace a key that is part of a path.
-            message = re.sub(rf"(?<![\w./-]){key}", option, message)
-        raise InputError(message) from error
-    print_wrapped(published.in_words())
-
-
 def _setting_to_certify(arguments: Namespace) -> Setting:
     dummies, name = arguments.dummies, arguments.mechanism
     if [arguments.eps0, dummies, name].count(None) != 2:
@@ -284,13 +442,31 @@ def _setting_to_certify(arguments: Namespace) -> Setting:
         raise InputError("give --parameters with --mechanism, and only with it")
     if dummies is None and arguments.chances is not None:
         raise InputError("--chances is for --dummies only")
-    sizes = _options(arguments, ("n", "k", "rounds"))
+    sizes = _options(arguments, "n", "k", "rounds")
     if arguments.eps0 is not None:
         return Setting(eps0=arguments.eps0, **sizes)
     if name is not None:
         return Setting(mechanism=queries.mechanism(name, arguments.parameters), **sizes)
-    if not 0.0 < dummies < np.inf:
+    if not 0.0 < dummies < inf:
         raise InputError(f"dummies must be positive and finite, got {dummies}")
-    chances = int(np.ceil(dummies)) if arguments.chances is None else arguments.chances
+    chances = ceil(dummies) if arguments.chances is None else arguments.chances
     mechanism = queries.mechanism("user-dummies", dummies=dummies, chances=chances)
     return Setting(mechanism=mechanism, **sizes)
+
+
+def publish(arguments: Namespace) -> None:
+    """Publish a map, and print what it promises and what is left in the ledger."""
+    from shuffledp.publishing.publication import publish as publish_map
+
+    options = vars(arguments)
+    del options["command"]
+    first, last = options.pop("first_day"), options.pop("last_day")
+    if (first is None) != (last is None):
+        raise InputError("give both --from and --to, the first and the last day that count")
+    published = publish_map(
+        options.pop("file"),
+        options.pop("output"),
+        period=None if first is None else (first, last),
+        **options,
+    )
+    print_wrapped(published.in_words())

@@ -158,19 +158,16 @@ def most_accurate_first(rows: Iterable[Row]) -> list[Row]:
     return sorted(rows, key=lambda row: math.inf if row["reason"] else row["cell_sd_users"])
 
 
-def print_compared(
-    rows: Iterable[Row], names: Iterable[str], inputs: Collection[float] = ()
-) -> None:
-    """Print rows of `compare` as a table, each line as soon as its row is computed.
+def print_compared(rows: Sequence[Row], inputs: Collection[float] = ()) -> bool:
+    """Print rows of `compare` as a table, unless the terminal is narrower than it.
 
-    `names` are those of the mechanisms; a line at the end lists them in the order of their errors.
-    If the terminal is narrower than the table, the rows are printed by `print_rows`, once all of
-    them are computed. `inputs` are the numbers that the user typed.
+    Return whether they were printed. A line at the end lists the mechanisms in the order of their
+    errors. `inputs` are the numbers that the user typed.
     """
-    name_width = max(map(len, [_HEADS[0], *names]))
+    name_width = max(len(row["mechanism"]) for row in rows)
+    name_width = max(name_width, len(_HEADS[0]))
     if name_width + sum(_WIDTHS) + len("  servers*") > shutil.get_terminal_size().columns:
-        print_rows(most_accurate_first(rows), "table", inputs)
-        return
+        return False
 
     def print_line(line: Sequence[str]) -> None:
         printed, end = line[0].ljust(name_width), name_width
@@ -178,30 +175,25 @@ def print_compared(
             # A cell that is too wide shifts the next ones, unless their gaps absorb the excess.
             end += width
             printed += f" {cell}".rjust(end - len(printed))
-        print(f"{printed.ljust(end + 1)} {line[-1]}".rstrip(), flush=True)
+        print(f"{printed.ljust(end + 1)} {line[-1]}".rstrip())
 
-    printed = list[Row]()
+    names = takewhile(lambda name: name != "mechanism", rows[0])
+    print_wrapped(", ".join(f"{name} = {_format_cell(name, rows[0], inputs)}" for name in names))
+    print()
+    print_line(_HEADS_ABOVE)
+    print_line(_HEADS)
     for row in rows:
-        if not printed:
-            names = takewhile(lambda name: name != "mechanism", row)
-            cells = (f"{name} = {_format_cell(name, row, inputs)}" for name in names)
-            print_wrapped(", ".join(cells))
-            print()
-            print_line(_HEADS_ABOVE)
-            print_line(_HEADS)
-        printed.append(row)
         if row["reason"] is None:
             print_line(_comparison_cells(row))
         else:
             print_wrapped(f"{row['mechanism']}: {row['reason']}")
-            sys.stdout.flush()
     print()
-    calibrated = [row for row in most_accurate_first(printed) if row["reason"] is None]
+    calibrated = [row for row in most_accurate_first(rows) if row["reason"] is None]
     if len(calibrated) > 1:
         rounds = calibrated[0].get("rounds", 1)
         over = "in one round" if rounds == 1 else f"over {rounds} rounds"
-        names = ", ".join(row["mechanism"] for row in calibrated)
-        print_wrapped(f"least error first, {over}: {names}")
+        ordered = ", ".join(row["mechanism"] for row in calibrated)
+        print_wrapped(f"least error first, {over}: {ordered}")
     entries = [CATALOGUE[row["mechanism"]] for row in calibrated]
     noises = [f"{row['mechanism']}: {row['noise']} noise" for row in calibrated if row["noise"]]
     servers = dict.fromkeys(entry.servers for entry in entries if not entry.central)
@@ -209,7 +201,8 @@ def print_compared(
     notes += [_USERS] * any("users" in entry.extra_trust for entry in entries)
     for note in (*noises, *_NOTES[:-1], "; ".join(notes), _NOTES[-1]):
         print_wrapped(note)
-    print_wrapped("; ".join(f"{name}: {printed[0][name]}" for name in _FOOTNOTES))
+    print_wrapped("; ".join(f"{name}: {rows[0][name]}" for name in _FOOTNOTES))
+    return True
 
 
 def _comparison_cells(row: Row) -> tuple[str, ...]:
@@ -243,17 +236,14 @@ def _print_table(rows: Sequence[dict[str, str]], width: int) -> None:
         _print_lines(lines, width)
         return
     common = {name for name, cell in rows[0].items() if all(row[name] == cell for row in rows)}
-    _print_lines([[name, cell] for name, cell in rows[0].items() if name in common], width)
-    rest = [{name: cell for name, cell in row.items() if name not in common} for row in rows]
-    if not rest[0]:
-        return
     if common:
-        print()
-    lines = [list(rest[0]), *(list(row.values()) for row in rest)]
-    if _fits(lines, width):
-        _print_lines(lines, width)
+        _print_lines([[name, cell] for name, cell in rows[0].items() if name in common], width)
+        rest = [{name: cell for name, cell in row.items() if name not in common} for row in rows]
+        if rest[0]:
+            print()
+            _print_table(rest, width)
         return
-    for i, row in enumerate(rest):
+    for i, row in enumerate(rows):
         if i:
             print()
         _print_lines([[name, cell] for name, cell in row.items()], width)

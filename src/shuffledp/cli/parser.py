@@ -1,72 +1,281 @@
 """The parser of the command line. Imports no third-party library, so that --help is fast."""
 
 import argparse
-import re
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
-from itertools import takewhile
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
-from shuffledp.cli.options import (
-    BOUND,
-    COLLECTION,
-    COUNT,
-    DELTA,
-    EPS,
-    EPS_OR_DELTA,
-    HIDDEN_SLOT,
-    MECHANISM_OPTIONS,
-    PARTICIPATION,
-    PUBLISH,
-    ROUNDS,
-    ROUNDS_AND_PARTICIPATION,
-    SETTING,
-    SEVERAL_DELTAS,
-    SEVERAL_EPS,
-    SEVERAL_MECHANISMS,
-    SIZES,
-    decimal,
-    real,
-    whole,
-)
-from shuffledp.errors import InputError, did_you_mean, one_line
+from shuffledp.data.sources import QUOTING, USER_TYPES
+from shuffledp.errors import InputError, shortened
 from shuffledp.mechanisms.catalogue import VIEWS
+from shuffledp.numerics import number_parsing
 from shuffledp.version import find_version
 
-
-class _Parser(argparse.ArgumentParser):
-    """A parser that prints errors in one line, without the usage."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {one_line(message)} ('{self.prog} --help' shows the usage)\n")
-
-    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
-        sys.stdout.flush()  # raises BrokenPipeError here, where `main` can handle it
-        super().exit(status, message)
+# Options of a command by their names, and the arguments of `add_argument` for each.
+Options = dict[str, dict[str, Any]]
 
 
-class _Version(argparse.Action):
-    """Print the version, which is looked up only for this option."""
+def _type(parse: Callable[[str], Any], kind: str) -> Callable[[str], Any]:
+    """Return a function that parses an argument, and says what it is not if that fails."""
 
-    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
-        print(f"shuffledp {find_version()}")
-        parser.exit()
+    def parsed(text: str) -> Any:
+        try:
+            return parse(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{shortened(text)} is not {kind}") from None
+
+    return parsed
 
 
-# The description and the options of each command.
-_COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
-    "delta": (
-        "enclose delta at given eps",
-        COLLECTION | {"--eps": SEVERAL_EPS},
+_WHOLE: Final = _type(number_parsing.whole, "a whole number")
+_REAL: Final = _type(number_parsing.number, "a number")
+_EXACT: Final = _type(number_parsing.exact, "a number")
+
+
+def _column(text: str) -> str | int:
+    """Parse a column: its position from 0 if it is a number, its name otherwise."""
+    return int(text) if text.isascii() and text.isdigit() else text
+
+
+def _separator(text: str) -> str:
+    r"""Parse a separator; a tab may be written as \t."""
+    return "\t" if text == "\\t" else text
+
+
+def _option(description: str, parse: Callable[[str], Any] | None = None, **more: Any) -> Any:
+    return {"help": description} | ({"type": parse} if parse else {}) | more
+
+
+def _required(options: Options) -> Options:
+    return {name: details | {"required": True} for name, details in options.items()}
+
+
+SIZES: Final[Options] = {
+    "--n": _option("number of users", _WHOLE),
+    "--k": _option("number of cells", _WHOLE),
+}
+EPS0: Final[Options] = {"--eps0": _option("local budget of one report", _REAL)}
+SETTING: Final = _required(SIZES | EPS0)
+EPS: Final[Options] = {"--eps": _option("eps of the guarantee", _REAL)}
+DELTA: Final[Options] = {"--delta": _option("target delta", _EXACT)}
+SEVERAL_EPS: Final[Options] = {"--eps": _option("values of eps", _REAL, nargs="+")}
+SEVERAL_DELTAS: Final[Options] = {"--delta": _option("target deltas", _EXACT, nargs="+")}
+ROUNDS: Final[Options] = {
+    "--rounds": _option(
+        "number of rounds in which the same users report; eps and delta are those of all rounds "
+        "together (default 1)",
+        _WHOLE,
+        default=1,
     ),
-    "epsilon": (
-        "enclose eps at given delta",
-        COLLECTION | {"--delta": SEVERAL_DELTAS},
+}
+SAMPLING: Final[Options] = {
+    "--sampling-rate": _option(
+        "probability with which each user takes part in a round, independently of other rounds "
+        "(default 1); see docs/rounds.md",
+        _REAL,
+        default=1.0,
     ),
+}
+PARTICIPATION: Final[Options] = {
+    "--colluding": _option(
+        "number of the n users who reveal their messages to the analyst or send arbitrary ones; "
+        "the guarantee counts on the others only (default 0)",
+        _WHOLE,
+        default=0,
+    ),
+    "--response-rate": _option(
+        "probability with which each user responds, independently of the others and of the data; "
+        "delta is for a user who responds (default 1). If responding depends on the data, give the "
+        "smallest possible number of respondents as n",
+        _REAL,
+        default=1.0,
+    ),
+}
+COUNT: Final[Options] = {
+    "--count": _option("number of other users in the target's cell (single-bin bounds)", _WHOLE),
+}
+BOUND: Final[Options] = {
+    "--bound": _option(
+        "bounds to evaluate: 'certified' (default) or names of 'shuffledp list'",
+        nargs="+",
+        default=["certified"],
+        metavar="NAME",
+    ),
+}
+HIDDEN_SLOT: Final[Options] = {
+    "--hidden-slot": _option(
+        "also use the hidden-slot bound for local randomisers, which is usually tighter; nobody "
+        "outside this project has reviewed its proof (docs/hidden-slot.md)",
+        action="store_true",
+    ),
+}
+PARAMETERS: Final[Options] = {
+    "--mechanism": _option(
+        "a mechanism listed by 'shuffledp list', instead of k-RR with --eps0; 'delta' and "
+        "'epsilon' then print a column for each view, as 'compare' does",
+        metavar="NAME",
+    ),
+    "--parameters": _option(
+        "parameters of the mechanism in each round, as 'compare' prints them",
+        metavar="NAME=VALUE,...",
+    ),
+}
+# Options of `delta` and `epsilon`.
+COLLECTION: Final = (
+    _required(SIZES)
+    | EPS0
+    | PARAMETERS
+    | ROUNDS
+    | SAMPLING
+    | PARTICIPATION
+    | {
+        "--dummies": _option(
+            "mean number of uniform reports that each user sends besides the k-RR report "
+            "(default 0)",
+            _REAL,
+            default=0.0,
+        )
+    }
+    | COUNT
+    | BOUND
+)
+
+
+def _mechanisms(description: str) -> Options:
+    return {"--mechanism": _option(description, nargs="+", action="extend", metavar="NAME")}
+
+
+def _file(description: str, metavar: str = "FILE", **more: Any) -> Any:
+    return _option(description, metavar=metavar, **more)
+
+
+PUBLISH: Final[Options] = {
+    "file": _file(
+        "records: text (plain or compressed), JSON lines, Parquet, a folder of such files, or "
+        "points in a geographic format (docs/data.md lists all); or counts: columns 'cell' (the "
+        "cell's id) and 'count'"
+    ),
+    "--latitude": _option(
+        "column of latitudes: its name, or its position from 0", _column, metavar="COLUMN"
+    ),
+    "--longitude": _option("column of longitudes", _column, metavar="COLUMN"),
+    "--place": _option(
+        "column with the id of each record's cell, instead of coordinates",
+        _column,
+        metavar="COLUMN",
+    ),
+    "--user": _option("column of users (for --unit user)", _column, metavar="COLUMN"),
+    "--time": _option("column of times (for --from)", _column, metavar="COLUMN"),
+    "--time-format": _option(
+        "format of the times: unix, unix-ms, unix-us or unix-ns (seconds or their parts since "
+        "1970), or for example '%%d/%%m/%%Y %%H:%%M' (default ISO 8601)",
+        metavar="FORMAT",
+    ),
+    "--separator": _option(
+        r"column separator of text files (default a comma; \t for a tab)", _separator, default=","
+    ),
+    "--decimal": _option(
+        "decimal mark of numbers in text files (default a point)", choices=[".", ","], default="."
+    ),
+    "--quoting": _option(
+        "how text files quote fields: strict (default): as RFC 4180 says, but a file in which a "
+        "field with line breaks may hide records is refused; rfc4180: any such field; none: "
+        "quotation marks are ordinary characters, and a line is a record",
+        choices=QUOTING,
+        default=QUOTING[0],
+    ),
+    "--crs": _option(
+        "reference system of the coordinates (default degrees in WGS 84); the latitude is then the "
+        "northing",
+        metavar="EPSG:CODE",
+    ),
+    "--user-type": _option(
+        "number (default): 7, 007 and 7.0 are one user; text: they are three",
+        choices=USER_TYPES,
+        default=USER_TYPES[0],
+    ),
+    "--max-malformed-share": _option(
+        "largest share of records that may be malformed, which do not count (default 0.01)",
+        _REAL,
+        default=0.01,
+        metavar="SHARE",
+    ),
+    "--cells": _option(
+        "h3:8, metres:250, shape:20x30 or step:0.01x0.02 (degrees), or a file of polygons",
+        required=True,
+    ),
+    "--cell-name": _option("polygon property that holds the cell's name", metavar="PROPERTY"),
+    "--cell-id": _option("polygon property that holds the cell's id", metavar="PROPERTY"),
+    "--box": _option(
+        "region of the cells in degrees",
+        _REAL,
+        nargs=4,
+        metavar=("SOUTH", "NORTH", "WEST", "EAST"),
+    ),
+    "--outline": _file("region of the cells as GeoJSON"),
+    "--from": _option("first day that counts", dest="first_day", metavar="DAY"),
+    "--to": _option("last day that counts", dest="last_day", metavar="DAY"),
+    "--every": _option(
+        "make one map for each day, week or month; weeks are counted from the day of --from",
+        choices=["day", "week", "month"],
+    ),
+    "--time-zone": _option(
+        "time zone of the days, such as Europe/Paris (default UTC). Times without an offset are "
+        "taken as UTC. If yours are local times, leave this option out: each day then begins at "
+        "00:00 of the times as written",
+        default="UTC",
+        metavar="NAME",
+    ),
+    "--unit": _option(
+        "what is protected: one record, or all records of one user",
+        choices=["record", "user"],
+        required=True,
+    ),
+    "--records-per-user": _option(
+        "largest number of records of a user that count, drawn at random (default 1)",
+        _WHOLE,
+        metavar="M",
+    ),
+    "--distinct": _option(
+        "count a user at most once in each cell (of each window)", action="store_true"
+    ),
+    "--per-window": _option(
+        "let M records of a user count in each window instead of the whole period, at the price "
+        "of more noise",
+        action="store_true",
+    ),
+    "--eps": _option("eps for adding or removing a unit", _EXACT, required=True),
+    "--delta": _option(
+        "if above 0, Gaussian or Laplace noise is used, whichever is less (default 0: Laplace)",
+        _EXACT,
+        default=Decimal(0),
+    ),
+    "--mechanism": _option("noise (default: see --delta)", choices=["laplace", "gaussian"]),
+    "--ledger": _file(
+        "list of all publications about these people, created by the first", required=True
+    ),
+    "--total": _option(
+        "total eps that a new ledger allows (default: that of this publication)",
+        _EXACT,
+        metavar="EPS",
+    ),
+    "--output": _file("folder to create", "FOLDER", required=True),
+    "--title": _option("title of the map", default="A private map"),
+    "--again": _option(
+        "pay once more for a map that was published before, because it is lost or the file has "
+        "changed",
+        action="store_true",
+    ),
+}
+
+# The description and the options of each command. The help of all commands shows the description
+# up to the first colon, semicolon or bracket.
+_COMMANDS: Final[dict[str, tuple[str, Options]]] = {
+    "delta": ("enclose delta at given eps", COLLECTION | _required(SEVERAL_EPS)),
+    "epsilon": ("enclose eps at given delta", COLLECTION | _required(SEVERAL_DELTAS)),
     "calibrate": (
         "find the largest eps0 whose certified delta at eps meets the target",
-        SIZES | ROUNDS_AND_PARTICIPATION | {"--eps": EPS, "--delta": SEVERAL_DELTAS},
+        _required(SIZES | EPS | SEVERAL_DELTAS) | ROUNDS | SAMPLING | PARTICIPATION,
     ),
     "plan": (
         "compute the one of n, k, eps0, eps, delta that is left out (smallest certified n, k, eps "
@@ -74,166 +283,129 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
         "several mechanisms at the same privacy (uniform histogram, unbiased estimates): "
         "cell_sd_users is the standard deviation of a cell's estimated number of users, "
         "tv_distance the total variation distance of the shares",
-        {
-            option: {
-                **details,
-                "required": False,
-                "help": f"{details['help']} (leave out exactly one of the five)",
-            }
-            for option, details in (SETTING | {"--eps": EPS, "--delta": DELTA}).items()
-        }
-        | ROUNDS_AND_PARTICIPATION
-        | {
-            "--mechanism": {
-                **SEVERAL_MECHANISMS,
-                "help": "mechanisms whose errors are predicted (default gaussian krr)",
-            }
-        },
+        SIZES
+        | EPS0
+        | EPS
+        | DELTA
+        | ROUNDS
+        | SAMPLING
+        | PARTICIPATION
+        | _mechanisms("mechanisms whose errors are predicted (default gaussian krr)"),
     ),
     "compare": (
-        "compare mechanisms at the same certified privacy: each is calibrated to (eps, delta). The "
-        "table is at most 80 columns wide; a line is printed as soon as it is computed, in the "
-        "order of --mechanism or of 'shuffledp list'. On a narrower terminal, with --detail, and "
-        "in json or csv, all lines are printed at the end, the most accurate mechanism first. With "
-        "--detail, and in json or csv, the columns are: all digits of the parameters; the local "
-        "budget of a user's messages before they are mixed (local_eps0; empty: unbounded); the eps "
-        "of four views (eps_...; empty: unbounded), namely analyst (opens the reports), shuffler "
-        "(mixes them and reads the map), public (reads the map) and both servers together; the "
-        "messages per user; the bytes that a user uploads, encrypted (bytes_sent); the number of "
-        "people by which one dishonest user can change a cell's estimate (moved_by_one); the "
-        "predicted error of the unbiased estimate (standard deviation of a cell's estimated number "
-        "of users, root mean square over the cells and largest; total variation distance of the "
-        "shares); and who must be trusted",
+        "compare mechanisms at the same certified privacy: each is calibrated to (eps, delta). "
+        "With --detail, and in json or csv, the most accurate mechanism comes first, and the "
+        "columns are: all digits of the parameters; the local budget of a user's messages before "
+        "they are mixed (local_eps0; empty: unbounded); the eps of four views (eps_...; empty: "
+        "unbounded), namely analyst (opens the reports), shuffler (mixes them and reads the map), "
+        "public (reads the map) and both servers together; the messages per user; the bytes that a "
+        "user uploads, encrypted (bytes_sent); the number of people by which one dishonest user "
+        "can change a cell's estimate (moved_by_one); the predicted error of the unbiased estimate "
+        "(standard deviation of a cell's estimated number of users, root mean square over the "
+        "cells and largest; total variation distance of the shares); and who must be trusted",
         {
-            "--n": {"type": whole, "help": "number of users (default: those of the histogram)"},
-            "--k": {
-                "type": whole,
-                "help": "number of cells (default: those of the histogram; additional cells are "
-                "empty)",
-            },
-            "--eps": EPS,
-            "--delta": DELTA,
-            "--mechanism": {**SEVERAL_MECHANISMS, "help": "mechanisms to compare (default: all)"},
-            "--histogram": {
-                "metavar": "FILE",
-                "help": "csv or parquet file with a column 'count', the users of each cell, such "
-                "as a grid file of the pipeline (default: equally many users in each cell)",
-            },
-            "--slots": {
-                "type": whole,
-                "help": "messages per user, with the true one and blanks, for signed dummies",
-            },
-            "--share": {
-                "type": real,
-                "help": "smallest share of users who take part, for signed dummies (default 0.9)",
-            },
-            "--max-seconds": {
-                "type": real,
-                "default": 30.0,
-                "metavar": "SECONDS",
-                "help": "wall-clock limit for each mechanism (default 30)",
-            },
-            "--detail": {"action": "store_true", "help": "print all columns, and sources"},
+            "--n": _option("number of users (default: those of the histogram)", _WHOLE),
+            "--k": _option(
+                "number of cells (default: those of the histogram; additional cells are empty)",
+                _WHOLE,
+            ),
+            "--histogram": _file(
+                "csv or Parquet file with a column 'count', the users of each cell, such as a grid "
+                "file of the pipeline (default: equally many users in each cell)"
+            ),
+            "--detail": _option("print all columns, and sources", action="store_true"),
         }
+        | _required(EPS | DELTA)
+        | _mechanisms("mechanisms to compare (default: all)")
         | HIDDEN_SLOT
         | ROUNDS
         | PARTICIPATION,
     ),
     "matrix": (
         "enclose delta at given eps, or eps at given delta, for n users of a randomiser given as a "
-        "matrix; also print the local budget of one report (local_eps0) and the "
-        "error of the least-squares estimate of a uniform histogram (cell_sd_users: largest "
-        "standard deviation of the estimated number of users with one given record; empty if rows "
-        "are linearly dependent)",
+        "matrix; also print the local budget of one report (local_eps0) and the error of the "
+        "least-squares estimate of a uniform histogram (cell_sd_users: largest standard deviation "
+        "of the estimated number of users with one given record; empty if rows are linearly "
+        "dependent)",
         {
-            "file": {
-                "metavar": "FILE",
-                "help": "csv or parquet, one row of probabilities per record",
-            },
+            "file": _file("csv or Parquet, one row of probabilities per record"),
             "--n": SETTING["--n"],
-            **EPS_OR_DELTA,
-            "--pairs": {
-                "metavar": "FILE",
-                "help": "csv or parquet file with columns 'record' and 'neighbour': the pairs of "
-                "rows, numbered from 0, that are neighbours (default: all)",
-            },
-            "--places": {
-                "metavar": "FILE",
-                "help": "csv or parquet file with columns 'latitude' and 'longitude' of each "
-                "record, in degrees: records at most --distance apart are neighbours",
-            },
-            "--distance": {
-                "type": real,
-                "metavar": "KM",
-                "help": "largest distance between neighbours, along a great circle",
-            },
+            "--pairs": _file(
+                "csv or Parquet file with columns 'record' and 'neighbour': the pairs of rows, "
+                "numbered from 0, that are neighbours (default: all)"
+            ),
+            "--places": _file(
+                "csv or Parquet file with columns 'latitude' and 'longitude' of each record, in "
+                "degrees: records at most --distance apart are neighbours"
+            ),
+            "--distance": _option(
+                "largest distance between neighbours, along a great circle", _REAL, metavar="KM"
+            ),
         }
+        | SEVERAL_EPS
+        | SEVERAL_DELTAS
         | HIDDEN_SLOT
         | ROUNDS
         | PARTICIPATION,
     ),
     "rounds": (
-        "enclose delta at given eps, or eps at given delta, for all rounds of a file together; the "
-        "rounds may differ (docs/rounds.md)",
+        "enclose delta at given eps, or eps at given delta, for all rounds of a schedule together; "
+        "the rounds may differ (docs/rounds.md)",
         {
-            "file": {
-                "metavar": "FILE",
-                "help": "csv file with columns n and k; eps0 for k-RR, or mechanism and parameters "
-                "as for 'delta'; optionally rounds, the number of such rounds, and note (ignored)",
-            },
-            **EPS_OR_DELTA,
-        },
+            "file": _file(
+                "csv or Parquet file with columns n and k; eps0 for k-RR, or mechanism and "
+                "parameters as for 'delta'; optionally rounds, the number of such rounds, and note "
+                "(ignored)"
+            )
+        }
+        | SEVERAL_EPS
+        | SEVERAL_DELTAS,
     ),
     "personalised": (
         "compute the eps of users who choose their own budgets: for each group and for all users, "
         "next to published bounds and the eps if all had the largest or the smallest budget "
         "(docs/personalised.md)",
         {
-            "--budgets": {
-                "required": True,
-                "metavar": "FILE",
-                "help": "csv or parquet file with a column 'eps', the local budget of a user; "
-                "optionally 'count', the number of users with it, and 'delta', if reports are only "
-                "(eps, delta)-LDP, as Gaussian ones are",
-            },
-            "--delta": {
-                "type": decimal,
-                "default": Decimal("1e-6"),
-                "help": "target delta (default 1e-6)",
-            },
-            "--mechanism": {
-                "choices": ["krr", "binary", "laplace", "gaussian"],
-                "default": "krr",
-                "help": "how users report: k-RR (default), yes or no by randomised response, or a "
-                "number in a known range with Laplace or Gaussian noise (output column sigma: "
-                "standard deviation of Gaussian noise on a range of length 1)",
-            },
-            "--k": {"type": whole, "help": "number of cells (k-RR)"},
-            **ROUNDS,
-        },
+            "--budgets": _file(
+                "csv or Parquet file with a column 'eps', the local budget of a user; optionally "
+                "'count', the number of users with it, and 'delta', if reports are only (eps, "
+                "delta)-LDP, as Gaussian ones are",
+                required=True,
+            ),
+            "--delta": _option("target delta (default 1e-6)", _EXACT, default=Decimal("1e-6")),
+            "--mechanism": _option(
+                "how users report: k-RR (default), yes or no by randomised response, or a number "
+                "in a known range with Laplace or Gaussian noise (output column sigma: standard "
+                "deviation of Gaussian noise on a range of length 1)",
+                choices=["krr", "binary", "laplace", "gaussian"],
+                default="krr",
+            ),
+            "--k": _option("number of cells (k-RR)", _WHOLE),
+        }
+        | ROUNDS,
     ),
     "bounds": (
         "list the eps of every applicable bound: guarantees first, each group smallest first "
         "('shuffledp list' and --format csv have the sources)",
-        SETTING | ROUNDS | COUNT | {"--delta": DELTA},
+        SETTING | ROUNDS | COUNT | _required(DELTA),
     ),
     "rdp": (
         "bound the Renyi DP at given orders, for any randomiser and number of cells",
         {name: SETTING[name] for name in ("--n", "--eps0")}
         | ROUNDS
         | {
-            "--order": {
-                "type": real,
-                "nargs": "+",
-                "default": [2.0, 4.0, 8.0, 16.0, 32.0, 64.0],
-                "help": "orders above 1, up to 1e6 (default 2 4 8 16 32 64); renyi takes integers",
-            },
-            "--bound": {
-                "nargs": "+",
-                "default": ["renyi"],
-                "metavar": "NAME",
-                "help": "renyi (default), renyi-simple, or renyi-special-pair (no guarantee)",
-            },
+            "--order": _option(
+                "orders above 1, up to 1e6 (default 2 4 8 16 32 64); renyi takes integers",
+                _REAL,
+                nargs="+",
+                default=[2.0, 4.0, 8.0, 16.0, 32.0, 64.0],
+            ),
+            "--bound": _option(
+                "renyi (default), renyi-simple, or renyi-special-pair (no guarantee)",
+                nargs="+",
+                default=["renyi"],
+                metavar="NAME",
+            ),
         },
     ),
     "fdp": (
@@ -243,43 +415,40 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
         | ROUNDS
         | BOUND
         | {
-            "--alpha": {
-                "type": real,
-                "nargs": "+",
-                "default": [0.001, 0.01, 0.05, 0.1, 0.2, 0.5],
-                "help": "type I errors (default 0.001 0.01 0.05 0.1 0.2 0.5)",
-            }
+            "--alpha": _option(
+                "type I errors (default 0.001 0.01 0.05 0.1 0.2 0.5)",
+                _REAL,
+                nargs="+",
+                default=[0.001, 0.01, 0.05, 0.1, 0.2, 0.5],
+            )
         },
     ),
     "certify": (
         "write a certificate of delta at eps, which 'shuffledp verify' checks: for k-RR (--eps0), "
-        "for true reports among users' dummies (--dummies), or for a view of shuffler-dummies, "
-        "two-servers or signed-dummies (--mechanism)",
-        SIZES
-        | {"--eps0": MECHANISM_OPTIONS["--eps0"], "--eps": EPS}
+        "for true reports among users' dummies (--dummies), or for a view of shuffler-dummies or "
+        "two-servers (--mechanism)",
+        _required(SIZES | EPS)
+        | EPS0
         | ROUNDS
+        | PARAMETERS
         | {
-            "--dummies": {
-                "type": real,
-                "help": "mean number of uniform reports that each user sends besides the true one",
-            },
-            "--chances": {
-                "type": whole,
-                "help": "largest number of dummies of a user (default: --dummies, rounded up)",
-            },
-            "--mechanism": {"metavar": "NAME", "help": "mechanism, with its --parameters"},
-            "--parameters": MECHANISM_OPTIONS["--parameters"],
-            "--view": {
-                "choices": VIEWS,
-                "default": VIEWS[0],
-                "help": "party whose view is certified (default: analyst, who opens the reports)",
-            },
-            "--output": {"metavar": "FILE", "help": "file to write (default: print it)"},
+            "--dummies": _option(
+                "mean number of uniform reports that each user sends besides the true one", _REAL
+            ),
+            "--chances": _option(
+                "largest number of dummies of a user (default: --dummies, rounded up)", _WHOLE
+            ),
+            "--view": _option(
+                "party whose view is certified (default: analyst, who opens the reports)",
+                choices=VIEWS,
+                default=VIEWS[0],
+            ),
+            "--output": _file("file to write (default: print it)"),
         },
     ),
     "verify": (
         "check certificates with ball arithmetic, by code independent of the accountant",
-        {"files": {"nargs": "+", "metavar": "FILE", "help": "certificates to check"}},
+        {"files": _file("certificates to check", nargs="+")},
     ),
     "publish": (
         "publish a private map of records: a folder with the map and a statement of its guarantee, "
@@ -291,73 +460,44 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
     "ledger": (
         "show what was published about a population, what it cost and what is left",
         {
-            "action": {"choices": ["show"], "help": "what to do"},
-            "file": {"metavar": "FILE", "help": "ledger that 'shuffledp publish' wrote"},
+            "action": _option("what to do", choices=["show"]),
+            "file": _file("ledger that 'shuffledp publish' wrote"),
         },
     ),
     "list": ("list bounds and mechanisms: kind, whether each is a guarantee, and source", {}),
     "completion": (
         "print shell code that completes commands and options; add this line to a start-up file: "
         'eval "$(shuffledp completion bash)"',
-        {"shell": {"choices": ["bash", "zsh"], "help": "the shell"}},
+        {"shell": _option("the shell", choices=["bash", "zsh"])},
     ),
 }
 # These commands print JSON, a script or sentences, and so have no --format.
 _WITHOUT_FORMAT: Final = ("certify", "completion", "publish")
 
 
-def _make_parser() -> tuple[_Parser, dict[str, _Parser]]:
-    """Return the parser, and the parsers of the commands by their names."""
-    parser = _Parser(
+def _make_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
         prog="shuffledp",
         description="Privacy of shuffled k-randomised response: (eps, delta)-DP of the histogram "
         "for the replacement of one record, enclosed between certified bounds.",
         epilog="Only bounds marked as a guarantee in 'shuffledp list' may be promised to users. "
         "'shuffledp COMMAND --help' shows the options of a command.",
     )
-    parser.add_argument("--version", action=_Version, nargs=0, help="print the version")
+    parser.add_argument("--version", action="version", version=f"%(prog)s {find_version()}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    parsers = dict[str, _Parser]()
     for name, (about, options) in _COMMANDS.items():
-        summary = re.split(r" \(|:|;", about)[0]
-        command = parsers[name] = commands.add_parser(name, help=summary, description=about)
-        command.set_defaults(command=name)
+        summary = about.partition(" (")[0].partition(":")[0].partition(";")[0]
+        command = commands.add_parser(name, help=summary, description=about)
         for option, details in options.items():
             command.add_argument(option, **details)
-        if name in _WITHOUT_FORMAT:
-            continue
-        command.add_argument(
-            "--format",
-            choices=["table", "json", "csv"],
-            default="table",
-            help="table: rounded, fitted to the terminal (default); json and csv: all digits",
-        )
-    return parser, parsers
-
-
-def _check_words(parser: _Parser, parsers: Mapping[str, _Parser], words: Sequence[str]) -> None:
-    """Exit with an error for an unknown command or option, and suggest a similar one.
-
-    argparse would instead report a missing option first, which is often the misspelt one.
-    """
-    before = list(takewhile(lambda word: word.startswith("-"), words))
-    after = words[len(before) :]
-    _check_options(parser, before, ("--help", "--version"))
-    if not after:
-        return
-    command = after[0]
-    if command not in _COMMANDS:
-        meant = did_you_mean(command, _COMMANDS) or f" (commands: {', '.join(_COMMANDS)})"
-        parser.error(f"there is no command {command}{meant}")
-    options = [*_COMMANDS[command][1], "--format", "--help"]
-    _check_options(parsers[command], after[1:], options)
-
-
-def _check_options(parser: _Parser, words: Sequence[str], options: Sequence[str]) -> None:
-    for word in words:
-        option = word.split("=")[0]
-        if option.startswith("--") and not any(name.startswith(option) for name in options):
-            parser.error(f"there is no option {option}{did_you_mean(option, options)}")
+        if name not in _WITHOUT_FORMAT:
+            command.add_argument(
+                "--format",
+                choices=["table", "json", "csv"],
+                default="table",
+                help="table: rounded, fitted to the terminal (default); json and csv: all digits",
+            )
+    return parser
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
@@ -366,23 +506,15 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     Like argparse, exit after printing help, version or completion, and for words that cannot be
     parsed; without words, print the help. Raise `InputError` for completion if shtab is missing.
     """
-    parser, parsers = _make_parser()
-    if not words:
-        parser.print_help()
-        parser.exit()
-    _check_words(parser, parsers, words)
-    parsed = parser.parse_args(words)
+    parser = _make_parser()
+    parsed = parser.parse_args(words or ["--help"])
     if parsed.command == "completion":
-        print(_completion(parser, parsed.shell))
+        try:
+            import shtab
+        except ImportError as error:
+            raise InputError(
+                "completion needs shtab, which is not installed: pip install shtab"
+            ) from error
+        print(shtab.complete(parser, parsed.shell))
         parser.exit()
     return parsed
-
-
-def _completion(parser: _Parser, shell: str) -> str:
-    try:
-        import shtab
-    except ImportError as error:
-        raise InputError(
-            "completion needs shtab, which is not installed: pip install shtab"
-        ) from error
-    return str(shtab.complete(parser, shell))

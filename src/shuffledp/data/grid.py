@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shuffledp.data.cell_files import write_geoparquet
@@ -116,21 +115,6 @@ def count_budgets(
     ]
     counted = pd.concat(parts).groupby([BUDGET, "cell"], sort=True).size()
     return counted.rename("count").reset_index()
-
-
-def checkins_per_user(
-    checkins: Path, region: Region, spec: Mapping[str, Any]
-) -> tuple[int, Integers]:
-    """Count the check-ins in the cells of a grid, in total and for each user who has one there.
-
-    Rows without a user are only in the total. The file has columns user, latitude and longitude.
-    """
-    total, users = 0, [np.empty(0, np.int64)]
-    for cell, batch in _locate_checkins(make_cells(region, spec), None, checkins, "user"):
-        inside = batch["user"].filter(pa.array(cell >= 0))
-        total += len(inside)
-        users.append(inside.drop_null().to_numpy())
-    return total, np.unique(np.concatenate(users), return_counts=True)[1]
 
 
 def grid_checkins(

@@ -193,18 +193,3 @@ def _overlap(one: Floats, other: Floats) -> bool:
     """Return whether two names are less than a character (across) and a third of a line apart."""
     across, up = np.abs(one - other)[:2] - [one[2] + other[2], _NAME_SIZE / 72.0]
     return bool(across < _GLYPH_WIDTH * _NAME_SIZE / 72.0 and up < _NAME_SIZE / 216.0)
-
-
-def districts_at(layers: gpd.GeoDataFrame, points: Floats) -> list[str]:
-    """Return the name of the district that contains each point.
-
-    The name is empty outside all districts and where the figures' font lacks a character of the
-    name. `points` are degrees, shape ``(number, 2)``.
-    """
-    names = [""] * len(points)
-    districts = layers[layers["kind"].isin(DISTRICT_KINDS)]
-    for name, area in zip(districts["name"], districts.geometry, strict=True):
-        if not missing_glyphs(name):
-            for index in np.flatnonzero(shapely.intersects_xy(area, points)):
-                names[index] = names[index] or name
-    return names

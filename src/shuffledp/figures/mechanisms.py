@@ -52,9 +52,6 @@ _REFERENCE_LINES: Final[dict[str, Line]] = {
 }
 _LINE_HEIGHT: Final = 0.16  # inches
 
-_SIGNED_DUMMIES: Final = "signed-dummies"
-_SLOT_MARGIN: Final = 1.08  # factor by which an axis of slots or messages extends beyond the data
-
 
 def draw_mechanisms(summary: Path) -> Figure:
     """Read the summary and draw `mechanism_errors` at its targets."""

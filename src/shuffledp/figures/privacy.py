@@ -1,14 +1,14 @@
 """Draw the certified privacy of shuffled k-RR: delta by eps, and eps by n and by check-ins."""
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, MultipleLocator, PercentFormatter
+from matplotlib.ticker import FuncFormatter, MultipleLocator
 
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.errors import InputError
@@ -196,141 +196,3 @@ def _label_delta_axis(axes: Axes, lowest: float) -> None:
     axes.yaxis.set_minor_locator(MultipleLocator(1.0))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda x, _: f"${style.power(10.0**x)}$"))
     axes.grid(visible=True, axis="y")
-
-
-# --- Number of people needed -------------------------------------------------------------
-
-
-@style.local_style()
-def users_needed(table: pd.DataFrame, total: int, title: str, unit: str) -> Figure:
-    """Draw certified eps against the number of people, one curve per eps0.
-
-    `table` is the result of `shuffledp.studies.privacy.sizes_table` for one k and delta; the figure
-    marks `total`, the number of records in the region. The curves are steps, because a guarantee
-    for n people holds for more. Markers are at the requested eps; if there are few curves, they are
-    labelled with n. Dotted lines are at eps0, the privacy of one report alone.
-    """
-    figure = style.new_figure(3.6)
-    axes = figure.subplots()
-    positive = table[table["eps"] > 0.0]
-    looks = style.budget_looks(table["eps0"])
-    for eps0, look in looks.items():
-        rows = positive[positive["eps0"] == eps0].sort_values("n")
-        _draw_sizes_of_budget(axes, rows, look, labelled=len(looks) <= _MAX_LABELLED)
-    axes.set(xscale="log", yscale="log", xlabel=style.number_label(unit))
-    axes.set_ylabel(r"certified $\epsilon$")
-    axes.margins(y=0.08)
-    low, high = min(table["n"].min(), total), max(table["n"].max(), total)
-    axes.set_xlim(low / 2.0, high * 2.0)
-    for eps0, look in looks.items():
-        axes.axhline(eps0, color=look["color"], linestyle=":", linewidth=0.9)
-        axes.annotate(
-            rf"$\epsilon_0={eps0:g}$, one report alone",
-            (1.0, eps0),
-            (-2, 2),
-            xycoords=axes.get_yaxis_transform(),
-            textcoords="offset points",
-            ha="right",
-            fontsize=7,
-        )
-    style.plain_log_axis(axes.xaxis)
-    style.plain_log_axis(axes.yaxis)
-    axes.grid(visible=True, axis="both")
-    axes.axvline(total, color="0.4", linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)
-    axes.annotate(
-        f"all {style.count_units(total, unit)}",
-        (total, 1.0),
-        (0, 2),
-        xycoords=axes.get_xaxis_transform(),
-        textcoords="offset points",
-        ha="center",
-        fontsize=7,
-    )
-    k, delta = table["k"].iloc[0], table["delta"].iloc[0]
-    figure.suptitle(
-        f"How many {style.plural(unit)} are needed? {style.escape_math(title)}, k = {k} cells, "
-        rf"$\delta={style.power(delta)}$"
-    )
-    return figure
-
-
-# --- One check-in or one user ------------------------------------------------------------
-
-
-@style.local_style()
-def units_privacy(table: pd.DataFrame, users: pd.DataFrame, title: str) -> Figure:
-    """Draw the eps of a person against the person's number of check-ins, one colour per eps0.
-
-    `table` has the columns of `pipeline.tables.UNITS` for one k and delta; `users` has columns
-    ``checkins`` and ``users``, and is empty if the data do not identify users. Markers are at the
-    computed numbers of check-ins. The lines between them only guide the eye: solid ones for the
-    collection of all check-ins, dashed ones for one check-in of each user. If users are identified,
-    a second panel shows the share of users with at least as many check-ins.
-    """
-    users_known = not users.empty
-    figure = style.new_figure(4.6 if users_known else 3.4)
-    heights = [2.2, 1.0] if users_known else [1.0]
-    panels = np.atleast_1d(figure.subplots(len(heights), 1, sharex=True, height_ratios=heights))
-    upper, last = panels[0], panels[-1]
-    looks = style.budget_looks(table["eps0"])
-    for eps0, look in looks.items():
-        _draw_units_of_budget(upper, table[table["eps0"] == eps0], look, users_known=users_known)
-    largest = max(table["checkins"].max(), users["checkins"].max() if users_known else 1)
-    upper.set(xscale="log", yscale="log", ylabel=r"certified $\epsilon$ of a person")
-    upper.set_xlim(_MIN_CHECKINS, 1.15 * largest)
-    upper.set_ylim(top=_MAX_EPS)
-    style.plain_log_axis(upper.yaxis)
-    upper.grid(visible=True, axis="both")
-    if users_known:
-        _draw_users(last, users)
-    last.set_xlabel("check-ins of a person")
-    style.plain_log_axis(last.xaxis)
-    figure.legend(
-        handles=_unit_legend(looks, users_known=users_known), loc="outside lower center", ncols=2
-    )
-    figure.suptitle(
-        f"{style.escape_math(title)}: one check-in or one user? {_user_counts(table, users)}"
-    )
-    return figure
-
-
-def _draw_users(axes: Axes, users: pd.DataFrame) -> None:
-    """Draw the share of users with at least as many check-ins."""
-    ordered = users.sort_values("checkins")
-    at_least = ordered["users"][::-1].cumsum()[::-1] / ordered["users"].sum()
-    checkins = np.append(_MIN_CHECKINS, ordered["checkins"])
-    shares = np.append(1.0, at_least)
-    axes.step(checkins, shares, where="pre", color="0.25")
-    axes.fill_between(checkins, shares, step="pre", color="0.85", linewidth=0.0)
-    axes.set(ylim=(0.0, 1.05), ylabel="users with at\nleast as many")
-    axes.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
-    axes.grid(visible=True, axis="both")
-
-
-def _unit_legend(looks: dict[float, dict[str, Any]], *, users_known: bool) -> list[Line2D]:
-    assumption = "" if users_known else ", if all users have as many"
-    labels = {
-        "checkin": "all check-ins are collected",
-        "user": f"each user gives one check-in{assumption}",
-    }
-    units = [
-        Line2D([], [], color="0.25", linestyle=_UNIT_LINES[unit], label=label)
-        for unit, label in labels.items()
-    ]
-    budgets = [style.legend_mark(rf"$\epsilon_0={eps0:g}$", **look) for eps0, look in looks.items()]
-    return [*units, *budgets]
-
-
-def _user_counts(table: pd.DataFrame, users: pd.DataFrame) -> str:
-    """Return the part of the title with the numbers of check-ins and users, k and delta."""
-    row = table[table["unit"] == "checkin"].iloc[0]
-    setting = rf"k = {row['k']} cells, $\delta={style.power(row['delta'])}$"
-    if users.empty:
-        return f"{row['n']:,} check-ins, {setting}\n(the data do not identify users)"
-    checkins = np.repeat(users["checkins"], users["users"])
-    unknown = row["n"] - checkins.sum()
-    others = f" and {unknown:,} of unknown users" if unknown else ""
-    return (
-        f"{checkins.sum():,} check-ins of {checkins.size:,} users{others}\n{setting}; the median "
-        f"user has {np.median(checkins):g}, the busiest {checkins.max():,}"
-    )

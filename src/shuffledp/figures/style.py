@@ -5,11 +5,10 @@ colours of `figures.bounds`, and local budgets those of `ordered_colours`. No pa
 these palettes.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import ROUND_CEILING, Context
 from functools import cache
-from itertools import cycle
 from pathlib import Path
 from typing import Any, Final
 
@@ -158,13 +157,6 @@ def ordered_colours(number: int) -> list[str]:
     """Return colours from dark to light, whose order remains visible in greyscale."""
     positions = np.linspace(0.0, 0.75, max(number, 2))
     return [to_hex(colour) for colour in mpl.colormaps["cividis"](positions)]
-
-
-def budget_looks(budgets: Iterable[float]) -> dict[float, dict[str, Any]]:
-    """Return a colour and a marker for each local budget eps0."""
-    ordered = sorted(set(budgets))
-    looks = zip(ordered, ordered_colours(len(ordered)), cycle("osD^vP"), strict=False)
-    return {eps0: {"color": colour, "marker": marker} for eps0, colour, marker in looks}
 
 
 @contextmanager

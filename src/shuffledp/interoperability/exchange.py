@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shuffledp.accounting.accountant import SettingOrLedger, certified_curve
+from shuffledp.accounting.accountant import SettingOrSchedule, certified_curve
 from shuffledp.accounting.calibrate import COARSE_XTOL
 from shuffledp.accounting.conventions import NEIGHBOURS, eps_values
 from shuffledp.accounting.curve import Curve, UpperCurve, exp_up, require_upper
@@ -45,7 +45,7 @@ EPS_FACTOR: Final = 1.0 + 2.0 * COARSE_XTOL
 COLUMNS: Final = ("eps", "delta_upper", "log10_delta_upper", "neighbours")
 
 
-def _upper_curve(setting_or_curve: SettingOrLedger | Curve) -> UpperCurve:
+def _upper_curve(setting_or_curve: SettingOrSchedule | Curve) -> UpperCurve:
     """Return the certified curve of a collection, or the curve itself."""
     if isinstance(setting_or_curve, Curve):
         return require_upper(setting_or_curve)
@@ -63,7 +63,7 @@ def _with_margin(curve: UpperCurve) -> UpperCurve:
 
 
 def to_dp_accounting(
-    setting_or_curve: SettingOrLedger | Curve, value_discretization_interval: float = 1e-4
+    setting_or_curve: SettingOrSchedule | Curve, value_discretization_interval: float = 1e-4
 ) -> ReplaceOnePLD:
     """Return the privacy loss distribution of a collection as an object of dp_accounting.
 
@@ -77,7 +77,7 @@ def to_dp_accounting(
     Parameters
     ----------
     setting_or_curve
-        The collection, a ledger, or the ``curve`` of a result, which must have an upper end.
+        The collection, a schedule, or the ``curve`` of a result, which must have an upper end.
     value_discretization_interval
         Largest distance between the losses of the grid, positive. If the curve needs a finer grid,
         it is halved until the grid is fine enough. Distributions that compose with the result must
@@ -128,10 +128,10 @@ def to_dp_accounting(
 
 
 def from_dp_accounting(pld: Any, neighboring_relation: Any) -> ReplaceOnePLD:
-    """Return a privacy loss distribution of dp_accounting as a mechanism of a ledger.
+    """Return a privacy loss distribution of dp_accounting as a mechanism of a schedule.
 
-    The ledger's result is as good as the distribution. It is pessimistic but not certified, and its
-    table says so in the column ``bound``.
+    The result of the schedule is as good as the distribution: pessimistic but not certified, as
+    its attribute ``certified`` says.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ def from_dp_accounting(pld: Any, neighboring_relation: Any) -> ReplaceOnePLD:
     return stated
 
 
-def to_opendp_profile(setting_or_curve: SettingOrLedger | Curve) -> PrivacyProfile:
+def to_opendp_profile(setting_or_curve: SettingOrSchedule | Curve) -> PrivacyProfile:
     """Return the privacy profile of a collection, eps to delta, as an object of OpenDP.
 
     Its delta is at least the certified upper end at every eps. It holds for data sets of the same
@@ -214,7 +214,7 @@ def to_opendp_profile(setting_or_curve: SettingOrLedger | Curve) -> PrivacyProfi
 
 
 def write_curve(
-    file: str | Path, setting_or_curve: SettingOrLedger | Curve, eps: ArrayLike | None = None
+    file: str | Path, setting_or_curve: SettingOrSchedule | Curve, eps: ArrayLike | None = None
 ) -> None:
     """Write points of the certified curve to a CSV file, which appears whole or not at all.
 

@@ -70,8 +70,8 @@ class ReplaceOnePLD(PrivacyLossDistribution):  # type: ignore[misc]
     """Privacy loss distribution for the replacement of one record.
 
     It composes only with distributions that state this relation, such as those returned by
-    `from_dp_accounting`. As the mechanism of a `Setting` it is a round of a ledger; the numbers of
-    users and cells of that setting do not change its privacy.
+    `from_dp_accounting`. As the mechanism of a `Setting` it is a round of a schedule; the numbers
+    of users and cells of that setting do not change its privacy.
 
     Composition by dp_accounting is pessimistic up to the rounding errors of its floating-point
     Fourier transforms, which are not bounded. Its results are therefore not certified.
@@ -127,7 +127,7 @@ class ReplaceOnePLD(PrivacyLossDistribution):  # type: ignore[misc]
         return _replace_one(super().compute_mixture(other, self_weight))
 
     def curve(self, setting: Setting) -> UpperCurve:
-        """Return delta as a function of eps, for one round of a ledger."""
+        """Return delta as a function of eps, for one round of a schedule."""
         del setting  # the distribution holds for any number of users
         directions = [self._pmf_remove] if self._symmetric else [self._pmf_remove, self._pmf_add]
         largest = max(float(each.losses[-1]) for each in directions)

@@ -6,6 +6,7 @@ The histogram has L2 sensitivity sqrt(2) under replacement of one record.
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
 
 from shuffledp.accounting.composition import compose
@@ -18,7 +19,6 @@ from shuffledp.mechanisms.estimators import additive_noise_estimators, noisy_sha
 from shuffledp.mechanisms.protocol import Calibration, Mechanism
 from shuffledp.numerics.arrays import Floats
 from shuffledp.numerics.posterior import NoiseLaw
-from shuffledp.numerics.roots import brentq
 
 HISTOGRAM_SENSITIVITY = float(np.sqrt(2.0))
 # Paper A's noise is what diffprivlib uses for any delta from 1e-40 to 1e-18 (docs/errata.md).
@@ -71,7 +71,7 @@ def gaussian_sigma(
         low -= 2.0
     while gap(high) > 0.0:
         high += 2.0
-    return float(np.exp(brentq(gap, low, high, xtol=1e-13)) * (1.0 + 1e-10))
+    return float(np.exp(scipy.optimize.brentq(gap, low, high, xtol=1e-13)) * (1.0 + 1e-10))
 
 
 def classical_sigma(eps: ArrayLike, delta: float, sensitivity: float) -> Floats:

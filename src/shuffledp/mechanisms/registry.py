@@ -36,8 +36,7 @@ MECHANISMS: Final[Mapping[str, Mechanism[Any]]] = _Mechanisms()
 def with_options(mechanism: M, **options: Any) -> M:
     """Return a copy of the mechanism with new values of options; None keeps the present value.
 
-    Options are ``hidden_slot`` of shuffled randomisers, and ``slots`` and ``share`` of signed
-    dummies. Options that the mechanism does not have are ignored.
+    The option is ``hidden_slot`` of shuffled randomisers; mechanisms without it ignore it.
     """
     if not is_dataclass(mechanism):
         return mechanism

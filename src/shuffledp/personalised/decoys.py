@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import scipy
 from scipy.special import expit, log_expit, logsumexp
 
 from shuffledp.accounting.blanket.atoms import Atoms, excess, log_saddle_point
@@ -30,7 +31,6 @@ from shuffledp.accounting.blanket.mean_excess import log_mean_excess_high
 from shuffledp.accounting.laws.mixture import RandomTrials
 from shuffledp.accounting.laws.poisson_binomial import poisson_binomial
 from shuffledp.numerics.arrays import UNIT, Floats, Integers
-from shuffledp.numerics.roots import brentq
 
 # Relative tolerance of searches for eps, comparable to the error that the blocks cause.
 XTOL: Final = 1e-5
@@ -74,7 +74,9 @@ def _log_tail(others: RandomTrials, count: float, *, above: bool) -> float:
         tilt = sign * _MAX_TILT
     else:
         # Every tilt gives a bound, so the root need not be exact.
-        tilt = brentq(lambda t: _mean(others, t) - count, 0.0, sign * _MAX_TILT, xtol=1e-6)
+        tilt = scipy.optimize.brentq(
+            lambda t: _mean(others, t) - count, 0.0, sign * _MAX_TILT, xtol=1e-6
+        )
     log_moment = float(others.counts @ _log_moments(others, tilt))
     # The 1 covers rounding, even for very many users.
     return min(tilt * count + log_moment + 1.0, 0.0)

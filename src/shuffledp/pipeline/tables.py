@@ -42,7 +42,6 @@ PRIVACY = schema_of("n", "k", "eps0", "eps", "bound", "delta", "log10_delta", co
 PROMISES = schema_of(
     *("n", "k", "mechanism", "parameters", "eps", "delta", "log10_delta"), contents=TRUE
 )
-UNITS = schema_of("unit", "checkins", "n", "k", "eps0", "eps", "delta", contents=TRUE)
 BUDGETS = schema_of("budget", "cell", "count", contents=TRUE)
 SAMPLES = schema_of("n", "cell", "count", contents=TRUE)
 

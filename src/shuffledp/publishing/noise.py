@@ -18,13 +18,13 @@ from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
+import scipy
 
 from shuffledp.accounting.contributions import Contributions
 from shuffledp.accounting.geometric import geometric_log_delta
 from shuffledp.accounting.rounds.tradeoff import gdp_upper_log_delta
 from shuffledp.errors import DEFECT, InputError
 from shuffledp.numerics.arrays import Floats, Integers
-from shuffledp.numerics.roots import brentq
 
 MechanismName: TypeAlias = Literal["laplace", "gaussian"]
 UNITS: Final = ("record", "user")
@@ -298,7 +298,7 @@ def zcdp_rho(eps: float, delta: float) -> float:
         low -= 2.0
     while gap(high) <= 0.0:
         high += 2.0
-    rho = math.exp(brentq(gap, low, high, xtol=1e-13))
+    rho = math.exp(scipy.optimize.brentq(gap, low, high, xtol=1e-13))
     while zcdp_eps(rho, delta) > eps:
         rho *= 1.0 - _ROUNDING
     return rho

@@ -26,7 +26,6 @@ from shuffledp.verification.deltas import Job
 
 TERMS_PER_MASS = 20  # computing time of a probability, in inner terms of a sum
 TERMS_PER_PRODUCT = 4  # computing time of a product's probability, for each unit of the level
-TERMS_PER_ENTRY = 6  # computing time of an entry of a table, in inner terms of a sum
 LEVEL = 60.0  # truncation windows leave out a probability of about exp(-LEVEL) times delta
 
 

@@ -8,12 +8,12 @@ copies. S is the sum of the copies, and an *atom* is a value of G with its proba
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
 from shuffledp.accounting.rounds.convolution import deviation
 from shuffledp.numerics.arrays import UNIT, Floats
-from shuffledp.numerics.roots import brentq
 
 
 def excess(log_first: ArrayLike, log_second: ArrayLike, eps: float) -> Floats:
@@ -140,7 +140,7 @@ def tilt(values: Floats, masses: Floats, n: int, height: float = 1.0) -> Tilt:
     high = low + 3.0
     while slope(high) < 0.0 and high < low + 700.0:
         high += 3.0
-    lam = float(np.exp(brentq(slope, low, high, xtol=1e-6)))
+    lam = float(np.exp(scipy.optimize.brentq(slope, low, high, xtol=1e-6)))
     return Tilt(lam, float(logsumexp(log_masses + lam * values)))
 
 

@@ -11,6 +11,7 @@ and added to the upper end.
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from scipy.special import expit, logsumexp
 
 from shuffledp.accounting.conventions import Side
@@ -26,7 +27,6 @@ from shuffledp.accounting.laws.excess import log_excess
 from shuffledp.accounting.laws.multinomial import LogInterval
 from shuffledp.accounting.laws.poisson_binomial import poisson_binomial
 from shuffledp.numerics.arrays import UNIT, Floats, Integers
-from shuffledp.numerics.roots import brentq
 
 # Half-width of truncation windows of s: tilted standard deviations, beyond which the mass is about
 # 1e-20, plus a number of counts for the Poisson-like tails of small means.
@@ -128,7 +128,7 @@ def _tilt(mixture: Mixture) -> _Tilt:
     high = low + 3.0
     while slope(high) < 0.0 and high < low + 700.0:
         high += 3.0
-    lam = float(np.exp(brentq(slope, low, high, xtol=1e-6)))
+    lam = float(np.exp(scipy.optimize.brentq(slope, low, high, xtol=1e-6)))
     log_report, law, rates = tilted(lam)
     untilted_rates = expit(log_odds)
     with np.errstate(divide="ignore"):

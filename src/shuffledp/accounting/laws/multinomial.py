@@ -16,6 +16,7 @@ from math import exp, inf, log
 from operator import mul
 
 import numpy as np
+import scipy
 
 from shuffledp.accounting.conventions import Side
 from shuffledp.accounting.laws.binomial import (
@@ -33,7 +34,6 @@ from shuffledp.accounting.laws.conditional import (
     conditional_excess,
 )
 from shuffledp.numerics.arrays import UNIT, Floats, log_sum_exp
-from shuffledp.numerics.roots import brentq
 
 # Half-width of truncation windows in tilted standard deviations. They omit a tilted probability of
 # about 1e-20, or 1e-5 for coarse sums, which are used if there would be too many terms.
@@ -89,7 +89,7 @@ def _tilt(weighted: WeightedSum) -> tuple[float, Floats, float]:
     high = low + 3.0
     while slope(high) < 0.0 and high < low + 700.0:
         high += 3.0
-    lam = float(np.exp(brentq(slope, low, high, xtol=1e-6)))
+    lam = float(np.exp(scipy.optimize.brentq(slope, low, high, xtol=1e-6)))
     total, law = tilted(lam)
     return weighted.n * total - 1.0 - log(lam) - log(weighted.n), np.array(law), lam
 

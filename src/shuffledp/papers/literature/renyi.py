@@ -14,6 +14,7 @@ not above 1 or exceeds 1,000,000 is an `InputError`, and so is a fraction where 
 from collections.abc import Callable
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
 from scipy.special import gammaln, logsumexp, xlog1py, xlogy
 
@@ -21,7 +22,6 @@ from shuffledp.accounting.laws.binomial import log_pmf
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import Floats
-from shuffledp.numerics.roots import brentq
 
 _MAX_EXACT_N = 20_000  # up to this n the special pair is summed term by term
 _WINDOW_POINTS = 4096  # lattice points per window for larger n
@@ -232,13 +232,13 @@ def _tilted_windows(power: float, eps0: float, n: float) -> list[tuple[float, fl
     for left, right in zip(edges[::2], edges[1::2], strict=True):
         rising, falling = slope(left) > 0, slope(right) < 0
         if rising and falling:
-            peaks.append(float(brentq(slope, left, right)))
+            peaks.append(float(scipy.optimize.brentq(slope, left, right)))
         elif left == edges[0] and not rising:
             peaks.append(left)
         elif right == edges[-1] and not falling:
             peaks.append(right)
     level = max(map(log_term, peaks)) - _WINDOW_DEPTH
-    valley = [float(brentq(slope, *edges[1:3]))] if len(peaks) > 1 else []
+    valley = [float(scipy.optimize.brentq(slope, *edges[1:3]))] if len(peaks) > 1 else []
     ends = [edges[0], *valley, edges[-1]]
     return [
         (
@@ -254,7 +254,7 @@ def _crossing(log_term: Callable[[float], float], level: float, end: float, peak
     """Return where ``log_term`` crosses ``level`` between ``end`` and ``peak``, else ``end``."""
     if log_term(end) >= level:
         return end
-    return float(brentq(lambda x: log_term(x) - level, end, peak))
+    return float(scipy.optimize.brentq(lambda x: log_term(x) - level, end, peak))
 
 
 # --- Composition, conversion, subsampling -------------------------------------------------------
