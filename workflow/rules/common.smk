@@ -7,64 +7,42 @@ import yaml
 from snakemake.logging import logger
 
 from shuffledp.data.cells import cell_count
+from shuffledp.data.download import file_name
 from shuffledp.data.regions import grid_spec, region_from_config
 from shuffledp.data.sources import SOURCE_KINDS
-from shuffledp.pipeline.address import Address, file_name, masked_addresses
 from shuffledp.pipeline.configuration import (
     budget_column,
-    check_basemaps,
-    check_bounds,
-    check_cells,
     check_configuration,
-    check_glyphs,
-    check_mechanisms,
     effective_regions,
     leave_out,
-    region_titles,
 )
 from shuffledp.pipeline.files import parts
 from shuffledp.pipeline.fingerprints import computing_fingerprint, drawing_fingerprint
 from shuffledp.pipeline.schema import check_schema, check_unique_keys, set_defaults
 from shuffledp.pipeline.units import replaced, unit_in_words
 
-SCHEMA = Path(shipped("workflow/schemas/config.schema.yaml"))
-# Cities whose check-in counts and base maps ship with the workflow.
-EMBEDDED = {"paris", "san_francisco"}
+# Base maps of the cities whose check-in counts ship with the workflow, too.
+BASEMAPS = {
+    name: Path(shipped(f"resources/basemaps/{name}.geojson"))
+    for name in ("paris", "san_francisco")
+}
 
 try:
-    if workflow.is_main_process:
-        for path in map(Path, workflow.configfiles):
-            if path != DEFAULT_CONFIGURATION:  # library.smk has checked it
-                check_unique_keys(path)
-    # The C loader, where it was built, is ten times as fast.
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    schema = yaml.load(SCHEMA.read_text(encoding="utf-8"), loader)
+    schema = yaml.safe_load(Path(shipped("workflow/schemas/config.schema.yaml")).read_text())
     leave_out(config)
-    check_schema(config, schema)
-    set_defaults(config, schema)
-    check_configuration(config, EMBEDDED)
-    REGIONS = effective_regions(config)
-    TITLES = region_titles(REGIONS)
     # The processes of jobs read a configuration that the main process has checked.
     if workflow.is_main_process:
-        check_mechanisms(REGIONS)
-        check_cells(REGIONS)
-        check_basemaps(
-            REGIONS,
-            {name: shipped(f"resources/basemaps/{name}.geojson") for name in EMBEDDED},
-        )
-        # These two need modules that are slow to import, and few configurations need them.
-        common_bounds = set(schema["properties"]["bounds"]["default"])
-        if any(set(spec["bounds"]) - common_bounds for spec in REGIONS.values()):
-            from shuffledp.accounting.registry import get_bound
-
-            check_bounds(REGIONS, get_bound)
-        if not all(map(str.isascii, TITLES.values())):
-            from shuffledp.figures.style import missing_glyphs
-
-            check_glyphs(TITLES, missing_glyphs)
+        for path in workflow.configfiles:
+            check_unique_keys(Path(path))
+        check_schema(config, schema)
+    set_defaults(config, schema)
+    if workflow.is_main_process:
+        check_configuration(config, BASEMAPS)
 except InputError as error:
     raise WorkflowError(f"config: {error}") from None
+
+REGIONS = effective_regions(config)
+TITLES = {name: spec.get("title", name) for name, spec in REGIONS.items()}
 
 
 wildcard_constraints:

@@ -29,10 +29,11 @@ rule fetch_file:
         path="|".join(map(re.escape, DOWNLOADS)) or "(?!)",
     # The nodes of a cluster seldom reach the internet; the machine that runs Snakemake does.
     localrule: True
+    retries: 2
     conda:
         "../../environment.yml"
     params:
-        url=lambda wildcards: Address(DOWNLOADS[wildcards.path]["url"]),
+        url=lambda wildcards: DOWNLOADS[wildcards.path]["url"],
         checksum=lambda wildcards: DOWNLOADS[wildcards.path].get("checksum"),
         cache="resources/automatic/cache",
     script:

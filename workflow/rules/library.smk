@@ -33,10 +33,9 @@ if find_version() != NEEDED:
 from shuffledp.errors import InputError
 from shuffledp.pipeline.schema import check_unique_keys
 
-# Snakemake reads this file next; its own error names neither file nor line of invalid YAML.
-DEFAULT_CONFIGURATION = Path("config", "config.yaml")
-if workflow.is_main_process and DEFAULT_CONFIGURATION.is_file():
+# Snakemake reads this file next; its own error names no line of invalid YAML.
+if workflow.is_main_process and Path("config", "config.yaml").is_file():
     try:
-        check_unique_keys(DEFAULT_CONFIGURATION)
+        check_unique_keys(Path("config", "config.yaml"))
     except InputError as error:
         raise WorkflowError(f"config: {error}") from None

@@ -27,7 +27,7 @@ rule write_page:
         title="Private maps of where people are",
         regions=page_regions,
         target_delta=config["target_delta"],
-        config=lambda wildcards: masked_addresses(config),
+        config=lambda wildcards: config,
         root=os.path.dirname(os.path.abspath(shipped("Snakefile"))),
     script:
         "../scripts/write_page.py"

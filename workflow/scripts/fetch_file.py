@@ -1,10 +1,10 @@
 from pathlib import Path
 
-from shuffledp.data.download import fetch_cached
+from shuffledp.data.download import fetch
 from shuffledp.pipeline.jobs import job
 
 with job(snakemake.log[0]):
-    fetch_cached(
+    fetch(
         snakemake.params.url,
         Path(snakemake.output[0]),
         cache=Path(snakemake.params.cache),

@@ -112,17 +112,6 @@ def make_cells(region: Region, spec: Mapping[str, Any]) -> Cells:
     return _lattice_cells(region, make_lattice(region, spec))
 
 
-def check_cells(region: Region, spec: Mapping[str, Any]) -> None:
-    """Raise the errors of `make_cells` that can be found without making the cells."""
-    kind = _kind(region, spec)
-    if kind == "h3":
-        _check_resolution(region, spec[kind])
-    elif kind == "cells":
-        _check_polygons(spec[kind])
-    else:
-        make_lattice(region, spec)
-
-
 def cell_count(region: Region, spec: Mapping[str, Any]) -> int:
     """Return the number k of cells of a grid, or an upper bound if there are many rectangles.
 

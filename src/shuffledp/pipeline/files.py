@@ -7,16 +7,14 @@ import platform
 import re
 import secrets
 import shutil
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from shuffledp.errors import InputError
 
 _MAX_NODE_CHARACTERS: Final = 20  # a file name holds 255 bytes
-_ABANDONED_SECONDS: Final = 86_400.0
 TEXT_NAME: Final = re.compile(
     r"[^._].*\.(csv|tsv|txt|jsonl|ndjson)(\.(gz|bz2|xz|zst))?", re.IGNORECASE
 )
@@ -33,66 +31,44 @@ def replacing(destination: Path) -> Iterator[Path]:
     """Yield a temporary path that is renamed to `destination` once the block has succeeded.
 
     A file may be written or a folder created there. The path is beside `destination` and has its
-    suffixes; no other process on any node has the same one. Missing parent folders are created, and
-    temporary files left by killed processes are removed first. After an exception the temporary
-    file is removed, and `destination` is unchanged.
+    suffixes; no other process on any node has the same one. Missing parent folders are created.
+    The content is flushed to the disk before the file gets its name: after a power cut the name
+    might otherwise stand for an empty file. After an exception `destination` is unchanged; a
+    temporary file that a killed process left is removed the next time.
     """
     destination.parent.mkdir(parents=True, exist_ok=True)
-    _remove_abandoned(destination)
     # Processes on two nodes that share a file system can have the same number.
-    writer = f"{platform.node()[:_MAX_NODE_CHARACTERS]}.{os.getpid()}.{secrets.token_hex(4)}"
+    node = platform.node()[:_MAX_NODE_CHARACTERS]
+    _remove_abandoned(destination, node)
+    writer = f"{node}.{os.getpid()}.{secrets.token_hex(4)}"
     temporary = destination.with_name(f".{writer}.{destination.name}")
     try:
         yield temporary
-        settle(temporary, destination)
+        flush(temporary)
+        temporary.replace(destination)
+        flush(destination.parent)
     finally:
         _remove(temporary)
 
 
-def _remove_abandoned(destination: Path) -> None:
-    """Remove temporary files of one destination whose writers were killed.
-
-    A writer on this node is gone if no process has its number. A writer on another node counts as
-    gone if its file has not changed for a day.
-    """
-    temporary = re.compile(rf"\.(.*)\.(\d+)\.[0-9a-f]{{8}}\.{re.escape(destination.name)}")
+def _remove_abandoned(destination: Path, node: str) -> None:
+    """Remove temporary files of one destination whose writers on this node were killed."""
+    name = re.compile(rf"\.{re.escape(node)}\.(\d+)\.[0-9a-f]{{8}}\.{re.escape(destination.name)}")
     for path in destination.parent.iterdir():
-        if not (match := temporary.fullmatch(path.name)):
-            continue
-        with suppress(OSError):
-            if match[1] == platform.node()[:_MAX_NODE_CHARACTERS]:
-                abandoned = not _is_running(int(match[2]))
-            else:
-                abandoned = time.time() - path.stat().st_mtime > _ABANDONED_SECONDS
-            if abandoned:
+        if match := name.fullmatch(path.name):
+            try:
+                os.kill(int(match[1]), 0)
+            except ProcessLookupError:
                 _remove(path)
-
-
-def _is_running(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass  # it runs and belongs to another user
-    return True
+            except PermissionError:
+                pass  # the writer runs and belongs to another user
 
 
 def _remove(path: Path) -> None:
     if path.is_dir():
-        shutil.rmtree(path)
-    path.unlink(missing_ok=True)
-
-
-def settle(temporary: Path, destination: Path) -> None:
-    """Flush a file to the disk and rename it within its folder, so that it survives a power cut.
-
-    Without the flush the name may reach the disk before the content, which leaves an empty file.
-    Raises `OSError` if the content cannot be written to the disk, or the file cannot be renamed.
-    """
-    flush(temporary)
-    temporary.replace(destination)
-    flush(destination.parent)
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def flush(path: Path) -> None:

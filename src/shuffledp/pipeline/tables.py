@@ -69,36 +69,30 @@ CURVES = schema_of("panel", "curve", "kind", "x", "y", contents=PUBLIC)
 def writing(
     schema: pa.Schema, destination: Path, metadata: Mapping[str, str]
 ) -> Iterator[Callable[[pd.DataFrame], None]]:
-    """Write a Parquet table with exactly the schema's columns, in parts of any size.
+    """Write a Parquet table that may exceed the memory, with exactly the schema's columns.
 
     The context manager yields a function that appends the rows of a data frame. `metadata` is added
-    to that of the schema. Pages are compressed by zstd and have checksums. The bytes do not depend
-    on how the rows are divided into parts. One row group at a time is in memory. The file appears
-    only when it is complete.
+    to that of the schema. The bytes do not depend on how the rows are divided into parts. The file
+    appears only when it is complete.
     """
     keys = {k.decode(): v.decode() for k, v in schema.metadata.items()} | dict(metadata)
-    keyed, bare = schema.with_metadata(dict(sorted(keys.items()))), schema.remove_metadata()
-    pending = bare.empty_table()
+    keyed = schema.with_metadata(dict(sorted(keys.items())))
+    pending = keyed.empty_table()
 
     def add(part: pd.DataFrame) -> None:
         nonlocal pending
-        for start in range(0, len(part), GROUP_ROWS):
-            piece = part.iloc[start : start + GROUP_ROWS][schema.names]
-            rows = pa.Table.from_pandas(piece, schema=bare, preserve_index=False)
-            pending = pa.concat_tables([pending, rows.replace_schema_metadata()])
-            if pending.num_rows > GROUP_ROWS:
-                writer.write_table(first(GROUP_ROWS), GROUP_ROWS)
-                pending = pending.slice(GROUP_ROWS)
-
-    def first(rows: int) -> pa.Table:
-        return pending.slice(0, rows).combine_chunks().cast(keyed)
+        rows = pa.Table.from_pandas(part[schema.names], keyed.remove_metadata(), False)
+        pending = pa.concat_tables([pending, rows.cast(keyed)])
+        while pending.num_rows > GROUP_ROWS:
+            writer.write_table(pending.slice(0, GROUP_ROWS).combine_chunks(), GROUP_ROWS)
+            pending = pending.slice(GROUP_ROWS)
 
     with (
         replacing(destination) as temporary,
         pq.ParquetWriter(temporary, keyed, **PACKED) as writer,
     ):
         yield add
-        writer.write_table(first(pending.num_rows), GROUP_ROWS)
+        writer.write_table(pending.combine_chunks(), GROUP_ROWS)
 
 
 def write_table(
@@ -175,13 +169,15 @@ def contents_of(sources: Iterable[Path]) -> str:
 
     A CSV file has no mark and counts as true data; base maps and outlines are public.
     """
-    return strictest([_contents(source) for source in sources])
-
-
-def _contents(source: Path) -> str:
-    if source.suffix == ".parquet":
-        return read_metadata(source).get(CONTENTS, TRUE)
-    return TRUE if source.suffix == ".csv" else PUBLIC
+    marks = {".csv": TRUE}
+    return strictest(
+        [
+            read_metadata(source).get(CONTENTS, TRUE)
+            if source.suffix == ".parquet"
+            else marks.get(source.suffix, PUBLIC)
+            for source in sources
+        ]
+    )
 
 
 def run_metadata(source: Path, *parameters: Iterable[tuple[str, Any]]) -> dict[str, str]:
