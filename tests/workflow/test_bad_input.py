@@ -80,7 +80,7 @@ MISTAKES = [
         {"regions": {"town": TOWN, "grid_checkins": TOWN}},
         "regions.grid_checkins: a step of the workflow has that name",
     ),
-    ({"repetition": 3}, "config: repetition: there is no such key"),
+    ({"repetition": 3}, "('repetition' was unexpected); did you mean repetitions?"),
     ({"source": "nowhere"}, "config: source: there is no source 'nowhere'"),
     ({"bounds": ["best"]}, "config: regions.town: unknown bound 'best'"),
     (
@@ -107,7 +107,7 @@ def test_configuration_errors_stop_before_any_job(clone, change, message):
 def test_a_key_given_twice_in_an_overlay_stops_before_any_job(clone):
     (clone.path / "over.yaml").write_text("eps: [0.1]\nseed: 4\neps: [0.2]\n")
     overlay = ["--configfile", "config/config.yaml", "over.yaml", "--"]
-    _fails(clone, "config: eps is given twice, in lines 1 and 3 of ", *overlay, GRID)
+    _fails(clone, "over.yaml, line 3: eps is given twice, in lines 1 and 3", *overlay, GRID)
     assert not (clone.path / "results").exists()
 
 
@@ -117,16 +117,25 @@ def test_unknown_region(clone):
 
 
 @pytest.mark.slow
-def test_download_through_the_pipeline_is_cached(clone):
+def test_a_download_is_kept_and_a_secret_in_an_address_is_shown_nowhere(clone):
     """The file is fetched once from a real server, even if the workflow forgets its outputs."""
     data = gzip.compress("\n".join(checkin_lines()).encode())
     with FileServer(data) as server:
-        clone.config["sources"]["tiny"] = {
-            "kind": "download",
-            "url": server.url("check-ins.txt.gz"),
-            "checksum": "md5:" + hashlib.md5(data).hexdigest(),
-            "layout": "snap",
-        }
-        clone.run(GRID)
-        clone.run("--forceall", GRID)
+        sound = server.url("check-ins.txt.gz")
+        source = {"kind": "download", "url": sound, "layout": "snap"}
+        source["checksum"] = "md5:" + hashlib.md5(data).hexdigest()
+        clone.config["sources"]["tiny"] = source
+        shown = ""
+        for secret in (sound.replace("//", "//me:c0ffee@"), f"{sound}?access_token=c0ffee"):
+            source["url"] = secret
+            shown += _fails(clone, "config: sources.tiny.url: the address holds a user name, ")
+        assert server.requests == []
+        source["url"] = sound
+        for arguments in ([GRID], ["--forceall", GRID]):
+            run = clone.run(*arguments)
+            shown += run.stdout + run.stderr
         assert len(server.requests) == 1
+    assert "c0ffee" not in shown
+    files = [path for path in clone.path.rglob("*") if path.is_file()]
+    assert any(path.name == "check-ins.txt.gz.log" for path in files)
+    assert not [path for path in files if b"c0ffee" in path.read_bytes()]

@@ -6,8 +6,6 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from shuffledp.errors import InputError
-
 # Marks of files under the key CONTENTS (docs/run-data.md). True data identify people, and whoever
 # knows the seed of simulated releases can compute the true data from them.
 CONTENTS: Final = "contents"
@@ -52,8 +50,6 @@ COLUMNS: Final[Mapping[str, Column]] = {
         _INTEGER, "records", "Number of records in the collection, each counted as one user's"
     ),
     "k": Column(_INTEGER, "cells", "Number of cells of the grid"),
-    "checkins": Column(_INTEGER, "check-ins", "Number of check-ins of one user"),
-    "unit": Column(_TEXT, "text", "Unit of privacy: what differs between neighbouring data sets"),
     "region": Column(_TEXT, "text", "Name of the region in the configuration"),
     "grid": Column(_TEXT, "text", "Name of the grid in the configuration"),
     "cell": Column(_INTEGER, "1", "Number of the cell, from 0"),
@@ -134,19 +130,15 @@ def described(schema: pa.Schema, other: Mapping[str, Column] | None = None) -> p
     The columns are those in `COLUMNS`, and further ones in `other`.
     """
     columns = {**COLUMNS, **(other or {})}
-    for index, field in enumerate(schema):
-        column = columns[field.name].field(field.name)
-        schema = schema.set(index, field.with_metadata(column.metadata))
-    return schema
+    fields = [
+        field.with_metadata(columns[field.name].field(field.name).metadata) for field in schema
+    ]
+    return pa.schema(fields, metadata=schema.metadata)
 
 
 def strictest(contents: list[str]) -> str:
-    """Return the mark of a file made from files with these marks.
-
-    Raises `InputError` if a mark is unknown.
-    """
+    """Return the mark of a file made from files with these marks; an unknown one counts as true."""
     order = (PUBLIC, SIMULATED, TRUE)
-    for mark in contents:
-        if mark not in order:
-            raise InputError(f"{CONTENTS} must be one of {', '.join(order)}, got {mark!r}")
-    return max(contents, key=order.index, default=PUBLIC)
+    return max(
+        (each if each in order else TRUE for each in contents), key=order.index, default=PUBLIC
+    )

@@ -45,25 +45,19 @@ def _naming(key: str) -> Iterator[None]:
 
 
 def leave_out(config: dict[str, Any]) -> None:
-    """Remove regions, and keys and grids of regions, that are null, and write dates as text.
+    """Remove regions, and keys within regions, that are null, and write dates as text.
 
     An overlay leaves out a region by ``paris: null``.
     """
-    if not isinstance(config.get("regions"), Mapping):
-        return
-    config["regions"] = {name: spec for name, spec in config["regions"].items() if spec is not None}
-    for name, keys in config["regions"].items():
-        if not isinstance(keys, Mapping):
-            continue
-        spec = config["regions"][name] = {k: v for k, v in keys.items() if v is not None}
-        if isinstance(spec.get("grids"), Mapping):
-            spec["grids"] = {name: grid for name, grid in spec["grids"].items() if grid is not None}
-        if isinstance(spec.get("period"), Mapping):
-            # YAML reads dates as objects, which JSON and its schemas do not know.
-            spec["period"] = {
-                key: day.isoformat() if isinstance(day, date) else day
-                for key, day in spec["period"].items()
-            }
+    if "regions" in config:
+        config["regions"] = _without_nulls(config["regions"])
+
+
+def _without_nulls(node: Any) -> Any:
+    if isinstance(node, Mapping):
+        return {key: _without_nulls(value) for key, value in node.items() if value is not None}
+    # YAML reads dates as objects, which JSON and its schemas do not know.
+    return node.isoformat() if isinstance(node, date) else node
 
 
 def effective_regions(config: Spec) -> dict[str, dict[str, Any]]:
@@ -179,7 +173,6 @@ def _check_unit(region: str, spec: Spec, source: Spec) -> None:
         ("budgets", "budgets" in spec),
         ("targets.colluding", targets.get("colluding", 0) > 0),
         ("targets.response_rate", targets.get("response_rate", 1.0) < 1.0),
-        ("targets.slots", "slots" in targets),
     ):
         if m > 1 and present:
             raise InputError(

@@ -19,7 +19,7 @@ _INTEGER_KEYS: Final = {"seed", "repetitions", "n", "individual_every", "colludi
 _USER: Final = re.compile(r"//[^/?#\s]*@")
 _KEY: Final = re.compile(r"[?&;#]([^=&;#\s]+)=")  # in a query or a fragment
 _SECRET_KEY: Final = re.compile(
-    r"token|secret|signature|credential|passw|authori|session|key$|"
+    r"token|secret|signature|credential|passw|authori|session|accesskey|key$|"
     r"\b(key|sig|pass|pwd|pw|o?auth|jwt|sas)\b"
 )
 
@@ -114,7 +114,7 @@ def _describe(error: ValidationError) -> str:
         message = f"{shown} is not accepted. {schema['description']}"
     elif error.validator == "type" and isinstance(value, str) and _reads_as_number(value):
         message += "; YAML reads a number only with a point before the exponent, as in 1.0e-6"
-    return f"{_key_of(error) or 'the configuration'}: {message}"
+    return ": ".join(filter(None, [_key_of(error), message]))
 
 
 def _key_of(error: ValidationError) -> str:
