@@ -86,9 +86,8 @@ findings: run ## Print the ratios of the main figure, all mechanisms at the targ
 	  print("\n".join("\n" + target_findings(table) for table in tables if len(table)))'
 	@$(BIN)/python -c 'from shuffledp.studies.utility import rounds_findings; print("\n" + rounds_findings())'
 
-report: run ## Write results/report.html, a page to explore, and Snakemake's own report beside it
-	$(BIN)/snakemake --cores $(CORES) -- page
-	$(BIN)/snakemake --report results/snakemake-report.html
+report: run ## Write results/report.html: all figures and main tables, with captions
+	$(BIN)/snakemake --report results/report.html
 
 pictures: run docs ## Take the pictures of README and docs/ from a run (and from `make reproduce`, if it was made)
 	$(BIN)/python docs/_site/pictures.py

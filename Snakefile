@@ -33,7 +33,7 @@ include: "workflow/rules/release.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/personalised.smk"
 include: "workflow/rules/papers.smk"
-include: "workflow/rules/page.smk"
+include: "workflow/rules/regions.smk"
 
 
 rule all:

@@ -14,7 +14,7 @@ from real_data import GOWALLA, needs_gowalla
 from waiting import run_python
 
 from shuffledp.data.checkins import Tally, crop_checkins
-from shuffledp.data.embedded import PEOPLE, lay_checkins
+from shuffledp.data.embedded import lay_checkins
 from shuffledp.data.grid import count_checkins
 from shuffledp.data.regions import Box, Region
 from shuffledp.data.sources import SNAP, Layout
@@ -65,21 +65,6 @@ def test_counts_of_every_cell_are_the_real_ones(tmp_path, region, spec, k, total
     cells, _ = count_checkins(region, spec, laid(tmp_path, region))
     assert_array_equal(cells["count"], expected["count"])
     assert (len(expected), expected["count"].sum()) == (k, total)
-
-
-@needs_gowalla
-def test_the_numbers_of_users_agree_with_the_real_check_ins():
-    lines = gzip.decompress(REAL["paris"][0].read_bytes()).decode().splitlines()
-    rows = [line.split("\t") for line in lines]
-    box = PARIS.box
-    users = {
-        user
-        for user, _, latitude, longitude, _ in rows
-        if box.south <= float(latitude) <= box.north and box.west <= float(longitude) <= box.east
-    }
-    assert len(users) == PEOPLE["paris"]
-    points = gzip.decompress(REAL["san_francisco"][0].read_bytes()).decode().splitlines()[1:]
-    assert len({line.split(",")[0] for line in points}) == PEOPLE["san_francisco"]
 
 
 @needs_gowalla

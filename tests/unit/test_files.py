@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+
 from shuffledp.pipeline.files import replacing
 
 

@@ -7,6 +7,7 @@ from inspect import isabstract
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from effort import long
 from hypothesis import given, settings
@@ -44,6 +45,7 @@ from shuffledp.mechanisms.protocol import (
     Mechanism,
     calibrate_rounds_by_search,
 )
+from shuffledp.mechanisms.recommendation import recommended
 from shuffledp.mechanisms.registry import MECHANISMS, get_mechanisms
 from shuffledp.mechanisms.target_calibration import calibrations
 
@@ -440,3 +442,15 @@ def test_the_published_calibration_uses_eps0_whatever_the_budgets():
 def test_impossible_targets_are_refused(eps, log_delta):
     with pytest.raises(InputError, match="must"):
         gaussian_sigma(eps, log_delta)
+
+
+def test_the_least_trusting_mechanism_is_recommended():
+    """Required trust and the users' work count before the error."""
+    names = ["gaussian", "krr", "user-dummies", "two-servers", "discrete-laplace"]
+    errors = [4.0, 9.0, 6.0, 7.0, np.nan]
+    rows = pd.DataFrame({"mechanism": names, "expected_cell_error": errors})
+    rows["reason"] = [None] * 4 + ["too few"]
+    left = rows
+    for expected in ("two-servers", "user-dummies", "krr", "gaussian", None):
+        assert recommended(left) == expected
+        left = left[left["mechanism"] != expected]

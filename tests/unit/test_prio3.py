@@ -5,6 +5,7 @@ from math import exp, log, sqrt
 
 import numpy as np
 import pytest
+
 import shuffledp
 from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms.catalogue import CATALOGUE
@@ -15,7 +16,6 @@ from shuffledp.mechanisms.prio3_histogram import (
     optimal_chunk_length,
     upload_bytes,
 )
-from shuffledp.page.sentences import trust
 
 ONE = DiscreteLaplaceParameters(1.0)
 
@@ -110,4 +110,3 @@ def test_users_trust_two_aggregators():
         "two aggregators, who must not collude: both together see every record; "
         "both aggregators, to add noise each"
     )
-    assert "shuffler" not in trust(entry) and "two aggregators" in trust(entry)

@@ -6,23 +6,27 @@ import io
 import json
 import logging
 import re
+from base64 import b64encode
 from datetime import date
 from decimal import Decimal
 from fractions import Fraction
+from hashlib import sha256
 from pathlib import Path
 
 import geopandas as gpd
 import numpy as np
 import pandas as pd
 import pytest
-import shuffledp
 from scipy import stats
+
+import shuffledp
 from shuffledp.cli import main
 from shuffledp.errors import InputError
 from shuffledp.figures.published_map import lower_end
 from shuffledp.publishing import contributions, ledger, publication
 from shuffledp.publishing import folder as folders
 from shuffledp.publishing.noise import Noise
+from shuffledp.publishing.page import embedded_json
 
 FILES = ["map.csv", "map.geojson", "map.html", "map.parquet", "map.png", "statement.json",
          "statement.md"]  # fmt: skip
@@ -134,11 +138,24 @@ def test_all_files_show_the_same_numbers(example):
     assert data["estimate"] == [table["estimate"].tolist()]
 
 
-def test_the_page_may_load_nothing(example):
+def test_the_page_may_load_nothing_and_run_only_its_own_scripts(example):
     page = (example[0] / "map.html").read_text()
     assert "default-src 'none'" in page
+    allowed = re.search("script-src (.*?);", page)[1].split()
+    scripts = re.findall(r"<script>(.*?)</script>", page, flags=re.DOTALL)
+    hashes = [b64encode(sha256(one.encode()).digest()).decode() for one in scripts]
+    assert allowed == [f"'sha256-{one}'" for one in hashes]
     markup = re.sub(r"<script.*?</script>|<style.*?</style>", "", page, flags=re.DOTALL)
     assert not re.search(r'(src|href)="(?!#)', markup)
+
+
+def test_no_data_can_end_its_html_element():
+    nasty = {"title": "</script><script>alert(1)</script>", "line": "\u2028", "city": "Zürich"}
+    text = embedded_json(nasty)
+    assert "<" not in text and "\u2028" not in text and "Zürich" in text
+    assert json.loads(text) == nasty
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        embedded_json({"eps": float("nan")})
 
 
 def test_the_statement_says_the_same_in_words(plain):

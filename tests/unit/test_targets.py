@@ -22,8 +22,8 @@ from shuffledp.mechanisms.target_calibration import (
     format_parameters,
     read_parameters,
 )
-from shuffledp.pipeline.tables import PROMISES, UTILITY, read_tables, write_csv, write_table
-from shuffledp.studies.sweeps import TargetSweep, promises_table
+from shuffledp.pipeline.tables import UTILITY, read_tables, write_csv, write_table
+from shuffledp.studies.sweeps import TargetSweep
 from shuffledp.studies.utility import (
     COLUMNS,
     rounds_findings,
@@ -257,24 +257,6 @@ def test_formatted_parameters_can_be_read_again():
         ).parameters
         words = format_parameters(parameters)
         assert format_parameters(read_parameters(MECHANISMS[name], words)) == words
-
-
-def test_a_promise_lies_on_its_own_curve():
-    tables = [measured(name, repetitions=1) for name in ("gaussian", "discrete-laplace")]
-    summary = utility_summary(pd.concat(tables, ignore_index=True), "Town", "one check-in")
-    table = promises_table(summary, 6)
-    assert list(table.columns) == PROMISES.names
-    promised = summary[(summary["estimator"] == "raw") & summary["reason"].isna()]
-    assert set(table["parameters"]) == set(promised["parameters"])
-    for row in promised.itertuples():
-        own = table[(table["n"] == row.n) & (table["mechanism"] == row.mechanism)]
-        own = own[own["parameters"] == row.parameters]
-        assert own["eps"].iloc[[0, -1]].tolist() == [0.0, 1.5 * row.eps]
-        assert own["log10_delta"].is_monotonic_decreasing
-        (at,) = own[own["eps"] == row.eps]["log10_delta"]
-        assert at <= np.log10(DELTA) + 1e-12
-    # With dropouts each delta would be a mean over the participants.
-    assert promises_table(summary.assign(response_rate=0.9), 6).empty
 
 
 def test_the_figure_needs_targets(tmp_path):

@@ -104,8 +104,7 @@ def tiny_config(source):
 def make_clone(path):
     """Copy the repository's workflow to a new folder, with synthetic check-ins beside it."""
     path.mkdir()
-    (path / "docs").mkdir()
-    for name in ["Snakefile", "environment.yml", "pyproject.toml", "docs/errata.md"]:
+    for name in ["Snakefile", "environment.yml", "pyproject.toml"]:
         shutil.copy(ROOT / name, path / name)
     for name in ["config", "profiles", "workflow", "resources"]:
         ignore = shutil.ignore_patterns("automatic", "*.egg-info")

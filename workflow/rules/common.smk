@@ -28,7 +28,9 @@ BASEMAPS = {
 }
 
 try:
-    schema = yaml.safe_load(Path(shipped("workflow/schemas/config.schema.yaml")).read_text())
+    schema = yaml.safe_load(
+        Path(shipped("workflow/schemas/config.schema.yaml")).read_text()
+    )
     leave_out(config)
     # The processes of jobs read a configuration that the main process has checked.
     if workflow.is_main_process:

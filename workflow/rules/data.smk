@@ -27,9 +27,9 @@ rule fetch_file:
         benchmark_of("fetch_file/{path}")
     wildcard_constraints:
         path="|".join(map(re.escape, DOWNLOADS)) or "(?!)",
+    retries: 2
     # The nodes of a cluster seldom reach the internet; the machine that runs Snakemake does.
     localrule: True
-    retries: 2
     conda:
         "../../environment.yml"
     params:

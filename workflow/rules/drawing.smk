@@ -1,6 +1,4 @@
 # Helpers of the rules that draw figures, and of Snakemake's report, which shows them.
-from types import SimpleNamespace
-
 from shuffledp.mechanisms.catalogue import DELTA_HAT, own_calibrations
 
 # The categories of Snakemake's report in their order; others come after them.
@@ -30,7 +28,7 @@ def report_labels(name):
         words = name.format(**values)
         for separator, replacement in [("-", " "), ("_", " "), (".", ", ")]:
             words = words.replace(separator, replacement)
-        found = {"figure": words}
+        found = {"result": words}
         if "region" in values:
             # Snakemake takes {x} in a label for a wildcard and knows no escape: an invisible word
             # joiner separates the brace from the name.
@@ -73,6 +71,16 @@ def figure(stem, caption, category_name, calibration=None):
         labels=report_labels(place),
     )
     return [shown, *others]
+
+
+def table(path, caption, category_name, name):
+    """Return the file of a table, with its caption for Snakemake's report."""
+    return report(
+        result(path),
+        caption=f"../report/{caption}.rst",
+        category=category(category_name),
+        labels=report_labels(name),
+    )
 
 
 def calls(*figures):

@@ -100,12 +100,6 @@ def cell_sizes_memory(wildcards):
     return 1500 + cells * (1 + 0.05 * spec["repetitions"]) / 1000
 
 
-def page_memory(wildcards):
-    """Megabytes of the job that writes the page, which shows the first grid of every region."""
-    cells = [cells_of(region, first_grid(region)) for region in REGIONS]
-    return 1500 + 1.5 * max(cells) / 1000
-
-
 # --- Sources ------------------------------------------------------------------------------
 
 # Paper D's experiment trains on MNIST's files, or on scikit-learn's digits if there are none.

@@ -1,4 +1,4 @@
-# Files of the targets `all`, `page` and `reproduce`, and of the target of each region.
+# Files of the targets `all` and `reproduce`, and of the target of each region.
 
 
 def parts_of(region, grid):
@@ -83,45 +83,6 @@ def everything():
         for grid in REGIONS[region]["grids"]:
             made += figures_of(region, grid)
     return made
-
-
-def page_files(wildcards):
-    """Return what a page shows of every region, by names that begin with the region's."""
-    files = {}
-    for region in REGIONS:
-        place = f"{region}.{first_grid(region)}"
-        tables = {
-            "checkins": f"checkins/{region}.parquet",
-            "cells": f"grids/{place}.parquet",
-            "samples": f"samples/{place}.parquet",
-            "curves": f"privacy/{place}.curves.parquet",
-            "privacy": f"privacy/{place}.parquet",
-            "promises": f"privacy/{place}.promises.parquet",
-            "utility": f"utility/{place}.parquet",
-            "summary": f"utility/{place}.csv",
-        }
-        for part in parts_of(region, first_grid(region)):
-            tables[f"releases_{part}"] = f"releases/{place}.{part}.parquet"
-        for name, path in tables.items():
-            files[f"{region}__{name}"] = result(path)
-        of_place = SimpleNamespace(region=region)
-        for name, source in [("basemap", basemap_file), ("outline", outline_file)]:
-            if path := source(of_place):
-                files[f"{region}__{name}"] = path
-    return files
-
-
-def page_regions(wildcards):
-    """Return what a page says about each region."""
-    return {
-        region: {
-            "name": region,
-            "title": TITLES[region],
-            "unit": UNITS[region],
-            "recorded": real_users(SimpleNamespace(region=region)),
-        }
-        for region in REGIONS
-    }
 
 
 def personalised_figures():

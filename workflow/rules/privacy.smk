@@ -55,23 +55,3 @@ rule trace_privacy:
         target_delta=config["target_delta"],
     script:
         "../scripts/trace_privacy.py"
-
-
-rule trace_promises:
-    input:
-        summary=result("utility/{region}.{grid}.csv"),
-        cells=result("grids/{region}.{grid}.parquet"),
-    output:
-        result("privacy/{region}.{grid}.promises.parquet"),
-    log:
-        log_of("trace_promises.{region}.{grid}"),
-    benchmark:
-        benchmark_of("trace_promises.{region}.{grid}")
-    conda:
-        "../../environment.yml"
-    resources:
-        **cost(1000, 60),
-    params:
-        code=COMPUTING,
-    script:
-        "../scripts/trace_promises.py"

@@ -34,7 +34,12 @@ rule summarise_utility:
         ],
     output:
         utility=result("utility/{region}.{grid}.parquet"),
-        summary=result("utility/{region}.{grid}.csv"),
+        summary=table(
+            "utility/{region}.{grid}.csv",
+            "mechanisms_table",
+            "Which mechanism",
+            "table of all mechanisms",
+        ),
     log:
         log_of("summarise_utility.{region}.{grid}"),
     benchmark:
@@ -181,11 +186,11 @@ rule tabulate_individual:
     input:
         summary=result("utility/{region}.{grid}.individual.eps0-{eps0}.csv"),
     output:
-        report(
-            result("tables/individual.{region}.{grid}.eps0-{eps0}.html"),
-            caption="../report/individual_table.rst",
-            category=category("Individual utility"),
-            labels=report_labels("errors of single cells"),
+        table(
+            "tables/individual.{region}.{grid}.eps0-{eps0}.html",
+            "individual_table",
+            "Individual utility",
+            "errors of single cells",
         ),
     log:
         log_of("tabulate_individual.{region}.{grid}.eps0-{eps0}"),
@@ -210,7 +215,12 @@ rule compare_mechanisms:
             for region in REGIONS
         ],
     output:
-        result("utility/comparison.csv"),
+        table(
+            "utility/comparison.csv",
+            "comparison_table",
+            "The main result",
+            "table of the comparison",
+        ),
     log:
         log_of("compare_mechanisms"),
     benchmark:

@@ -20,8 +20,6 @@ from shuffledp.numerics.arrays import Floats, Integers
 from shuffledp.pipeline.files import replacing
 
 COUNT_COLUMNS: Final = ("south", "west", "north", "east", "count")
-# Number of users whose check-ins were counted, which the counts do not contain.
-PEOPLE: Final = {"paris": 1_026, "san_francisco": 5_564}
 _DECIMALS: Final = 10  # as in SNAP's files
 _MARGIN: Final = 0.05  # share of a rectangle's side that is left empty at each edge
 _MIN_SIDE: Final = 1e-8  # degrees; positions inside have ten decimals

@@ -12,7 +12,7 @@ from typing import Final
 
 _PACKAGE: Final = Path(__file__).parents[1]
 _NOT_USED_BY_JOBS: Final = frozenset({"cli", "interoperability", "publishing", "verification"})
-_DRAWING: Final = frozenset({"figures", "page"})
+_DRAWING: Final = frozenset({"figures"})
 _DOCUMENTED: Final = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -22,7 +22,7 @@ def computing_fingerprint() -> str:
 
 
 def drawing_fingerprint() -> str:
-    """Return a digest of all code that can influence a figure or a page.
+    """Return a digest of all code that can influence a figure.
 
     It includes the code of tables, from which figures take names and constants.
     """
@@ -30,10 +30,7 @@ def drawing_fingerprint() -> str:
 
 
 def _fingerprint(left_out: Collection[str]) -> str:
-    """Return a digest of `errors` and of all modules in packages, except those left out.
-
-    Of the other modules beside the packages, jobs use only `version`, for the page.
-    """
+    """Return a digest of `errors` and of all modules in packages, except those left out."""
     digest = hashlib.sha256()
     for path in sorted([*_PACKAGE.glob("*/**/*.py"), _PACKAGE / "errors.py"]):
         name = path.relative_to(_PACKAGE)

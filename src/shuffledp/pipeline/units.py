@@ -5,7 +5,7 @@ from typing import Any
 
 
 def unit_in_words(spec: Mapping[str, Any]) -> str:
-    """Return the unit of a region's guarantee, as figures, tables and the page show it.
+    """Return the unit of a region's guarantee, as figures and tables show it.
 
     `spec` is a region of `shuffledp.pipeline.configuration.effective_regions`. The result is ``one
     check-in``, ``one user`` (of whom one check-in counts), or the user with a bound, such as ``one

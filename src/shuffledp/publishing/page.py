@@ -1,13 +1,16 @@
 """Write the page of a published map: one file that loads nothing from the network."""
 
+import json
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import shapely
+from jinja2 import Environment, StrictUndefined
 
-from shuffledp.figures.basemap import backdrop
-from shuffledp.page.maps import rings_of, surroundings
-from shuffledp.page.render import page_part, render_template
 from shuffledp.publishing.estimates import sum_widths
 from shuffledp.publishing.noise import Noise
 from shuffledp.publishing.statement import facts, promise, uncounted
@@ -21,12 +24,9 @@ _MAX_ROWS: Final = 1_000  # in the table of cells
 _EVERY: Final = {"day": "Day", "week": "Week from", "month": "Month"}
 _HEADS: Final = ("Cell", "Estimate", "From", "To", "All: from", "All: to", "Noisy count")
 _COLUMNS: Final = ("estimate", "low", "high", "joint_low", "joint_high", "noisy_count")
-_SCRIPTS: Final = (
-    "vendor/d3.min.js",
-    "scripts/common.js",
-    "scripts/drawing.js",
-    "scripts/published.js",
-)
+_PARTS: Final = files("shuffledp.publishing").joinpath("map_page")
+_SCRIPTS: Final = ("vendor/d3.min.js", "drawing.js", "map.js")  # each uses those before it
+_COORDINATE_DECIMALS: Final = 5  # of degrees, which is about a metre
 
 
 def fits_on_page(cells: int, windows: int) -> bool:
@@ -75,11 +75,49 @@ def render_map(
             for name, *values in rows[["name", *_COLUMNS]].itertuples(index=False)
         ],
         "map": {
-            "cells": rings_of(first.geometry),
+            "cells": [_rings(cell) for cell in first.geometry],
             "id": first["id"].tolist(),
             "name": first["name"].tolist(),
-            **surroundings(backdrop(), first.total_bounds),
         },
     }
-    template = page_part("published.html")
-    return render_template(template, [page_part(name) for name in _SCRIPTS], data)
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    scripts = [_part(name) for name in _SCRIPTS]
+    return environment.from_string(_part("map.html")).render(
+        data=data,
+        embedded=embedded_json(data),
+        style=_part("style.css"),
+        scripts=scripts,
+        allowed=" ".join(map(_policy_source, scripts)),
+    )
+
+
+def _rings(cell: shapely.Geometry) -> list[list[float]]:
+    """Return the rings of a cell: longitude and latitude of their vertices in turn.
+
+    The last vertex, which repeats the first one, is left out.
+    """
+    return [
+        np.round(shapely.get_coordinates(ring)[:-1], _COORDINATE_DECIMALS).ravel().tolist()
+        for ring in shapely.get_rings(shapely.get_parts(cell))
+    ]
+
+
+def _part(name: str) -> str:
+    """Return the text of a file of the page: its template, style or a script."""
+    return _PARTS.joinpath(name).read_text(encoding="utf-8")
+
+
+def embedded_json(data: Any) -> str:
+    """Return JSON for a script element, in which no tag can end the element.
+
+    Raise a ValueError for a number that is NaN or infinite, which JSON cannot represent.
+    """
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def _policy_source(script: str) -> str:
+    """Return the source expression by which a content security policy allows a script."""
+    return f"'sha256-{b64encode(sha256(script.encode()).digest()).decode()}'"

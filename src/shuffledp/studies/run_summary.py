@@ -19,7 +19,7 @@ def run_summary(
     target_delta: float,
     protected: Mapping[str, str] | None = None,
 ) -> str:
-    """Return the main tables of a run as text, and where its figures and pages are.
+    """Return the main tables of a run as text, and where its figures are.
 
     `made` are the paths, in the run's `folder`, of the files that the run was asked to make; other
     files are not mentioned. `places` has the title of each region by ``REGION.GRID``, as in file
@@ -63,8 +63,5 @@ def run_summary(
         first = f"; the main one is {main}" if main else ""
         lines.append(f"Figures: {len(drawn)} in {figures}/, as PNG, PDF and SVG{first}.")
     if path := path_if_made("reproduction/summary.md"):
-        page = Path(folder, "reproduction", "report.html")
-        lines.append(f"The papers' numbers, recomputed: {path}, and as a page for browsers: {page}")
-    if path := path_if_made("report.html"):
-        lines.append(f"Results as a page for browsers: {path}")
+        lines.append(f"The papers' numbers, recomputed: {path}")
     return "".join(f"{line}\n" for line in lines)

@@ -6,11 +6,9 @@ A sweep is a list of such calibrations at which a histogram is released.
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
-import pandas as pd
 
 from shuffledp.accounting.contributions import (
     ONE_RECORD,
@@ -19,25 +17,19 @@ from shuffledp.accounting.contributions import (
     group_log_delta,
 )
 from shuffledp.accounting.conventions import log_of_delta
-from shuffledp.accounting.participation import with_participation
 from shuffledp.accounting.registry import BOUNDS, upper_curve
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.catalogue import DELTA_HAT
 from shuffledp.mechanisms.protocol import Budget, Calibration, Mechanism
-from shuffledp.mechanisms.registry import MECHANISMS
-from shuffledp.mechanisms.target_calibration import calibrated, calibrations, read_parameters
+from shuffledp.mechanisms.target_calibration import calibrated, calibrations
 from shuffledp.numerics.arrays import Integers
-from shuffledp.pipeline.selection import TARGET, at_targets
-from shuffledp.pipeline.tables import PROMISES
+from shuffledp.pipeline.selection import TARGET
 from shuffledp.studies.privacy import other_counts
 
 _log = logging.getLogger(__name__)
 
 _LOG_10: Final = float(np.log(10.0))
-# Certified curves have points at multiples of a 16th of the promised eps, up to 1.5 times it.
-_STEPS_TO_EPS: Final = 16
-_CURVE_POINTS: Final = 25
 
 
 @dataclass(frozen=True)
@@ -184,37 +176,3 @@ def delta_hat_budgets(
     others = other_counts(counts)
     log_delta = group_log_delta(lambda eps: float(log_deltas(eps, setting, others).max()), records)
     return [Budget(b.eps, log_delta(b.eps), b.label, DELTA_HAT) for b in matched]
-
-
-def promises_table(
-    summary: pd.DataFrame, k: int, contributions: Contributions = ONE_RECORD
-) -> pd.DataFrame:
-    """Return the certified curve of each calibrated mechanism, up to 1.5 times its eps.
-
-    ``summary`` is a `shuffledp.studies.utility.utility_summary` for one region of k cells. The
-    result has the columns of `pipeline.tables.PROMISES`: upper bounds on delta at eps from 0, one
-    of which is the promised eps. There are no rows if some users do not respond, because each delta
-    is then a mean over the number of respondents.
-    """
-    calibrated_rows = at_targets(summary)
-    met = calibrated_rows["reason"].isna() & (calibrated_rows["response_rate"] == 1.0)
-    keys = ["n", "eps", "mechanism", "parameters", "colluding"]
-    rows = []
-    for n, promised, name, parameters, colluding in (
-        calibrated_rows.loc[met, keys].drop_duplicates().itertuples(index=False, name=None)
-    ):
-        # Among n users some may collude; the promise is for the others.
-        curve_of = partial(
-            MECHANISMS[name].curve,
-            read_parameters(MECHANISMS[name], parameters),
-            contributions=contributions,
-        )
-        certified = with_participation(curve_of, Setting(n, k, colluding=colluding))
-        for i in range(_CURVE_POINTS):
-            eps = promised * i / _STEPS_TO_EPS
-            rows.append((n, k, name, parameters, eps, certified.log_delta(eps).promised))
-    names = ["n", "k", "mechanism", "parameters", "eps", "log_delta"]
-    table = pd.DataFrame(rows, columns=names)
-    table["delta"] = np.exp(table["log_delta"])
-    table["log10_delta"] = table["log_delta"] / _LOG_10
-    return table.reindex(columns=PROMISES.names)

@@ -1,10 +1,113 @@
 "use strict";
-// Maps whose cells can be chosen one by one, with mouse, finger or keyboard.
+// Elements, controls, downloads, and a map whose cells can be chosen with mouse, finger or keyboard.
+
+// "negative" omits the sign of a number that rounds to 0.
+const number = new Intl.NumberFormat("en-US", { maximumFractionDigits: 1, signDisplay: "negative" });
+
+/** Create an element with attributes and children; attribute `text` is its text. */
+function element(name, attributes = {}, ...children) {
+  const node = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key === "text") node.textContent = value;
+    else node.setAttribute(key, value);
+  }
+  node.append(...children);
+  return node;
+}
+
+/** Append a labelled select to `home` and return the select; `options` are [value, label] pairs. */
+function select(home, id, label, options, changed) {
+  const control = element("select", { id }, ...options.map(([value, text]) => element("option", { value, text })));
+  control.addEventListener("change", changed);
+  home.append(element("div", {}, element("label", { for: id, text: label }), control));
+  return control;
+}
+
+/** Return whether the page is in dark mode. */
+function isDark() {
+  return matchMedia("screen and (prefers-color-scheme: dark)").matches;
+}
+
+function save(name, type, text) {
+  const link = element("a", { href: URL.createObjectURL(new Blob([text], { type })), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+function csv(rows) {
+  const quoted = (value) => (/[",\n]/.test(String(value)) ? `"${String(value).replaceAll('"', '""')}"` : String(value ?? ""));
+  return rows.map((row) => row.map(quoted).join(",") + "\n").join("");
+}
+
+const LINE = 20; // height in pixels of a line in the caption of a saved image
+
+/** Wrap a text into lines of at most `room` pixels. */
+function wrapped(context, text, room) {
+  const lines = [""];
+  for (const word of text.split(" ")) {
+    const longer = `${lines.at(-1)} ${word}`.trim();
+    if (context.measureText(longer).width <= room) lines[lines.length - 1] = longer;
+    else lines.push(word);
+  }
+  return lines;
+}
+
+/** Save a drawing as it appears, at twice its resolution, above a caption of several paragraphs. */
+function saveImage(name, svg, caption) {
+  const { width, height } = svg.getBoundingClientRect();
+  const copy = svg.cloneNode(true);
+  copy.setAttribute("xmlns", SVG);
+  copy.setAttribute("width", width);
+  copy.setAttribute("height", height);
+  const style = svgElement("style", {});
+  style.textContent = document.querySelector("style").textContent + "svg text { font-family: sans-serif; }";
+  copy.prepend(style);
+  const image = new Image();
+  image.onload = () => {
+    const canvas = element("canvas", { width: 2 * width });
+    const context = canvas.getContext("2d");
+    const font = "13px sans-serif";
+    context.font = font;
+    const lines = caption.flatMap((text) => wrapped(context, text, width - 20));
+    canvas.height = 2 * (height + LINE * (lines.length + 0.5));
+    context.scale(2, 2);
+    const { backgroundColor, color } = getComputedStyle(document.body);
+    context.fillStyle = backgroundColor;
+    context.fillRect(0, 0, canvas.width, canvas.height);
+    context.drawImage(image, 0, 0, width, height);
+    context.fillStyle = color;
+    context.font = font;
+    lines.forEach((text, i) => context.fillText(text, 10, height + LINE * (i + 0.9)));
+    canvas.toBlob((blob) => save(name, "image/png", blob));
+  };
+  image.src = "data:image/svg+xml," + encodeURIComponent(new XMLSerializer().serializeToString(copy));
+}
+
+/** Append buttons that save `table()`, rows with a header, as CSV and `drawing()`, [svg, caption], as PNG. `name()` names the files. */
+function downloads(home, name, table, drawing) {
+  const row = element("div", { class: "downloads" });
+  const button = (text, act) => {
+    const control = element("button", { type: "button", text });
+    control.addEventListener("click", act);
+    row.append(control);
+  };
+  button("Save as CSV", () => save(`${name()}.csv`, "text/csv", csv(table())));
+  button("Save as PNG", () => saveImage(`${name()}.png`, ...drawing()));
+  home.append(row);
+}
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function svgElement(name, attributes, ...children) {
+  const node = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  node.append(...children);
+  return node;
+}
 
 const WIDTH = 1000; // width of the cells in units of the drawing
 const MARGIN = 25;
-const NAME_SIZE = 11; // pixels
-const GLYPH = 0.58; // mean width of a character, as a share of its size
+const FONT_SIZE = 11; // pixels
 const KM_PER_DEGREE = 111.32;
 const ZOOM = 2.5;
 const FINGER = 28; // pixels: smallest cell that a finger can hit
@@ -25,12 +128,12 @@ function projection(rings) {
   };
 }
 
-function pathOf(points, project, closed) {
-  return "M" + points.map((p) => project.point(p).map((v) => v.toFixed(1)).join(",")).join("L") + (closed ? "Z" : "");
-}
-
 function pairs(flat) {
   return d3.range(0, flat.length, 2).map((i) => [flat[i], flat[i + 1]]);
+}
+
+function pathOf(points) {
+  return `M${points.map((point) => point.map((value) => value.toFixed(1)).join(",")).join("L")}Z`;
 }
 
 /**
@@ -44,7 +147,7 @@ function shapesOf(cells, project) {
   });
   return {
     boxes,
-    outlines: cells.map((rings) => rings.map((ring) => pathOf(pairs(ring), project, true)).join("")),
+    outlines: cells.map((rings) => rings.map((ring) => pathOf(pairs(ring).map(project.point))).join("")),
     finger: (FINGER * project.width) / d3.median(boxes, ([west, , east]) => east - west),
   };
 }
@@ -67,25 +170,14 @@ function countColour(t) {
   return d3.interpolateYlGnBu(isDark() ? 0.92 - 0.87 * t : 0.16 + 0.84 * t);
 }
 
-/** Add the names that fit, a scale bar and a north arrow; the size of letters does not depend on the width. */
-function labels(svg, { project, names }, pixels) {
-  const size = (NAME_SIZE * project.width) / pixels;
+/** Add a scale bar and a north arrow; the size of letters does not depend on the width. */
+function addScale(svg, project, pixels) {
+  const size = (FONT_SIZE * project.width) / pixels;
   const strip = 2.2 * size;
   svg.setAttribute("viewBox", `0 0 ${project.width} ${(project.height + strip).toFixed(0)}`);
   svg.style.width = `${pixels}px`;
   const group = svgElement("g", { "aria-hidden": "true", "font-size": size.toFixed(1) });
-  const text = (x, y, content, attributes = {}) => group.append(svgElement("text", { x: x.toFixed(1), y: y.toFixed(1), ...attributes }, content));
-  const taken = [];
-  for (const { kind, name, at } of names) {
-    const [[x1, y1], [x2, y2]] = at.map(project.point);
-    const [x, y, needed] = [(x1 + x2) / 2, (y1 + y2) / 2, name.length * GLYPH * size];
-    const box = { x0: x - needed / 2, x1: x + needed / 2, y0: y - size * 0.6, y1: y + size * 0.6 };
-    const hidden = taken.some((o) => o.x0 < box.x1 && box.x0 < o.x1 && o.y0 < box.y1 && box.y0 < o.y1);
-    if (hidden || Math.hypot(x2 - x1, y2 - y1) < needed || box.x0 < 0 || box.x1 > project.width) continue;
-    taken.push(box);
-    const turn = kind === "river" ? { class: "river-name", transform: `rotate(${((Math.atan2(y2 - y1, x2 - x1) * 180) / Math.PI).toFixed(1)} ${x.toFixed(1)} ${y.toFixed(1)})` } : {};
-    text(x, y + size * 0.35, name, { "text-anchor": "middle", ...turn });
-  }
+  const text = (x, y, content) => group.append(svgElement("text", { x: x.toFixed(1), y: y.toFixed(1) }, content));
   const longest = (0.3 * WIDTH) / project.km;
   const length = d3.max([1, 2, 5].flatMap((f) => [0.01, 0.1, 1, 10, 100, 1000].map((d) => f * d)).filter((km) => km <= longest));
   const low = project.height + strip * 0.55;
@@ -99,37 +191,26 @@ function labels(svg, { project, names }, pixels) {
 }
 
 /**
- * Put a map into a figure, in place of an earlier one. `drawing` has the projection, the
- * surroundings of the cells (`layers`, `names`) and the `outlines` of the cells. `acts` has functions:
- * `choose` chooses a cell by its number, `chosen` returns the chosen one, `next` returns its
- * neighbour in a direction, and `wide` returns the width of the map in pixels.
+ * Put a map into a figure, in place of an earlier one. `project` is the projection, `outlines` are
+ * those of the cells. `acts` has functions: `choose` chooses a cell by its number, `chosen` returns
+ * the chosen one, `next` returns its neighbour in a direction, and `wide` returns the width of the
+ * map in pixels.
  */
-function cellMap(figure, id, label, drawing, acts) {
+function cellMap(figure, id, label, { project, outlines }, acts) {
   const svg = svgElement("svg", { class: "map" });
   const hatch = svgElement("pattern", { id: `${id}-hatch`, width: 8, height: 8, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
     svgElement("line", { x1: 0, y1: 0, x2: 0, y2: 8, class: "hatch", "stroke-width": 2 }));
-  svg.append(svgElement("defs", {}, hatch));
-  const under = svgElement("g", { "aria-hidden": "true" });
-  const over = svgElement("g", { "aria-hidden": "true" });
-  // Rivers are drawn over borders, which often follow them.
-  for (const layer of d3.sort(drawing.layers, (one) => one.kind === "river")) {
-    const area = layer.kind !== "river";
-    const d = layer.paths.map((p) => pathOf(p, drawing.project, area)).join("");
-    if (["district", "park", "water"].includes(layer.kind))
-      under.append(svgElement("path", { d, class: layer.kind, "fill-rule": "evenodd" }));
-    over.append(svgElement("path", { d, class: { river: "river", outline: "outline" }[layer.kind] ?? "border" }));
-  }
   const cells = svgElement("g", { role: "listbox", tabindex: "0", "aria-label": label });
-  drawing.outlines.forEach((d, i) => {
+  outlines.forEach((d, i) => {
     cells.append(svgElement("path", { d, class: "cell", "fill-rule": "evenodd", role: "option", id: `${id}-${i}`, "aria-selected": "false" }));
   });
-  svg.append(under, cells, over);
+  svg.append(svgElement("defs", {}, hatch), cells);
   const frame = element("div", { class: "mapframe" }, svg);
   const tip = element("div", { class: "tip", "aria-hidden": "true", hidden: "" });
   frame.append(tip);
   figure.querySelector(".mapframe")?.remove();
   figure.append(frame);
-  labels(svg, drawing, acts.wide(frame));
+  addScale(svg, project, acts.wide(frame));
   const map = { svg, cells, frame, tip, hatch: `url(#${id}-hatch)` };
   const chooseTarget = (event) => {
     const i = [...cells.children].indexOf(event.target);
@@ -168,7 +249,7 @@ function mark({ cells }, before, now) {
 }
 
 /** Show lines of text in a tooltip at a cell. */
-function showTip({ svg, frame, tip, cells }, i, lines) {
+function showTip({ frame, tip, cells }, i, lines) {
   const [box, around] = [cells.children[i].getBoundingClientRect(), frame.getBoundingClientRect()];
   tip.replaceChildren(...lines.flatMap((line, i) => (i ? [element("br"), line] : [line])));
   tip.hidden = false;
@@ -178,7 +259,6 @@ function showTip({ svg, frame, tip, cells }, i, lines) {
   tip.classList.toggle("below", below);
   tip.style.left = `${Math.max(half, Math.min(x, around.width - half)) + frame.scrollLeft}px`;
   tip.style.top = `${(below ? box.bottom : box.top) - around.top + frame.scrollTop}px`;
-  svg.dataset.tip = tip.textContent;
 }
 
 /** Return a colour bar; `ticks` are [position from 0 to 1, label] pairs. */
@@ -208,7 +288,7 @@ function roundBottom(value) {
 }
 
 /** Return the ticks of a colour bar of counts: both ends, and powers of ten between them. */
-function decadeTicks(scale, top, bottom = 1) {
+function decadeTicks(scale, top, bottom) {
   const decades = d3.range(Math.ceil(Math.log10(bottom) - 1e-9), Math.log10(top) + 1e-9).map((d) => 10 ** d);
   const values = decades[0] === bottom ? decades : [bottom, ...decades];
   const ticks = values.map((value) => [scale(value), number.format(value)]);

@@ -105,7 +105,7 @@ function mountMap(home) {
   }
 
   function redraw() {
-    panel = cellMap(figure, "map-cell", "Cells of the map", { ...map, project, outlines }, { choose, chosen: () => chosen, next, wide });
+    panel = cellMap(figure, "map-cell", "Cells of the map", { project, outlines }, { choose, chosen: () => chosen, next, wide });
     update();
     const [box, around] = [panel.cells.children[chosen].getBoundingClientRect(), panel.frame.getBoundingClientRect()];
     if (zoom.checked) panel.frame.scrollTo(box.left - around.left - around.width / 2, box.top - around.top - around.height / 2);

@@ -1,1 +1,0 @@
-"""Make the page of a run: one HTML file with maps, curves and tables, which needs no server."""
