@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+
 from shuffledp.accounting.certificate import certificate
 from shuffledp.accounting.setting import Setting
 

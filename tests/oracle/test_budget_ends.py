@@ -8,6 +8,7 @@ import pytest
 from flint import arb, ctx
 from hypothesis import given
 from hypothesis import strategies as st
+
 from shuffledp import queries
 from shuffledp.accounting.geometric import composed_geometric_log_delta
 from shuffledp.accounting.setting import Setting

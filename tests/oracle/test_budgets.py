@@ -7,6 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+
 from shuffledp.accounting.curve import Curve
 from shuffledp.personalised import binary, budgets
 from shuffledp.personalised.groups import BudgetGroups

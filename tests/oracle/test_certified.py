@@ -8,6 +8,9 @@ import pytest
 from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from oracle import exact, high_precision
+from oracle.test_oracles import TABLES_OF_A, ZEROS_OF_A
 from shuffledp.accounting import pairs
 from shuffledp.accounting.laws.multinomial import log_mean_excess
 from shuffledp.accounting.one_round import certified, single_bin, two_cells
@@ -15,9 +18,6 @@ from shuffledp.accounting.pairs import hockey_stick
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.papers.literature.as_printed import log_delta_as_printed
-
-from oracle import exact, high_precision
-from oracle.test_oracles import TABLES_OF_A, ZEROS_OF_A
 
 PAIRS = {
     "third": pairs.all_hold_third_cell,

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import erfc, exp, expm1, log, log1p, mp, mpf
 from mpmath import sqrt as root
+
 from shuffledp import Setting, epsilon, fdp, log_delta, mechanism
 from shuffledp.accounting.conventions import log_of_delta
 from shuffledp.accounting.rounds.privacy_loss import LossDistribution

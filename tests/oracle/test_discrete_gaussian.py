@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from effort import nightly
 from flint import fmpz_poly
+
+from oracle import exact
 from shuffledp.accounting.composition import compose
 from shuffledp.accounting.discrete_gaussian import DiscreteGaussianNoise
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.two_servers import GaussianServersParameters, TwoServers
-
-from oracle import exact
 
 # Laws are rounded to multiples of 1 / UNITS, and leave out a tail of about exp(-LEVEL).
 UNITS, LEVEL = 10**60, 60.0

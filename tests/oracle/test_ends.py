@@ -13,12 +13,12 @@ from math import inf, isfinite, nextafter
 
 import numpy as np
 import pytest
+
+from oracle.test_randomisers import merged, unary_rows, worst_delta
 from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms.matrix import MatrixRandomiser
 from shuffledp.mechanisms.randomiser import Randomiser
 from shuffledp.mechanisms.unary_encoding import UnaryEncoding
-
-from oracle.test_randomisers import merged, unary_rows, worst_delta
 
 DIGITS = Context(prec=80, Emax=10**9, Emin=-(10**9))
 Rows = list[list[Fraction]]

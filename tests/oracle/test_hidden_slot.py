@@ -16,19 +16,6 @@ import pytest
 from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shuffledp.accounting.blanket.atoms import Atoms
-from shuffledp.accounting.blanket.hidden_slot import (
-    Kernel,
-    hidden_slot_log_delta,
-    uniform_slots_log_high,
-)
-from shuffledp.accounting.blanket.worst_data_set import HiddenSlots
-from shuffledp.accounting.participation import with_participation
-from shuffledp.accounting.setting import Setting
-from shuffledp.mechanisms.local_hashing import LocalHashing
-from shuffledp.mechanisms.matrix import MatrixRandomiser
-from shuffledp.mechanisms.subset_selection import SubsetSelection
-from shuffledp.mechanisms.unary_encoding import UnaryEncoding
 
 from oracle.exact import hockey_stick
 from oracle.test_randomisers import (
@@ -43,6 +30,19 @@ from oracle.test_randomisers import (
     subset_rows,
     unary_rows,
 )
+from shuffledp.accounting.blanket.atoms import Atoms
+from shuffledp.accounting.blanket.hidden_slot import (
+    Kernel,
+    hidden_slot_log_delta,
+    uniform_slots_log_high,
+)
+from shuffledp.accounting.blanket.worst_data_set import HiddenSlots
+from shuffledp.accounting.participation import with_participation
+from shuffledp.accounting.setting import Setting
+from shuffledp.mechanisms.local_hashing import LocalHashing
+from shuffledp.mechanisms.matrix import MatrixRandomiser
+from shuffledp.mechanisms.subset_selection import SubsetSelection
+from shuffledp.mechanisms.unary_encoding import UnaryEncoding
 
 ONE, ZERO = Fraction(1), Fraction(0)
 HALF = Fraction(1, 2)

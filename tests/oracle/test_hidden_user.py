@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from oracle import exact
 from shuffledp.accounting import pairs
 from shuffledp.accounting.laws.multinomial import tilted_shares
 from shuffledp.accounting.one_round import certified, hidden_user
 from shuffledp.accounting.pairs import hockey_stick
 from shuffledp.accounting.setting import Setting
-
-from oracle import exact
 
 
 def log_reduction(eps, setting, *, forward):

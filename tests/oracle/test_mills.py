@@ -6,11 +6,11 @@ from functools import cache
 import numpy as np
 import pytest
 from flint import arb, ctx
+
+from oracle.high_precision import ball
 from shuffledp.accounting.laws import mills
 from shuffledp.accounting.laws.mills import mills_ratio
 from shuffledp.numerics.arrays import Floats
-
-from oracle.high_precision import ball
 
 BITS = 160
 # With more terms than this the oracle integrates.

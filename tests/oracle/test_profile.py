@@ -13,6 +13,10 @@ from math import exp, inf, log
 
 import numpy as np
 import pytest
+
+from oracle import exact
+from oracle.test_ends import enclosed_exp, exact_rows, is_at_least
+from oracle.test_randomisers import MADE_UP, krr_rows, merged, shuffled_law, unary_rows
 from shuffledp.accounting.blanket.hidden_slot import hidden_slot_log_delta
 from shuffledp.accounting.composition import compose, compose_rounds
 from shuffledp.accounting.curve import Composable, UpperCurve
@@ -26,10 +30,6 @@ from shuffledp.mechanisms.matrix import MatrixRandomiser
 from shuffledp.mechanisms.shuffler_dummies import ShufflerDummies, ShufflerDummiesParameters
 from shuffledp.mechanisms.unary_encoding import UnaryEncoding
 from shuffledp.mechanisms.user_dummies import UserDummies, UserDummiesParameters
-
-from oracle import exact
-from oracle.test_ends import enclosed_exp, exact_rows, is_at_least
-from oracle.test_randomisers import MADE_UP, krr_rows, merged, shuffled_law, unary_rows
 
 E = Fraction(3)
 # Values of exp(eps), some above the budget of one round and one above that of two.

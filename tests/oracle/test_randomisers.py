@@ -12,12 +12,12 @@ from math import log
 
 import numpy as np
 import pytest
-from shuffledp.accounting.setting import Setting
-from shuffledp.mechanisms import hadamard, local_hashing, subset_selection, unary_encoding
-from shuffledp.mechanisms.matrix import MatrixRandomiser
 
 from oracle import enumerated
 from oracle.exact import hockey_stick
+from shuffledp.accounting.setting import Setting
+from shuffledp.mechanisms import hadamard, local_hashing, subset_selection, unary_encoding
+from shuffledp.mechanisms.matrix import MatrixRandomiser
 
 E = Fraction(3)
 EPS0 = log(3)

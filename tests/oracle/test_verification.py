@@ -13,12 +13,12 @@ import pytest
 from effort import long
 from flint import arb, arb_poly, ctx
 from scipy.special import gammaln
-from shuffledp.verification import certificate as checker
-from shuffledp.verification import deltas
-from shuffledp.verification.deltas import RefusedError, TooLongError
 
 from oracle import exact
 from oracle.high_precision import ball, rational_exp
+from shuffledp.verification import certificate as checker
+from shuffledp.verification import deltas
+from shuffledp.verification.deltas import RefusedError, TooLongError
 
 EPS0 = 1.1
 FEW = [(2, 1), (2, 2), (2, 5), (3, 1), (3, 2), (3, 4), (4, 3), (4, 4), (6, 3)]  # k, n

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import geopandas as gpd
 import pytest
+
 from shuffledp.errors import InputError
 
 

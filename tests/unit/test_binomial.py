@@ -8,6 +8,7 @@ import pytest
 from effort import long
 from hypothesis import given
 from hypothesis import strategies as st
+
 from shuffledp.accounting.laws import binomial
 from shuffledp.accounting.laws.binomial_sum import log_pmf_ratio
 from shuffledp.accounting.laws.excess import log_excess

@@ -9,6 +9,7 @@ import pytest
 from effort import examples, long
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from shuffledp.accounting import pairs
 from shuffledp.accounting.blanket.atoms import Atoms, excess, log_saddle_point
 from shuffledp.accounting.blanket.mean_excess import log_mean_excess

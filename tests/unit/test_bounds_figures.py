@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 from matplotlib.colors import to_rgb
+
 from shuffledp.figures.bounds import coincidence_note
 from shuffledp.mechanisms.catalogue import CATALOGUE
 from shuffledp.papers.figure_specs import FigureText

@@ -5,6 +5,9 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from town import PLACE, release_tables
+from waiting import run_python
+
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.gaussian import published_sigma
 from shuffledp.mechanisms.registry import MECHANISMS
@@ -12,8 +15,6 @@ from shuffledp.pipeline.selection import calibrated
 from shuffledp.pipeline.tables import CERTAINTY
 from shuffledp.studies.cell_confidence import confidence_tables
 from shuffledp.studies.sweeps import BudgetSweep
-from town import PLACE, release_tables
-from waiting import run_python
 
 COUNTS = np.array([0, 30, 500, 70, 900, 10, 1, 1200, 600, 330, 250, 109])
 N, K = int(COUNTS.sum()), COUNTS.size

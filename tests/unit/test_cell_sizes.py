@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from real_data import GOWALLA, needs_gowalla
+
 from shuffledp.figures.cell_sizes import cell_sizes_figure
 from shuffledp.studies.cell_sizes import cell_sizes_findings, cell_sizes_table
 

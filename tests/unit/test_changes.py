@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+
 from shuffledp.studies.changes import COLUMNS, change_table
 
 CELLS = pd.DataFrame(

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracle import high_precision
 from scipy.special import logsumexp
+
 from shuffledp.accounting.laws.binomial import Floats, log_pmf
 from shuffledp.accounting.setting import Setting
 from shuffledp.papers.literature import closed_forms as cf

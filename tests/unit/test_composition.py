@@ -14,6 +14,7 @@ from flint import fmpq
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import exact
+
 from shuffledp.accounting import calibrate, pairs
 from shuffledp.accounting.laws.binomial import log_pmf, log_pmf_error
 from shuffledp.accounting.one_round import certified

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.estimators import (
     maximum_likelihood,

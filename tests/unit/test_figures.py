@@ -18,6 +18,9 @@ import shapely
 from matplotlib.artist import Artist
 from matplotlib.cbook import STEP_LOOKUP_MAP
 from matplotlib.figure import Figure
+from town import COUNTS, release_tables, town_cells
+from waiting import run_python
+
 from shuffledp.accounting.conventions import log_of_delta
 from shuffledp.accounting.registry import BOUNDS as BOUND_REGISTRY
 from shuffledp.accounting.setting import Setting
@@ -36,8 +39,6 @@ from shuffledp.studies.individual import individual_summary, own_delta_summary
 from shuffledp.studies.privacy import privacy_curves
 from shuffledp.studies.samples import sample_table
 from shuffledp.studies.sweeps import BudgetSweep
-from town import COUNTS, release_tables, town_cells
-from waiting import run_python
 
 TARGET = 1e-3
 NAMES: dict[str, Any] = {"seed": 7, "region": "made-up", "grid": "3x4"}

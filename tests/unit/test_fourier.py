@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from oracle import exact
 from scipy.stats import binom
+
 from shuffledp.accounting import pairs
 from shuffledp.accounting.pairs import hockey_stick
 from shuffledp.accounting.rounds import shuffled_krr

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+
 from shuffledp.accounting.blanket.atoms import Atoms, log_saddle_point
 from shuffledp.accounting.blanket.hidden_slot import Kernel
 from shuffledp.accounting.blanket.mean_excess import log_mean_excess

@@ -12,6 +12,7 @@ from math import comb, exp, log
 import numpy as np
 import pytest
 from oracle import exact
+
 from shuffledp.accounting.curve import UpperCurve, largest_eps0
 from shuffledp.accounting.one_round.certified import upper_log_delta
 from shuffledp.accounting.one_round.dummies import (

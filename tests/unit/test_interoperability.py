@@ -7,13 +7,14 @@ from pathlib import Path
 import numpy as np
 import opendp.prelude as dp
 import pytest
-import shuffledp
 from dp_accounting.pld import privacy_loss_distribution as plds
 from effort import examples
 from scipy.stats import norm
+from waiting import run_python
+
+import shuffledp
 from shuffledp import Setting, epsilon, from_dp_accounting, to_dp_accounting, to_opendp_profile
 from shuffledp.errors import InputError
-from waiting import run_python
 
 ROOT = Path(__file__).parents[2]
 REPLACE_ONE = plds.NeighborRel.REPLACE_ONE

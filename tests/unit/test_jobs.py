@@ -6,10 +6,11 @@ import os
 import numpy as np
 import pyarrow as pa
 import pytest
+from waiting import run_python
+
 from shuffledp import cli
 from shuffledp.pipeline.jobs import job
 from shuffledp.pipeline.tables import read_tables, reading
-from waiting import run_python
 
 
 def too_large_for_arrow():

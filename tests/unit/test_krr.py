@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
+
 from shuffledp.accounting.setting import probabilities
 from shuffledp.mechanisms.krr import invert, randomise
 

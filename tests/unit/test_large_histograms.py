@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from shuffledp.accounting.one_round import single_bin
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+
 import shuffledp
 from shuffledp import cli
 from shuffledp.accounting.accountant import curve

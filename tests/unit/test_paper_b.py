@@ -10,6 +10,7 @@ import pytest
 from scipy.optimize import brentq
 from scipy.special import log_ndtr
 from scipy.stats import binom, multinomial
+
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.rounds import shuffled_krr
 from shuffledp.accounting.setting import Setting

@@ -5,6 +5,7 @@ from math import comb, exp, inf, log, log1p, sqrt
 
 import numpy as np
 import pytest
+
 from shuffledp.accounting import pairs
 from shuffledp.accounting.one_round.certified import lower_log_delta, upper_log_delta
 from shuffledp.accounting.rounds.privacy_loss import default_step

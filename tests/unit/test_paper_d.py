@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.stats import binom, multinomial, multivariate_normal, norm
+
 from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms.matrix import MatrixRandomiser
 from shuffledp.papers.paper_d import curves as paper_d

@@ -7,6 +7,7 @@ import itertools
 
 import numpy as np
 import pytest
+
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError

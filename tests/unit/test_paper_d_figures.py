@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from matplotlib.collections import LineCollection
+
 from shuffledp.papers.paper_d import estimates, training
 from shuffledp.papers.paper_d import figures as personalised
 

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
+
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import Setting, probabilities
 from shuffledp.errors import InputError

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from real_data import MNIST, needs_mnist
 from scipy.special import logsumexp
+
 from shuffledp.accounting.rounds.tradeoff import gdp_epsilon
 from shuffledp.errors import InputError
 from shuffledp.papers.paper_d import training

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from shuffledp import Setting, epsilon
 from shuffledp.mechanisms.discrete_laplace import noise_moments
 

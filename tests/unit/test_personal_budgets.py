@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, norm
+
 from shuffledp.accounting.conventions import log_of_delta
 from shuffledp.accounting.laws.mixture import RandomTrials
 from shuffledp.accounting.one_round.certified import upper_log_delta

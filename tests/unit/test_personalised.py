@@ -11,6 +11,7 @@ from effort import long
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import exact, high_precision
+
 from shuffledp.accounting import pairs
 from shuffledp.accounting.laws.poisson_binomial import poisson_binomial
 from shuffledp.accounting.one_round.certified import lower_log_delta

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from waiting import run_python
+
 from shuffledp.cli import main
 from shuffledp.errors import InputError
 from shuffledp.publishing import publication
@@ -20,7 +22,6 @@ from shuffledp.publishing.ledger import (
     read_ledger,
 )
 from shuffledp.publishing.noise import Guarantee, zcdp_eps
-from waiting import run_python
 
 PURE = Guarantee(1.0)
 

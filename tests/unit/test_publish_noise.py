@@ -9,6 +9,7 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 from scipy import stats
+
 from shuffledp.accounting.contributions import Contributions
 from shuffledp.errors import InputError
 from shuffledp.publishing import noise as noise_module

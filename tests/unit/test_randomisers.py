@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms import local_hashing, unary_encoding

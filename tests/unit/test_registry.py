@@ -8,6 +8,7 @@ import pytest
 from effort import examples, long
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from shuffledp.accounting import calibrate
 from shuffledp.accounting.curve import NotApplicableError, largest_eps0
 from shuffledp.accounting.planner import Plan, complete

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import ndtr
 from scipy.stats import binom
+
 from shuffledp.accounting.laws.binomial import Floats
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError

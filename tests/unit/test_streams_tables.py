@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+
 from shuffledp.pipeline.streams import stream
 from shuffledp.pipeline.tables import (
     GROUP_ROWS,

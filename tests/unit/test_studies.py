@@ -5,6 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from town import COUNTS, release_tables
+
 from shuffledp.accounting.conventions import log_of_delta
 from shuffledp.accounting.registry import get_bound
 from shuffledp.accounting.setting import Setting
@@ -26,7 +28,6 @@ from shuffledp.studies.individual import individual_summary, own_delta_summary
 from shuffledp.studies.privacy import other_counts, privacy_curves, privacy_table
 from shuffledp.studies.samples import read_samples, sample_sizes, sample_table
 from shuffledp.studies.sweeps import BudgetSweep, matched_budgets
-from town import COUNTS, release_tables
 
 SAMPLE = np.array([0, 2, 26, 3, 45, 0, 0, 60, 30, 16, 12, 6])
 SETTING = Setting(400, 12, 4.0)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from oracle import exact
 from scipy.stats import binom
+
 from shuffledp.accounting.participation import _log_range
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import Setting

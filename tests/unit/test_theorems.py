@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import logsumexp
+
 from shuffledp.accounting.laws.binomial import log_pmf
 from shuffledp.papers.literature import theorems
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from oracle import exact
 from oracle.high_precision import gaussian_log_delta
 from scipy.special import ndtr, ndtri
+
 from shuffledp.accounting.composition import compose, compose_rounds
 from shuffledp.accounting.one_round.certified import upper_log_delta
 from shuffledp.accounting.rounds.tradeoff import (

@@ -6,6 +6,8 @@ from itertools import permutations
 import numpy as np
 import pytest
 from effort import nightly
+from waiting import run_python
+
 from shuffledp.accounting.blanket.atoms import log_chernoff
 from shuffledp.accounting.blanket.coarse_mean_excess import Grid, Tilted
 from shuffledp.accounting.blanket.mean_excess import log_mean_excess_high, log_mean_excess_low
@@ -15,7 +17,6 @@ from shuffledp.accounting.rounds.convolution import LOG_TAIL, deviation
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.matrix import MatrixRandomiser, pairs_within
-from waiting import run_python
 
 
 def curve(n, randomiser):

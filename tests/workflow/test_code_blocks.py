@@ -27,6 +27,7 @@ from typing import NamedTuple
 from unittest.mock import patch
 
 import pytest
+
 from shuffledp import cli
 
 ROOT = Path(__file__).parents[2]

@@ -2,6 +2,7 @@
 
 import pandas as pd
 import pytest
+
 from shuffledp.pipeline.tables import read_tables
 
 pytestmark = pytest.mark.workflow

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+
 from shuffledp import cli
 from shuffledp.accounting.registry import BOUNDS
 

@@ -6,8 +6,8 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from shuffledp.pipeline.tables import read_metadata
 
+from shuffledp.pipeline.tables import read_metadata
 from workflow.conftest import ROOT, copy, nothing_to_do
 
 pytestmark = pytest.mark.workflow

@@ -9,10 +9,10 @@ from pathlib import Path
 import geopandas as gpd
 import pytest
 import shapely
-from shuffledp.publishing.ledger import read_ledger
 from unit.layers import written
 from waiting import run
 
+from shuffledp.publishing.ledger import read_ledger
 from workflow.conftest import ROOT, nothing_to_do
 
 pytestmark = pytest.mark.workflow

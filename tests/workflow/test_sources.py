@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import shapely
+
 from shuffledp.pipeline.files import file_sha256
 from shuffledp.pipeline.tables import read_metadata
 

@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pandas as pd
+
 from shuffledp.mechanisms.catalogue import UNBIASED
 from shuffledp.mechanisms.recommendation import recommended
 from shuffledp.pipeline.jobs import job

@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pandas as pd
+
 from shuffledp.pipeline.jobs import job
 from shuffledp.pipeline.tables import read_tables, write_csv
 from shuffledp.studies.individual import individual_cells, individual_summary, own_delta_summary

@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pandas as pd
+
 from shuffledp.papers.reproduction import summary
 from shuffledp.pipeline.files import replacing
 from shuffledp.pipeline.jobs import job

@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pandas as pd
+
 from shuffledp.figures.individual import individual_page, write_page
 from shuffledp.pipeline.jobs import job
 
