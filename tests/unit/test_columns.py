@@ -14,7 +14,7 @@ from shuffledp.data.grid import read_cells
 from shuffledp.errors import InputError
 from shuffledp.figures import style
 from shuffledp.pipeline import tables
-from shuffledp.pipeline.columns import COLUMNS, PUBLIC, SIMULATED, TRUE, strictest
+from shuffledp.pipeline.columns import COLUMNS, PUBLIC, SIMULATED, TRUE
 from shuffledp.pipeline.tables import (
     RELEASES,
     SAMPLES,
@@ -60,18 +60,17 @@ def test_files_carry_units_and_a_mark_of_their_contents(tmp_path):
 
 
 def test_the_strictest_mark_counts(tmp_path):
-    assert strictest([]) == strictest([PUBLIC]) == PUBLIC
-    assert strictest([PUBLIC, SIMULATED]) == SIMULATED
-    assert strictest([SIMULATED, TRUE, PUBLIC]) == TRUE
-    assert strictest([PUBLIC, "secret"]) == TRUE
+    assert contents_of([]) == PUBLIC
+    write_table(sample(3), SAMPLES, tmp_path / "odd.parquet", {"contents": "secret"})
     write_table(RELEASES.empty_table().to_pandas(), RELEASES, tmp_path / "r.parquet", {})
     (tmp_path / "map.geojson").touch()
     (tmp_path / "t.csv").touch()
     pq.write_table(pa.table({"a": [1]}), tmp_path / "unmarked.parquet")
     drawn = [tmp_path / "r.parquet", tmp_path / "map.geojson"]
     assert contents_of(drawn) == SIMULATED
-    assert contents_of([*drawn, tmp_path / "t.csv"]) == TRUE
-    assert contents_of([*drawn, tmp_path / "unmarked.parquet"]) == TRUE
+    assert contents_of([tmp_path / "map.geojson"]) == PUBLIC
+    for name in ("t.csv", "unmarked.parquet", "odd.parquet"):
+        assert contents_of([tmp_path / name, *drawn]) == TRUE
 
 
 def test_a_figure_says_what_it_shows(tmp_path):

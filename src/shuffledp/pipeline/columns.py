@@ -134,11 +134,3 @@ def described(schema: pa.Schema, other: Mapping[str, Column] | None = None) -> p
         field.with_metadata(columns[field.name].field(field.name).metadata) for field in schema
     ]
     return pa.schema(fields, metadata=schema.metadata)
-
-
-def strictest(contents: list[str]) -> str:
-    """Return the mark of a file made from files with these marks; an unknown one counts as true."""
-    order = (PUBLIC, SIMULATED, TRUE)
-    return max(
-        (each if each in order else TRUE for each in contents), key=order.index, default=PUBLIC
-    )

@@ -22,7 +22,6 @@ from shuffledp.pipeline.columns import (
     SIMULATED,
     TRUE,
     schema_of,
-    strictest,
 )
 from shuffledp.pipeline.files import replacing
 
@@ -164,17 +163,15 @@ def read_metadata(source: Path) -> dict[str, str]:
 def contents_of(sources: Iterable[Path]) -> str:
     """Return the mark of a file made from other files: the strictest of their marks.
 
-    A CSV file has no mark and counts as true data; base maps and outlines are public.
+    A table without a known mark counts as true data; base maps and outlines are public.
     """
-    marks = {".csv": TRUE}
-    return strictest(
-        [
-            read_metadata(source).get(CONTENTS, TRUE)
-            if source.suffix == ".parquet"
-            else marks.get(source.suffix, PUBLIC)
-            for source in sources
-        ]
-    )
+    order = (PUBLIC, SIMULATED, TRUE)
+    strictest = PUBLIC
+    for source in sources:
+        marks = read_metadata(source) if source.suffix == ".parquet" else {}
+        mark = marks.get(CONTENTS, TRUE if source.suffix in (".parquet", ".csv") else PUBLIC)
+        strictest = max(strictest, mark if mark in order else TRUE, key=order.index)
+    return strictest
 
 
 def run_metadata(source: Path, *parameters: Iterable[tuple[str, Any]]) -> dict[str, str]:
