@@ -130,11 +130,6 @@ def real_rows(wildcards):
     return SOURCE_KINDS[source_spec(wildcards)["kind"]].real_rows
 
 
-def real_users(wildcards):
-    """Return whether it is known who checked in."""
-    return SOURCE_KINDS[source_spec(wildcards)["kind"]].real_users
-
-
 def source_file(wildcards):
     """Return the file with a region's check-ins, or a folder of such files.
 
