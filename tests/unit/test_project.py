@@ -146,7 +146,7 @@ def test_conda_environment_agrees_with_the_lock():
     declared = sum((extras[name] for name in kept), project["dependencies"])
     names = {re.split(r"[><=\[]", line)[0] for line in declared} - {"shuffledp"}
     pins = _pins()
-    assert packages == {"pip": [f"{name}=={pins[name]}" for name in sorted(names)]}
+    assert packages == {"pip": ["-e .", *(f"{name}=={pins[name]}" for name in sorted(names))]}
 
 
 def test_the_lock_is_hashed_and_names_no_index():

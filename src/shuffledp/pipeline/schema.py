@@ -48,7 +48,9 @@ def check_unique_keys(path: Path) -> None:
     try:
         # JSON is YAML except for tabs between its values.
         flat = text.replace(b"\t", b" ") if text.lstrip()[:1] in (b"{", b"[") else text
-        yaml.load(flat, _StrictLoader)
+        content = yaml.load(flat, _StrictLoader)
+        if isinstance(content, dict) and "__use_yte__" in content:
+            raise InputError(f"{path}: __use_yte__ makes a template of it, which would run as code")
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f", line {mark.line + 1}" if mark else ""
