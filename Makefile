@@ -9,7 +9,7 @@ export PYTHONHASHSEED := 0
 export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: help run reproduce test test-slow faults check lint wheel bench peers audit fuzz scale findings report pictures docs clean
+.PHONY: help run reproduce test test-slow faults check lint wheel bench peers audit scale findings report pictures docs clean
 
 help: ## Show this help
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -69,10 +69,6 @@ peers: $(READY) ## Compare with other programs and papers on the same work, in r
 
 audit: $(READY) ## Search for a false end at random, ten minutes (SECONDS=3600 SEED=2)
 	$(BIN)/python tests/oracle/audit.py --seconds $(or $(SECONDS),600) --seed $(or $(SEED),1)
-
-fuzz: $(READY) ## Call every command with odd words and files (CALLS=3000 SEED=1 SECONDS=3600)
-	$(BIN)/python tests/faults/fuzz.py --calls $(or $(CALLS),3000) --seed $(or $(SEED),1) \
-	  --seconds $(or $(SECONDS),3600)
 
 scale: $(READY) ## Measure how cost grows with cells, users, cities and jobs (12 minutes on 2 cores)
 	$(BIN)/python benchmarks/scale.py

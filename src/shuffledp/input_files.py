@@ -260,7 +260,7 @@ def read_matrix(source: str | Path) -> Floats:
             )
     places, rows = [place for place, _ in lines], zip(*(values for _, values in lines), strict=True)
     table = _Table(source, {f"report {i}": list(row) for i, row in enumerate(rows)}, places)
-    return np.stack([table.numbers(name, 0, 1 + 1e-9) for name in table.columns], axis=1)
+    return np.stack([table.numbers(name, 0, 1) for name in table.columns], axis=1)
 
 
 def read_rounds(source: str | Path) -> list[Setting]:
@@ -329,7 +329,9 @@ def _round(row: dict[str, Any]) -> Setting:
                 raise InputError(f"{name} must be {kind}, got {shortened(values[name])}") from None
     if not named:
         return Setting(**numbers)
-    from shuffledp.queries import mechanism
+    from shuffledp.mechanisms.registry import get_mechanisms
+    from shuffledp.mechanisms.target_calibration import Released, read_parameters
 
-    released = mechanism(values["mechanism"], values["parameters"])
+    (mechanism,) = get_mechanisms([values["mechanism"]])
+    released = Released(mechanism, read_parameters(mechanism, values["parameters"]))
     return Setting(**numbers, mechanism=released)

@@ -159,7 +159,7 @@ def test_the_log_of_delta_is_rounded_down(delta):
 )
 def test_trade_off_functions_of_mechanisms_without_a_budget(name, parameters):
     setting = Setting(10, 3, mechanism=mechanism(name, **parameters))
-    bounded = fdp([0.05, 0.5], setting).type_2_error
+    bounded = fdp([0.05, 0.5], setting)
     assert np.all((bounded >= 0.0) & (bounded <= [0.95, 0.5]))
 
 

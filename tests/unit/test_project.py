@@ -38,7 +38,7 @@ ROOT_FILES = {f"{name}.py" for name in (*API, "__init__", "__main__", "errors", 
 ROOT_FILES |= {"__init__.pyi", "py.typed"}
 CONFINED = {
     "snakemake": set(),
-    "matplotlib": {"figures", "papers", "results.py"},
+    "matplotlib": {"figures", "papers"},
     "geopandas": {"data", "figures", "publishing"},
     "shapely": {"data", "figures", "publishing"},
     "opendp": {"interoperability", "publishing"},

@@ -24,7 +24,7 @@ MIXED = """n,k,eps0,mechanism,parameters,rounds,note
 
 
 def written(path, text):
-    path = path / "ledger.csv"
+    path = path / "schedule.csv"
     path.write_text(text, encoding="utf-8")
     return path
 
@@ -43,19 +43,19 @@ def test_a_row_is_a_setting(tmp_path):
 @pytest.mark.slow
 def test_the_command_answers_for_all_rows_together(capsys, tmp_path):
     path = str(written(tmp_path, MIXED))
-    ledger = curve(read_rounds(path))
+    schedule = curve(read_rounds(path))
     (row,) = rows(capsys, "rounds", path, "--delta", "1e-6")
     assert list(row) == ["rows", "rounds", "delta", "eps_lower", "eps_upper",
                          *(f"eps_{view}" for view in VIEWS), "neighbours", "unit"]  # fmt: skip
     assert (row["rows"], row["rounds"], row["unit"]) == (2, 3, "all 3 records of one user")
-    assert row["eps_upper"] == row["eps_analyst"] == ledger.epsilon(log_of_delta(1e-6)).upper
+    assert row["eps_upper"] == row["eps_analyst"] == schedule.epsilon(log_of_delta(1e-6)).upper
     # Both servers together see the records of one round; the public sees less than the analyst.
     assert row["eps_both"] is None
     assert 0.0 < row["eps_public"] < row["eps_analyst"] < 3.2
     assert row["eps_shuffler"] == pytest.approx(row["eps_analyst"], rel=1e-4)
 
 
-def test_delta_of_a_ledger_is_that_of_its_curve(capsys, tmp_path):
+def test_delta_of_a_schedule_is_that_of_its_curve(capsys, tmp_path):
     path = str(written(tmp_path, MIXED))
     low, high = rows(capsys, "rounds", path, "--eps", "0.5", "1")
     deltas = curve(read_rounds(path)).log_delta([0.5, 1.0]).exp()
@@ -76,29 +76,27 @@ def test_equal_rows_count_as_rounds(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "has no column n and no column k"),
+        ("", "has no column n"),
         ("n,k,eps0\n", "has no rounds in it"),
-        ("n,k,eps0,round\n9,3,1,4\n", "has no column round; did you mean rounds?"),
-        ("n,k,eps0,week\n9,3,1,4\n", r"has no column week \(columns: n, k, eps0, mechanism"),
+        ("n,k,eps0,round\n9,3,1,4\n", "may have no column round; did you mean rounds?"),
+        ("n,k,eps0,week\n9,3,1,4\n", r"may have no column week \(columns: n, k, eps0, mechanism"),
         ("n,k,eps0,k\n9,3,1,4\n", r"has a column twice \(columns: n, k, eps0, k\)"),
         ("n,eps0\n9,1\n", "has no column k"),
-        ("n,k,eps0\n9,3,1\n0,3,1\n", r"row 2: n must be an integer .*, got n=0"),
-        ("n,k,eps0\n9,,1\n", "row 1: it has no k"),
-        ("n,k,eps0\n9\n", "row 1: it has no k"),
-        ("n,k,eps0\n9,3,x\n", "row 1: x is not a number"),
-        ("n,k,eps0\n9,3,nan\n", "row 1: eps0 must be positive"),
-        ("n,k,eps0,rounds\n9,3,1,1.5\n", "row 1: 1.5 is not a whole number"),
-        ("n,k,eps0,rounds\n9,3,1,0\n", r"row 1: rounds must be .*, got rounds=0"),
-        ("n,k,eps0\n9,3,\n", "row 1: give eps0, for k-RR, or a mechanism and its parameters"),
-        ("n,k,mechanism\n9,3,gaussian\n", "row 1: give eps0"),
-        ("n,k,eps0,mechanism,parameters\n9,3,1,gaussian,sigma=1\n", "row 1: give eps0"),
+        ("n,k,eps0\n9,3,1\n0,3,1\n", r"line 3: n must be an integer .*, got n=0"),
+        ("n,k,eps0\n9,,1\n", "line 2: it has no k"),
+        ("n,k,eps0\n9,3,x\n", "line 2: eps0 must be a number, got x"),
+        ("n,k,eps0\n9,3,nan\n", "line 2: eps0 must be positive"),
+        ("n,k,eps0,rounds\n9,3,1,1.5\n", "line 2: rounds must be a whole number, got 1.5"),
+        ("n,k,eps0,rounds\n9,3,1,0\n", r"line 2: rounds must be .*, got rounds=0"),
+        ("n,k,eps0\n9,3,\n", "line 2: give eps0, for k-RR, or a mechanism and its parameters"),
+        ("n,k,mechanism\n9,3,gaussian\n", "line 2: give eps0"),
+        ("n,k,eps0,mechanism,parameters\n9,3,1,gaussian,sigma=1\n", "line 2: give eps0"),
         (
             "n,k,mechanism,parameters\n9,3,user-dummies,dummies=1, chances=1\n",
-            "row 1: it has more values than columns: put parameters in quotes",
+            "line 2 has more values than columns: put a value with a comma in quotes",
         ),
-        ("n,k,mechanism,parameters\n9,3,laplace,eps=1\n", "row 1: unknown mechanism 'laplace'"),
-        ("n,k,mechanism,parameters\n9,3,gaussian,mu=1\n", "row 1: parameters of gaussian must be"),
-        ("n,k,eps0\n9,3,1\0\n", "is not a csv file|row 1: "),
+        ("n,k,mechanism,parameters\n9,3,gaussian,mu=1\n", "line 2: parameters of gaussian must be"),
+        ("n,k,eps0\n9,3,1\0\n", "is not a csv file|line 2: "),
         ("n,k,eps0,rounds\n9,3,1,1e6\n9,3,2,1\n", r"from 1 to 1,000,000 rounds, got 1,000,001"),
     ],
 )
@@ -124,7 +122,7 @@ def test_directories_devices_and_bad_bytes_are_refused(tmp_path, capsys):
 
 
 def test_the_number_of_rows_is_limited(tmp_path, monkeypatch):
-    monkeypatch.setattr("shuffledp.input_files.MAX_LEDGER_ROWS", 5)
+    monkeypatch.setattr("shuffledp.input_files.MAX_SCHEDULE_ROWS", 5)
     many = "n,k,eps0\n" + "9,3,1\n" * 6
     assert len(read_rounds(written(tmp_path, many[:-6]))) == 5
     with pytest.raises(InputError, match="more than 5 rows: rounds that are alike go into"):
