@@ -147,10 +147,8 @@ def _parquet_lines(source: Path) -> tuple[list[str], list[tuple[str, list[Any]]]
     except (pa.ArrowException, OSError, ValueError, MemoryError, KeyError, IndexError) as error:
         if isinstance(error, InputError) or (isinstance(error, OSError) and error.errno):
             raise
-        hint = (
-            "needs more memory than there is" if is_out_of_memory(error) else "is no Parquet file"
-        )
-        raise InputError(f"{source} is damaged, or {hint}") from None
+        cause = "needs more memory than there is" if is_out_of_memory(error) else "no Parquet file"
+        raise InputError(f"{source} is damaged, or {cause}") from None
     values = map(list, zip(*columns, strict=True))
     return names, [(f"row {number}", row) for number, row in enumerate(values, 1)]
 
