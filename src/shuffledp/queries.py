@@ -865,7 +865,6 @@ def certify(eps: float, setting: Setting, *, view: str = "analyst") -> Certifica
     if chosen.name == "user-dummies":
         return Certificate(dummies_certificate(eps, n, k, parameters.dummies, parameters.chances))
     plain_setting = Setting(n, k)
-    # Unlike `achieved`, `curve` holds for the promised minimum of participants.
     curve = chosen.curve(parameters, plain_setting)
     views = chosen.views(parameters, plain_setting)
     upper = views.get(view, curve).log_delta(eps).promised

@@ -15,7 +15,6 @@ from shuffledp.accounting.curve import (
     Interval,
     SearchHints,
     UpperCurve,
-    add_total_variation,
     exp_down,
     exp_up,
     largest_eps0,
@@ -66,33 +65,6 @@ def test_eps_inverts_both_ends_even_if_the_lead_is_wrong(shift):
     assert curve.epsilon([0.0, -inf]).upper.tolist() == [0.0, BUDGET]
     with pytest.raises(InputError, match="delta"):
         curve.epsilon(0.1)
-
-
-@pytest.mark.parametrize("distance", [1e-9, 1e-3, 0.2])
-def test_a_total_variation_distance_is_added_without_letting_delta_grow(distance):
-    upper = add_total_variation(two_rr, log(distance))
-    eps = np.linspace(0.0, 30.0, 1501)
-    log_deltas = np.array([upper(float(each)) for each in eps])
-    assert (np.diff(log_deltas) <= 1e-6).all()
-    # The smallest sum so far bounds delta at every larger eps.
-    sums = [exp(two_rr(each)) + distance * (1.0 + exp(each)) for each in eps.tolist()]
-    least = np.minimum.accumulate(np.minimum(sums, 1.0))
-    np.testing.assert_allclose(np.exp(log_deltas), least, rtol=0.02)  # the spacing of the grid
-    assert (np.exp(log_deltas) <= least * (1.0 + 1e-6)).all()
-    # Two laws that use up the distance: mass moves to outcomes that the other never has.
-    p = exp(BUDGET) / (exp(BUDGET) + 1.0)
-    first = np.array([p, 1.0 - p, 0.0, 0.0])
-    second = first[[1, 0, 2, 3]]
-    for cell in (0, 1):
-        taken = min(distance, second[cell])
-        a, b = first + distance * np.array([-1.0, 0, 1, 0]), second.copy()
-        b[cell], b[3] = b[cell] - taken, taken
-        for each, high in zip(eps, log_deltas, strict=True):
-            assert np.maximum(a - exp(each) * b, 0.0).sum() <= exp(high) * (1.0 + 1e-12)
-
-
-def test_without_a_distance_the_curve_is_unchanged():
-    assert add_total_variation(two_rr, -inf) is two_rr
 
 
 def test_without_a_budget_eps_is_finite_or_infinite():

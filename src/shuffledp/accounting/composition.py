@@ -15,7 +15,6 @@ from shuffledp.accounting import calibrate
 from shuffledp.accounting.curve import (
     SearchHints,
     UpperCurve,
-    add_total_variation,
     pure_dp_curve,
 )
 from shuffledp.accounting.laws.binomial import log_pmf
@@ -109,16 +108,6 @@ class _Composition:
         ]
         self._upper_laws = cache(self._compute_upper_laws)
         self._lower_laws = cache(self._compute_lower_laws)
-        distance = fsum(
-            count * loss.tv_distance for loss, count in zip(self._losses, self._counts, strict=True)
-        )
-        self._upper_with_tv_distance = add_total_variation(
-            self._upper_of_losses, float(np.log(distance)) if distance else -np.inf
-        )
-
-    def _upper_of_losses(self, eps: float) -> float:
-        log_left_out_share = max(loss.log_left_out_share for loss in self._losses)
-        return upper_log_hockey_stick(self._upper_laws, eps, log_left_out_share)
 
     @property
     def _step(self) -> float:
@@ -163,7 +152,8 @@ class _Composition:
     def _upper(self, eps: float) -> float:
         if eps >= self._budget:
             return -np.inf
-        high = self._upper_with_tv_distance(eps)
+        log_left_out_share = max(loss.log_left_out_share for loss in self._losses)
+        high = upper_log_hockey_stick(self._upper_laws, eps, log_left_out_share)
         if high < BASIC_COMPOSITION_BELOW or len(self._losses) == 1:
             high = min(high, self._sum_of_deltas(eps))
         return min(high, 0.0)

@@ -10,7 +10,6 @@ from __future__ import annotations  # so that help() shows ArrayLike, not its de
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from time import monotonic
 from typing import Any, Generic, TypeVar, overload
 
@@ -22,16 +21,12 @@ from shuffledp.accounting.conventions import Side, eps_values, over_eps, over_lo
 from shuffledp.accounting.pairs import Pair
 from shuffledp.accounting.rounds.privacy_loss import Loss
 from shuffledp.errors import InputError
-from shuffledp.numerics.arrays import UNIT, Floats, plain, quotient_down
+from shuffledp.numerics.arrays import Floats, plain, quotient_down
 
 LogDelta = Callable[[float], float]
 End = TypeVar("End", bound=float | Floats)
 # Largest eps that a search evaluates. An upper end that would be larger is infinite.
 MAX_EPS = 1e6
-# Absolute tolerance in eps of the search for the minimum in `add_total_variation`.
-MINIMUM_XTOL = 1e-6
-# A term whose log is smaller than another's by this much is under 1.3e-4 times the other.
-NEGLIGIBLE_LOG_RATIO = 9.0
 # exp(x) underflows to 0 for any smaller x.
 LOG_SMALLEST_FLOAT = -746.0
 # Searches show a progress bar after this time.
@@ -362,56 +357,6 @@ def largest_eps0(
 def pure_dp_curve(budget: float = np.inf) -> UpperCurve:
     """Return the curve of pure DP: delta is 1 below the budget, then 0; inf means no guarantee."""
     return UpperCurve(budget, upper=lambda eps: -np.inf if eps >= budget else 0.0)
-
-
-def add_total_variation(log_delta: LogDelta, log_distance: float) -> LogDelta:
-    """Turn an upper bound for a pair of laws (P', Q') into one for the pair (P, Q) it approximates.
-
-    Parameters
-    ----------
-    log_delta
-        Upper bound on log delta of (P', Q').
-    log_distance
-        Log of an upper bound on the total variation distances of P from P' and of Q from Q'.
-
-    Returns
-    -------
-    A function of eps: the log of the smallest ``delta + distance (1 + exp(eps'))`` over all
-    ``eps' <= eps``, rounded up. A smaller eps' may be used because delta does not grow with eps.
-    """
-    if log_distance == -np.inf:
-        return log_delta
-
-    def total(eps: float) -> float:
-        value = float(np.logaddexp(log_delta(eps), log_distance + np.logaddexp(0.0, eps)))
-        # Rounding errors of the logarithms, 8 units each.
-        return min(value + 8.0 * UNIT * (1.0 + abs(value) + abs(log_distance) + eps), 0.0)
-
-    @cache
-    def minimum() -> tuple[float, float]:
-        """Find the smallest sum and its eps by golden-section search; it is convex in exp(eps)."""
-        low, high = 0.0, max(-log_distance, 0.0)  # at this eps, distance * exp(eps) is 1
-        ratio = 0.5 * (5.0**0.5 - 1.0)
-        points = [high - ratio * (high - low), low + ratio * (high - low)]
-        values = [total(eps) for eps in points]
-        while high - low > MINIMUM_XTOL:
-            if values[0] <= values[1]:
-                high = points[1]
-                points = [high - ratio * (high - low), points[0]]
-                values = [total(points[0]), values[0]]
-            else:
-                low = points[0]
-                points = [points[1], low + ratio * (high - low)]
-                values = [values[1], total(points[1])]
-        return min(zip(values, points, strict=True))
-
-    def upper(eps: float) -> float:
-        distance_negligible = log_distance + eps < log_delta(eps) - NEGLIGIBLE_LOG_RATIO
-        if distance_negligible or eps <= (least := minimum())[1]:
-            return total(eps)
-        return min(total(eps), least[0])
-
-    return upper
 
 
 def exp_up(log_delta: ArrayLike) -> Any:

@@ -156,10 +156,6 @@ class Mechanism(ABC, Generic[P]):
         part in every round, with the same parameters.
         """
 
-    def achieved(self, parameters: P, setting: Setting) -> UpperCurve:
-        """Return the curve for the users who took part rather than for the promised minimum."""
-        return self.curve(parameters, setting)
-
     def views(self, parameters: P, setting: Setting) -> dict[str, UpperCurve]:
         """Return the curve of each of `catalogue.VIEWS` for which `curve` does not hold.
 

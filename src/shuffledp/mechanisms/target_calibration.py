@@ -42,7 +42,7 @@ class Released(Generic[P]):
 
     def curve(self, setting: Setting) -> UpperCurve:
         """Return the certified curve of a setting in which all users are honest and take part."""
-        return self.mechanism.achieved(self.parameters, replace(setting, mechanism=None))
+        return self.mechanism.curve(self.parameters, replace(setting, mechanism=None))
 
     def views(self, setting: Setting, curve: UpperCurve) -> dict[str, UpperCurve]:
         """Return the curve of each of `catalogue.VIEWS`, where ``curve`` is the analyst's.

@@ -102,9 +102,6 @@ class Loss:
     down
         For each particular data set from which a lower end is computed, a function ``(step)`` that
         returns the laws of independent losses whose sum is this data set's loss, rounded down.
-    tv_distance
-        Upper bound on the total variation distance between each law of the round's messages and the
-        corresponding law of the pair that this loss describes.
     log_left_out_share
         Log of the largest share of delta that truncated outcomes may contribute.
     """
@@ -113,7 +110,6 @@ class Loss:
     largest: float
     up: Callable[[float | None, float], list[LossDistribution]]
     down: tuple[Callable[[float], list[LossDistribution]], ...] = ()
-    tv_distance: float = 0.0
     log_left_out_share: float = LOG_LEFT_OUT_SHARE
 
 
