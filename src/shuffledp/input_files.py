@@ -1,4 +1,4 @@
-"""Small tables of input: histograms, matrices, budgets, pairs, places and schedules of rounds.
+"""Small tables of input: histograms, matrices, budgets and schedules of rounds.
 
 A file whose name ends in ``.parquet`` is read as Parquet, any other as csv. Each function raises
 `InputError` if the file cannot be read, lacks a column, or has a value that is out of range; the
@@ -219,23 +219,6 @@ def read_budgets(source: str | Path) -> Budgets:
     if not used.any():
         raise InputError(f"{source} has no users")
     return Budgets(eps[used], delta[used], counts[used])
-
-
-def read_pairs(source: str | Path) -> Integers:
-    """Read pairs of records: the columns ``record`` and ``neighbour``, shape ``(rows, 2)``."""
-    needed = {"record": "the number of a record, from 0", "neighbour": "that of a neighbour"}
-    table = _read(source, needed)
-    if not table.rows:
-        raise InputError(f"{source} has no pairs")
-    pairs = [table.numbers(name, 0, MAX_VALUES, whole=True) for name in needed]
-    return np.stack(pairs, axis=1).astype(np.int64)
-
-
-def read_places(source: str | Path) -> Floats:
-    """Read the columns ``latitude`` and ``longitude``, in degrees, shape ``(rows, 2)``."""
-    limits = {"latitude": 90, "longitude": 360}
-    table = _read(source, dict.fromkeys(limits, "of each record, in degrees"))
-    return np.stack([table.numbers(name, -limit, limit) for name, limit in limits.items()], axis=1)
 
 
 def read_matrix(source: str | Path) -> Floats:

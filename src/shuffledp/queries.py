@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 
 from shuffledp.accounting import accountant
 from shuffledp.accounting.accountant import CERTIFIED, SettingOrSchedule
-from shuffledp.accounting.conventions import NEIGHBOURS, log_of_delta, logs_of_deltas
+from shuffledp.accounting.conventions import log_of_delta, logs_of_deltas
 from shuffledp.accounting.curve import NotApplicableError, largest_eps0, require_upper
 from shuffledp.accounting.registry import BOUNDS, get_bound, upper_curve
 from shuffledp.accounting.setting import LARGEST_EPS0, Setting
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from shuffledp.input_files import Budgets
     from shuffledp.mechanisms.protocol import Mechanism
     from shuffledp.mechanisms.target_calibration import Released
-    from shuffledp.numerics.arrays import Integers
     from shuffledp.personalised.groups import BudgetGroups
 
 # Mechanisms whose errors `plan` predicts by default.
@@ -557,45 +556,12 @@ def fdp(alpha: ArrayLike, setting: Setting, *, bound: str = CERTIFIED) -> Any:
     return plain(tradeoff(type_1_errors, eps, upper.log_delta(eps).promised))
 
 
-def _neighbours(
-    records: int, pairs: ArrayLike | None, places: ArrayLike | None, distance: float | None
-) -> tuple[Integers | None, str]:
-    """Return the pairs of neighbouring records, None for all pairs, and a description in words."""
-    from shuffledp.mechanisms.matrix import pairs_within
-
-    if pairs is not None and places is not None:
-        raise InputError("give pairs or places, not both")
-    if (places is None) != (distance is None):
-        raise InputError(
-            "places need a distance" if distance is None else "a distance needs places"
-        )
-    if pairs is None and places is None:
-        return None, NEIGHBOURS
-    if pairs is not None:
-        near, description = np.asarray(pairs), "of its pairs"
-    else:
-        assert distance is not None
-        if not 0.0 <= scalar("distance", distance) < np.inf:
-            raise InputError(f"distance must be finite and at least 0 km, got {distance:g}")
-        coordinates = floats("places", places)
-        if coordinates.shape != (records, 2):
-            raise InputError(f"there are {len(coordinates)} places for {records} records")
-        near, description = pairs_within(coordinates, distance), f"at most {distance:g} km away"
-        if not near.size:
-            raise InputError(f"no two records are {description}, so none would be protected")
-    count = len(np.unique(np.sort(near, axis=1), axis=0)) if near.ndim == 2 else 0
-    return near, f"replacement by a record {description} ({count} pairs), the same n"
-
-
 def matrix(
     rows: ArrayLike,
     n: int,
     *,
     eps: ArrayLike | None = None,
     delta: ArrayLike | Decimal | Sequence[Decimal] | None = None,
-    pairs: ArrayLike | None = None,
-    places: ArrayLike | None = None,
-    distance: float | None = None,
     hidden_slot: bool = False,
     **participation: Any,
 ) -> MatrixResult:
@@ -609,11 +575,6 @@ def matrix(
         Number of users.
     eps, delta
         The guarantee, any shape: exactly one of eps and deltas in ``(0, 1]``.
-    pairs
-        Row numbers of neighbouring records, shape ``(pairs, 2)``; by default all are neighbours.
-    places, distance
-        Instead of pairs: latitude and longitude of each record, and the distance in km up to which
-        two records are neighbours.
     hidden_slot
         Whether the upper end also uses the hidden-slot bound (docs/hidden-slot.md).
     **participation
@@ -636,10 +597,7 @@ def matrix(
 
     if (eps is None) == (delta is None):
         raise InputError("give one of eps and delta")
-    probabilities = floats("rows", rows)
-    records = len(probabilities) if probabilities.ndim else 0
-    near, neighbours = _neighbours(records, pairs, places, distance)
-    randomiser = MatrixRandomiser(probabilities, near)
+    randomiser = MatrixRandomiser(floats("rows", rows))
     setting = Setting(n, randomiser.k, mechanism=randomiser, **participation)
     once = with_participation(
         partial(randomiser.curve, hidden_slot=hidden_slot), replace(setting, rounds=1)
@@ -663,7 +621,7 @@ def matrix(
         assert delta is not None
         values = curve.epsilon(logs_of_deltas(delta))
         ends = EpsilonResult(values.lower, values.upper, curve)
-    return MatrixResult(ends, randomiser.eps0, error, neighbours)
+    return MatrixResult(ends, randomiser.eps0, error)
 
 
 def _noise_groups(budgets: Budgets) -> tuple[BudgetGroups, dict[float, float]]:

@@ -132,18 +132,15 @@ class MatrixResult:
     ends
         Certified ends of eps, or of the natural log of delta.
     local_eps0
-        Local budget of one report, over neighbouring records.
+        Local budget of one report.
     error
         Predicted error of the least-squares estimate of a uniform histogram; None if the rows of
         the matrix are linearly dependent.
-    neighbours
-        The neighbouring data sets, in words.
     """
 
     ends: EpsilonResult | LogDeltaResult
     local_eps0: float
     error: PredictedError | None
-    neighbours: str
 
 
 @dataclass(frozen=True)

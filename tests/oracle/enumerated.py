@@ -200,28 +200,6 @@ def summed(
     return {z: sum((p * two[z - j] for j, p in one.items() if z - j in two), beyond) for z in some}
 
 
-def negative_binomial(size: arb, ratio: arb, reach: int) -> list[arb]:
-    """Return the probabilities from 0 to reach."""
-    masses = [(1 - ratio) ** size]
-    for t in range(reach):
-        masses.append(masses[-1] * ratio * (size + t) / (t + 1))
-    return masses
-
-
-def shifted(law: Law, place: int) -> Law:
-    """Return the law with one more message."""
-    return {(*key[:place], key[place] + 1, *key[place + 1 :]): p for key, p in law.items()}
-
-
-def seen(law: Law, how: Callable[[tuple[int, ...]], tuple[int, ...]]) -> Law:
-    """Return the distribution of a part of the outcome."""
-    found: Law = {}
-    for key, p in law.items():
-        what = how(key)
-        found[what] = found.get(what, arb(0)) + p
-    return found
-
-
 def noisy_pair(noise: Mapping[int, arb], ends: bool) -> list[tuple[arb, arb]]:
     """Return the pair of laws of two noisy counts, a record in the first against the second.
 

@@ -377,27 +377,9 @@ def test_a_matrix_needs_a_file_and_one_question(capsys, tmp_path):
 def channel(tmp_path):
     path = tmp_path / "channel.csv"
     path.write_text("0.6,0.3,0.1\n0.3,0.4,0.3\n0.1,0.3,0.6\n")
-    (tmp_path / "pairs.csv").write_text("record,neighbour\n0,1\n2,1\n")
-    # The places lie about 1.1 km apart, from south to north.
-    (tmp_path / "places.csv").write_text("name,latitude,longitude\na,0,10\nb,0.01,10\nc,0.02,10\n")
     return ["matrix", str(path), "--n", "100"]
 
 
-def test_neighbours_of_a_matrix_are_listed_pairs_or_near_places(
-    capsys, tmp_path, channel, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
-    (all_,) = rows(capsys, *channel, "--eps", "0.1")
-    (near,) = rows(capsys, *channel, "--eps", "0.1", "--places", "places.csv", "--distance", "1.2")
-    assert near["neighbours"] == (
-        "replacement by a record at most 1.2 km away (2 pairs), the same n"
-    )
-    assert near["delta_upper"] < 0.5 * all_["delta_upper"]
-    assert near["local_eps0"] == pytest.approx(np.log(3.0), rel=1e-9)
-    status, table, _ = run(capsys, *channel, "--eps", "0.1", "--pairs", "pairs.csv")
-    assert status == 0
-    assert "by a record of its pairs in pairs.csv (2 pairs), the same n" in " ".join(table.split())
-    assert f"{near['delta_lower']:.4g}"[:5] in table
 
 
 def test_the_hidden_slot_gives_a_matrix_a_smaller_delta(capsys, channel):
@@ -408,37 +390,6 @@ def test_the_hidden_slot_gives_a_matrix_a_smaller_delta(capsys, channel):
     assert "hidden_slot" not in blanket
     assert blanket["delta_lower"] == hidden["delta_lower"]
     assert hidden["delta_lower"] < hidden["delta_upper"] < 0.7 * blanket["delta_upper"]
-
-
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        (["--pairs", "pairs.csv", "--places", "places.csv", "--distance", "1"], "pairs or places"),
-        (["--places", "places.csv"], "places need a distance"),
-        (["--distance", "1"], "a distance needs places"),
-        (["--places", "places.csv", "--distance", "-1"], "at least 0 km"),
-        (["--places", "places.csv", "--distance", "0.5"], "no two records are"),
-        (["--places", "pairs.csv", "--distance", "0.5"], "no column latitude"),
-        (["--places", "two.csv", "--distance", "5"], "2 places for 3 records"),
-        (["--places", "wide.csv", "--distance", "5"], "latitude must be a number from -90 to 90"),
-        (["--pairs", "odd.csv"], "integers from 0 to 2, got 3 in pair 1"),
-        (["--pairs", "text.csv"], "line 2: neighbour must be a whole number"),
-        (["--pairs", "none.csv"], "has no pairs"),
-    ],
-)
-def test_neighbours_that_cannot_be_used_are_refused(
-    capsys, tmp_path, channel, more, message, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
-    for name, text in (
-        ("two.csv", "latitude,longitude\n0,0\n0,1\n"),
-        ("wide.csv", "latitude,longitude\n0,0\n0,1\n91,1\n"),
-        ("odd.csv", "record,neighbour\n0,1\n0,3\n"),
-        ("text.csv", "record,neighbour\n0,b\n"),
-        ("none.csv", "record,neighbour\n"),
-    ):
-        (tmp_path / name).write_text(text)
-    assert message in refused(capsys, *channel, "--eps", "0.1", *more)
 
 
 @pytest.mark.parametrize(

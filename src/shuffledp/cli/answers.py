@@ -299,30 +299,22 @@ def _compared(mechanism: ComparedMechanism) -> Row:
 
 
 def _matrix_rows(arguments: Namespace) -> list[Row]:
-    from shuffledp.input_files import read_matrix, read_pairs, read_places
+    from shuffledp.input_files import read_matrix
 
     _require_one(arguments)
     probabilities = read_matrix(arguments.file)
     records, reports = probabilities.shape
-    pairs, places = arguments.pairs, arguments.places
     asked = arguments.delta if arguments.eps is None else arguments.eps
-    names = ("n", "eps", "delta", "distance", "hidden_slot", "rounds", "colluding", "response_rate")
+    names = ("n", "eps", "delta", "hidden_slot", "rounds", "colluding", "response_rate")
     try:
-        result = queries.matrix(
-            probabilities,
-            pairs=None if pairs is None else read_pairs(pairs),
-            places=None if places is None else read_places(places),
-            **_options(arguments, *names),
-        )
+        result = queries.matrix(probabilities, **_options(arguments, *names))
     except InputError as error:
         raise InputError(f"{arguments.file}: {error}") from None
     about = {"n": arguments.n, "records": records, "reports": reports}
     about |= {"local_eps0": result.local_eps0}
     about |= _changed(_setting(arguments, k=2), "rounds", "colluding", "response_rate")
     about |= {"hidden_slot": True} if arguments.hidden_slot else {}
-    neighbours = result.neighbours.replace("of its pairs", f"of its pairs in {pairs}")
-    after = _error(result.error) | {"neighbours": neighbours}
-    ends = _ends(result.ends, asked)
+    after, ends = _error(result.error), _ends(result.ends, asked)
     return _guaranteed((about | argument | row | after for argument, row in ends), arguments.rounds)
 
 

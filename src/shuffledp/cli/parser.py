@@ -330,17 +330,6 @@ _COMMANDS: Final[dict[str, tuple[str, Options]]] = {
         {
             "file": _file("csv or Parquet, one row of probabilities per record"),
             "--n": SETTING["--n"],
-            "--pairs": _file(
-                "csv or Parquet file with columns 'record' and 'neighbour': the pairs of rows, "
-                "numbered from 0, that are neighbours (default: all)"
-            ),
-            "--places": _file(
-                "csv or Parquet file with columns 'latitude' and 'longitude' of each record, in "
-                "degrees: records at most --distance apart are neighbours"
-            ),
-            "--distance": _option(
-                "largest distance between neighbours, along a great circle", _REAL, metavar="KM"
-            ),
         }
         | SEVERAL_EPS
         | SEVERAL_DELTAS

@@ -1,40 +1,53 @@
-"""Privacy-blanket bound of a randomiser with many records: the maximum over all pairs of records.
+"""Bounds on the delta of a randomiser given by its matrix: the maximum over all pairs of records.
 
-Every pair (x0, x1) has cheap upper bounds: its delta without a shuffler, Chernoff's bound, which
-takes one matrix product for all pairs, and the mean excess on a coarse grid (`coarse_mean_excess`).
-Only pairs whose bounds exceed the largest value so far are evaluated. The bounds are certified, so
-the worst pair is never missed. ``R(y|x)`` is the probability of report y for record x.
+Any record of the target may be replaced by any other, so an upper end must hold for every ordered
+pair (x0, x1). Each pair has a cheap upper bound: its delta without a shuffler or Chernoff's bound,
+which takes one matrix product for all pairs. Pairs are evaluated in descending order of this bound
+until it is at most the largest value so far. ``R(y|x)`` is the probability of report y for record
+x.
 """
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 from tqdm import tqdm
 
-from shuffledp.accounting.blanket.atoms import (
-    Atoms,
-    add_exclusive_delta,
-    log_chernoff,
-    log_saddle_point,
+from shuffledp.accounting.blanket.atoms import Atoms, log_saddle_point, tilt
+from shuffledp.accounting.blanket.hidden_slot import (
+    Kernel,
+    no_exposure_log_delta,
+    uniform_slots_log_high,
 )
-from shuffledp.accounting.blanket.coarse_mean_excess import Grid, Tilted
-from shuffledp.accounting.blanket.mean_excess import log_mean_excess_high
-from shuffledp.numerics.arrays import UNIT, Bools, Floats, Integers
+from shuffledp.accounting.blanket.mean_excess import (
+    SPLITTING_LOG_TOLERANCE,
+    log_mean_excess_high,
+)
+from shuffledp.numerics.arrays import UNIT, Floats, Integers
 
-# Pairs whose laws agree to 2^-40 (relative) are merged. Symmetric matrices have many such pairs.
-KEY_BITS = 40
 # Relative error of values and masses, in units of rounding, due to three entries and exp(eps).
 ENTRY_UNITS = 16.0
-# Up to this number of pairs, all are evaluated without coarse bounds.
-MAX_PAIRS_WITHOUT_BOUNDS = 20
-# Largest number of evaluated pairs. If more remain, the largest of their bounds is used.
-MAX_EVALUATED_PAIRS = 128
-# Number of matrix entries processed at once.
-ENTRIES_AT_ONCE = 2**18
+# Up to this number of pairs, all are candidates for the pair that is evaluated first.
+MAX_PAIRS_WITHOUT_CHOICE = 20
+# Tolerances with which a pair is evaluated, one after the other, while it may be the worst one.
+LOG_TOLERANCES = (0.05, 5e-4, SPLITTING_LOG_TOLERANCE)
+# Largest number of different laws that are evaluated. If there are more, the largest cheap bound of
+# the other pairs is used or, for triples, the ceiling (another bound).
+MAX_EVALUATED_LAWS = 2**12
+# Largest number of triples that the cheap bounds do not exclude, with the same consequence.
+MAX_NEAR_TRIPLES = 2**18
+# Added to the log of the first value of a pair with a hidden slot. Triples whose bound exceeds that
+# value by less are skipped.
+LOG_TOLERANCE = 1e-6
 # Number of additional triples in `with_others_record`.
 KEPT_TRIPLES = 16
+# Exponentials of exponents up to this size do not overflow.
+MAX_EXPONENT = 300.0
+# Squares of larger ratios may overflow.
+MAX_RATIO = 1e100
+# A progress bar, on a terminal, after a second.
+_BAR: Final[Any] = {"leave": False, "disable": None, "delay": 1.0}
 
 
 def difference(first: Floats, second: Floats, shared: Floats, eps: float, sign: float) -> Atoms:
@@ -57,16 +70,6 @@ def difference(first: Floats, second: Floats, shared: Floats, eps: float, sign: 
     exclusive_delta = _exclusive_delta(gain[~used] + sign * error[~used], sign)
     mass = shared[used]
     return Atoms(gain[used] / mass, mass, ENTRY_UNITS, error[used] / mass, float(exclusive_delta))
-
-
-def widened(law: Atoms) -> Atoms:
-    """Return the law with its errors enlarged to cover all laws that have the same `keys`."""
-    extra_units = 2.0 ** (54 - KEY_BITS)
-    return replace(
-        law,
-        units=law.units + extra_units,
-        exclusive_delta=law.exclusive_delta * (1.0 + extra_units * UNIT),
-    )
 
 
 def gains(first: Floats, second: Floats, eps: float) -> tuple[Floats, Floats]:
@@ -97,39 +100,46 @@ def distances(rows: Floats, others: Floats) -> Floats:
     return np.asarray(squares[:, None] + squares - 2.0 * scaled @ scaled.T)
 
 
+def log_moments(rows: Floats, masses: Floats, eps: float, lam: float) -> Floats:
+    """Return upper bounds on ``log E[exp(lam G)]`` for all pairs of rows; all inf if one overflows.
+
+    ``masses`` is w of `difference`, shape ``(reports,)``. The result has shape
+    ``(records, records)``.
+    """
+    used = masses > 0.0
+    ratios = rows[:, used] / masses[used]
+    if lam * float(ratios.max(initial=0.0)) > MAX_EXPONENT:
+        return np.full((len(rows), len(rows)), np.inf)
+    zero_mass = max(1.0 - float(masses.sum()) + masses.size * UNIT, 0.0)
+    # Raising very negative exponents can only raise the moment.
+    downs = np.maximum(-lam * np.exp(eps) * ratios, -MAX_EXPONENT)
+    products = (masses[used] * np.exp(lam * ratios)) @ np.exp(downs).T
+    rounding = masses.size + 64.0 * (MAX_EXPONENT + 1.0)
+    return np.asarray(np.log(products + zero_mass) + 2.0 * rounding * UNIT)
+
+
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Ordered pairs of different records that are neighbours.
+    """Ordered pairs of different records.
 
     Attributes
     ----------
     rows
         Probabilities of the reports for each record, shape ``(records, reports)``, accurate to 2
         units of rounding.
-    near
-        Symmetric table of neighbours, shape ``(records, records)``; None if all are neighbours.
     """
 
     rows: Floats
-    near: Bools | None = None
 
     @cached_property
-    def adjacency(self) -> Bools:
-        """Table of neighbours with a false diagonal, shape ``(records, records)``."""
-        count = len(self.rows)
-        table = np.ones((count, count), bool) if self.near is None else self.near.copy()
-        np.fill_diagonal(table, False)
-        return table
-
-    @property
-    def size(self) -> int:
-        """Number of pairs."""
-        return int(self.adjacency.sum())
+    def shared(self) -> Floats:
+        """The privacy blanket: for each report its smallest probability over all records."""
+        return np.asarray(self.rows.min(axis=0))
 
     def law(self, pair: Integers, eps: float) -> Atoms:
-        """Return the law of G for a pair, with errors that cover all pairs with the same `keys`."""
+        """Return the law of G under the privacy blanket for a pair, with values rounded up."""
         first, second = self.rows[pair]
-        return widened(difference(first, second, self.rows.min(axis=0), eps, 1.0))
+        return difference(first, second, self.shared, eps, 1.0)
 
     def distinguishable(self, horizon: float) -> Integers:
         """Return a few dozen pairs, shape ``(pairs, 2)``; one is probably close to the worst.
@@ -137,12 +147,13 @@ class Pairs:
         ``horizon`` is the largest eps of interest.
         """
         count = len(self.rows)
-        if self.size <= MAX_PAIRS_WITHOUT_BOUNDS:
-            return np.argwhere(self.adjacency)
+        different = ~np.eye(count, dtype=bool)
+        if different.sum() <= MAX_PAIRS_WITHOUT_CHOICE:
+            return np.argwhere(different)
         tables = [self.local(share * horizon)[0] for share in (0.0, 0.02, 0.1, 0.3, 0.6, 0.9)]
         flat_indices = set[int]()
-        for table in (*tables, distances(self.rows, self.rows.min(axis=0))):
-            table[~self.adjacency] = -np.inf
+        for table in (*tables, distances(self.rows, self.shared)):
+            np.fill_diagonal(table, -np.inf)
             flat_indices |= set(np.argpartition(table.ravel(), -2)[-2:].tolist())
         pairs = np.stack(np.divmod(np.array(sorted(flat_indices)), count), axis=1)
         return np.unique(np.concatenate([pairs, pairs[:, ::-1]]), axis=0)
@@ -154,14 +165,12 @@ class Pairs:
         is the result of the method `distinguishable`, whose pairs are included.
         """
         count = len(self.rows)
-        best, best_record = (
-            np.full(len(distinguishable), -np.inf),
-            np.zeros(len(distinguishable), np.int64),
-        )
+        best = np.full(len(distinguishable), -np.inf)
+        best_record = np.zeros(len(distinguishable), np.int64)
         largest, pairs = np.empty(count), np.empty((count, 2), np.int64)
         for record, others in enumerate(self.rows):
             table = distances(self.rows, others)
-            table[~self.adjacency] = -np.inf
+            np.fill_diagonal(table, -np.inf)
             current = table[distinguishable[:, 0], distinguishable[:, 1]]
             best_record = np.where(current > best, record, best_record)
             best = np.maximum(best, current)
@@ -173,22 +182,20 @@ class Pairs:
         )
         return np.unique(np.concatenate([triples, triples[:, [1, 0, 2]]]), axis=0)
 
-    def log_blanket_estimate(self, eps: float, n: int, distinguishable: Integers) -> float:
-        """Return a cheap estimate of `log_high`, without a guarantee."""
-        at = self._leading(eps, n, distinguishable)
-        return log_saddle_point(self.law(distinguishable[at], eps), n)
-
-    def _leading(self, eps: float, n: int, distinguishable: Integers) -> int:
-        return int(
-            np.argmax([log_saddle_point(self.law(pair, eps), n) for pair in distinguishable])
-        )
+    def log_high_estimate(
+        self, eps: float, n: int, distinguishable: Integers
+    ) -> tuple[float, Atoms]:
+        """Return a cheap estimate of `log_high`, without a guarantee, and the law of its pair."""
+        laws = [self.law(pair, eps) for pair in distinguishable]
+        values = [log_saddle_point(law, n) for law in laws]
+        return max(values), laws[int(np.argmax(values))]
 
     def local(self, eps: float) -> tuple[Floats, Floats]:
         """Return the delta of each pair without a shuffler, and its `Atoms.exclusive_delta`.
 
         Both are rounded up and have shape ``(records, records)``.
         """
-        not_shared = self.rows.min(axis=0) == 0.0
+        not_shared = self.shared == 0.0
         total, exclusive_delta = np.empty((2, len(self.rows), len(self.rows)))
         for x, first in enumerate(self.rows):
             gain, error = gains(first, self.rows, eps)
@@ -199,110 +206,158 @@ class Pairs:
     def log_high(self, eps: float, n: int, distinguishable: Integers) -> float:
         """Return an upper bound on the log mean excess of n copies of G for every pair.
 
-        This is the blanket bound on log delta of n users. The pairs of ``distinguishable`` are
+        This is the blanket bound on log delta of n users. One of the pairs ``distinguishable`` is
         evaluated first. A progress bar appears on a terminal after a second.
         """
-        at = self._leading(eps, n, distinguishable)
-        first = self.law(distinguishable[at], eps)
-        worst = log_mean_excess_high(first, n)
-        if self.size <= MAX_PAIRS_WITHOUT_BOUNDS:
-            remaining = np.delete(distinguishable, at, axis=0)
-            bounds = np.array([log_chernoff(self.law(pair, eps), n) for pair in remaining])
-            return self._evaluated(remaining, bounds, worst, eps, n)
-        tilted = Tilted.from_law(first, n)
-        bounds = self._bounds(tilted, eps)
-        bounds[tuple(distinguishable[at])] = -np.inf
-        pairs, bounds = self._merged(np.argwhere(bounds > worst), bounds[bounds > worst], eps)
-        for grid in tilted.grids if tilted else ():
-            bounds = np.minimum(bounds, self._grid_bounds(pairs, grid, eps))
-            pairs, bounds = pairs[bounds > worst], bounds[bounds > worst]
-        return self._evaluated(pairs, bounds, worst, eps, n)
+        _, first = self.log_high_estimate(eps, n, distinguishable)
+        worst, evaluated = log_mean_excess_high(first, n), {_key(first)}
+        bounds = self._chernoff_bounds(first, eps, n)
+        pairs = np.argwhere(bounds > worst)
+        pairs = pairs[np.argsort(-bounds[tuple(pairs.T)], kind="stable")]
+        for pair in tqdm(pairs, **_BAR, desc="pairs of records"):
+            if bounds[tuple(pair)] <= worst or len(evaluated) > MAX_EVALUATED_LAWS:
+                # The bound of this pair is the largest of those that remain.
+                return max(worst, float(bounds[tuple(pair)]))
+            law = self.law(pair, eps)
+            if (key := _key(law)) in evaluated:
+                continue
+            evaluated.add(key)
+            for tolerance in LOG_TOLERANCES:
+                if (high := log_mean_excess_high(law, n, tolerance)) <= worst:
+                    break
+            worst = max(worst, high)
+        return worst
 
-    def _bounds(self, tilted: Tilted | None, eps: float) -> Floats:
-        """Return cheap upper bounds on the log mean excess, shape ``(records, records)``."""
-        local, exclusive_delta = self.local(eps)
-        if tilted:
-            chernoff = tilted.log_chernoff(self.rows, self.rows.min(axis=0), eps)
-            local = np.minimum(local, np.exp(np.minimum(chernoff, 1.0)) + exclusive_delta)
+    def _chernoff_bounds(self, first: Atoms, eps: float, n: int) -> Floats:
+        """Return upper bounds on the log mean excess of each pair, shape ``(records, records)``.
+
+        They are Chernoff's for several tilts around that of the law ``first``, or log delta without
+        a shuffler if that is smaller.
+        """
         with np.errstate(divide="ignore"):
-            bounds = np.log(local * (1.0 + 2048.0 * UNIT))
-        bounds[~self.adjacency] = -np.inf
-        return np.asarray(bounds)
-
-    def _evaluated(
-        self, pairs: Integers, bounds: Floats, worst: float, eps: float, n: int
-    ) -> float:
-        """Return the maximum of ``worst`` and upper bounds for the pairs, largest bounds first."""
-        order = np.argsort(-bounds, kind="stable")
-        chosen = order[:MAX_EVALUATED_PAIRS]
-        for at in tqdm(chosen, desc="worst pairs", leave=False, disable=None, delay=1.0):
-            if bounds[at] > worst:
-                worst = max(worst, log_mean_excess_high(self.law(pairs[at], eps), n))
-        return max(worst, float(bounds[order[MAX_EVALUATED_PAIRS:]].max(initial=-np.inf)))
-
-    def _merged(self, pairs: Integers, bounds: Floats, eps: float) -> tuple[Integers, Floats]:
-        """Return one pair, and its bound, for each set of pairs with the same law."""
-        codes = [keys(*self._values(block, eps)) for block in self._blocks(pairs)]
-        if not codes:
-            return pairs, bounds
-        _, first = np.unique(np.concatenate(codes), axis=0, return_index=True)
-        return pairs[first], bounds[first]
-
-    def _grid_bounds(self, pairs: Integers, grid: Grid, eps: float) -> Floats:
-        """Return upper bounds on the log mean excess of pairs, computed on a grid."""
-        bounds = []
-        with tqdm(
-            total=len(pairs), desc="pairs of records", leave=False, disable=None, delay=1.0
-        ) as bar:
-            for block in self._blocks(pairs):
-                values, masses, exclusive_delta = self._values(block, eps)
-                logs = grid.log_mean_excess(values, masses, ENTRY_UNITS + 2.0 ** (54 - KEY_BITS))
-                bounds.append(
-                    [add_exclusive_delta(*each) for each in zip(logs, exclusive_delta, strict=True)]
-                )
-                bar.update(len(block))
-        return np.concatenate([[], *bounds])
-
-    def _blocks(self, pairs: Integers) -> list[Integers]:
-        size = max(ENTRIES_AT_ONCE // self.rows.shape[1], 1)
-        return [pairs[at : at + size] for at in range(0, len(pairs), size)]
-
-    def _values(self, pairs: Integers, eps: float) -> tuple[Floats, Floats, Floats]:
-        """Return values of G, rounded up, shape ``(pairs, atoms)``; masses; `exclusive_delta`."""
-        shared = self.rows.min(axis=0)
-        used = shared > 0.0
-        gain, error = gains(self.rows[pairs[:, 0]], self.rows[pairs[:, 1]], eps)
-        exclusive_delta = _exclusive_delta((gain + error)[:, ~used], 1.0) * (
-            1.0 + 2.0 ** (1 - KEY_BITS)
-        )
-        values = (gain[:, used] + error[:, used]) / shared[used]
-        return values, shared[used], exclusive_delta
+            bounds, log_exclusive_delta = np.log(self.local(eps))
+        law = first.shifted_outwards(1.0)
+        if (top := float(law.values.max(initial=0.0))) > 0.0:
+            best = tilt(law.values / top, law.masses, n).lam / top
+            for lam in best * 2.0 ** np.arange(-3.0, 4.0):
+                # x_+ is at most exp(lam x) / (e lam).
+                logs = n * log_moments(self.rows, self.shared, eps, lam) - 1.0 - np.log(lam * n)
+                bounds = np.minimum(bounds, np.logaddexp(logs, log_exclusive_delta))
+        np.fill_diagonal(bounds, -np.inf)
+        return np.asarray(bounds + 1e-9)
 
 
-def keys(values: Floats, masses: Floats, exclusive_delta: Floats) -> Integers:
-    """Return two hash values of each law, independent of the order of atoms, shape ``(laws, 2)``.
+@dataclass(frozen=True, eq=False)
+class HiddenSlots:
+    """Laws of G (see `hidden_slot`) for triples of records ``(x0, x1, x2)``.
 
-    Values and masses of the atoms have shape ``(laws, atoms)``, or the laws share their masses.
+    The target holds x0 or x1, the user whose slot the target's report takes x2. The report of an
+    exposed user has the law that all records share. If the target sends a report that has
+    probability 0 for some record, it is treated as revealed; its contribution to delta is
+    `Atoms.exclusive_delta`, as in the blanket bound.
+
+    Attributes
+    ----------
+    pairs
+        Pairs of records (x0, x1).
+    eps
+        Central budget.
+    n
+        Number of users, at least 2.
+    kappa
+        Probability that a user is exposed.
     """
-    mass_codes, delta_codes = _code(masses), _code(exclusive_delta)
-    hashes = []
-    for factor in (0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93):
-        mixed = _mixed(_mixed(_code(values), factor) + mass_codes, factor).sum(
-            axis=1, dtype=np.uint64
-        )
-        hashes.append(mixed + _mixed(delta_codes, factor))
-    return np.stack(hashes, axis=1).view(np.int64)
+
+    pairs: Pairs
+    eps: float
+    n: int
+    kappa: float
+
+    @cached_property
+    def _unexposed(self) -> Floats:
+        """Probability that a user is not exposed and sends y, by record; 0 for revealed reports."""
+        shared = self.pairs.shared
+        exposed = self.kappa / float(shared.sum()) * shared
+        return np.where(shared > 0.0, self.pairs.rows - exposed, 0.0)
+
+    @property
+    def is_applicable(self) -> bool:
+        """Whether kappa is at most half of the shared mass, and no value overflows."""
+        shared = self.pairs.shared
+        if not 2.0 * self.kappa <= float(shared.sum()):
+            return False
+        used = shared > 0.0
+        return float((self.pairs.rows[:, used] / shared[used]).max()) < MAX_RATIO
+
+    def law(self, x0: int, x1: int, x2: int) -> Atoms:
+        """Return the law of G for a triple, with values rounded up."""
+        used = self.pairs.shared > 0.0
+        first, second = self.pairs.rows[[x0, x1]][:, used]
+        law = difference(first, second, self._unexposed[x2][used], self.eps, 1.0)
+        # The subtraction in `_unexposed` leaves at least half of each entry.
+        return replace(law, units=3.0 * law.units).shifted_outwards(1.0)
+
+    @cached_property
+    def _unhidden_log_delta(self) -> Floats:
+        """Log of each pair's `exclusive_delta` plus the contribution of no exposed user."""
+        local, exclusive_delta = self.pairs.local(self.eps)
+        kappa_low = self.kappa * (1.0 - (self.pairs.shared.size + 8.0) * UNIT)
+        alone = no_exposure_log_delta(np.log(np.maximum(local, 1e-300)), self.n - 1, kappa_low)
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.logaddexp(np.log(exclusive_delta), alone) + 1e-12)
+
+    def _pair_log_delta(self, x0: int, x1: int) -> float:
+        laws = [self.law(x0, x1, x2) for x2 in range(len(self.pairs.rows))]
+        log_value = uniform_slots_log_high(laws, self.n, self.kappa)
+        return float(np.logaddexp(log_value, self._unhidden_log_delta[x0, x1])) + 1e-12
+
+    def log_high(self, ceiling: float, triples: Integers) -> float:
+        """Return an upper bound on log delta that holds for every pair and data set.
+
+        The result is at most ``ceiling``, another upper bound. One of the ``triples``, shape
+        ``(triples, 3)``, is evaluated first. A progress bar appears on a terminal after a second.
+        """
+        leading = max(triples.tolist(), key=lambda each: log_saddle_point(self.law(*each), self.n))
+        leading_law = self.law(*leading)
+        if not leading_law.values.max() > 0.0:
+            return ceiling
+        kernel = Kernel.from_law(leading_law, self.n, self.kappa)
+        worst = self._pair_log_delta(*leading[:2]) + LOG_TOLERANCE
+        near, bounds = list[Integers](), list[Floats]()
+        for x2 in tqdm(range(len(self._unexposed)), **_BAR, desc="records"):
+            ends = self._bounds(kernel, x2)
+            pairs = np.argwhere(ends > worst)
+            near.append(np.column_stack([pairs, np.full(len(pairs), x2)]))
+            bounds.append(ends[ends > worst])
+            if worst >= ceiling or sum(map(len, near)) > MAX_NEAR_TRIPLES:
+                return ceiling
+        values, evaluated = dict[bytes, float](), {(leading[0], leading[1])}
+        order = np.argsort(-np.concatenate(bounds), kind="stable")
+        for x0, x1, x2 in tqdm(np.concatenate(near)[order].tolist(), **_BAR, desc="data sets"):
+            if (x0, x1) in evaluated:
+                continue
+            # A pair whose triples are all below ``worst`` with this kernel is below it for all
+            # data sets.
+            law = self.law(x0, x1, x2)
+            if (key := _key(law)) not in values:
+                values[key] = kernel.log_high(law) - float(np.log(self.n))
+                if len(values) > MAX_EVALUATED_LAWS:
+                    return ceiling
+            if np.logaddexp(values[key], self._unhidden_log_delta[x0, x1]) + 1e-9 > worst:
+                evaluated.add((x0, x1))
+                worst = max(worst, self._pair_log_delta(x0, x1))
+        return min(worst, ceiling)
+
+    def _bounds(self, kernel: Kernel, x2: int) -> Floats:
+        """Return upper bounds on the log delta of each pair if all other users hold x2."""
+        moments = log_moments(self.pairs.rows, self._unexposed[x2], self.eps, kernel.lam)
+        ends = kernel.n * moments + kernel.log_total - np.log(self.n)
+        ends = np.logaddexp(ends, self._unhidden_log_delta) + 1e-9
+        np.fill_diagonal(ends, -np.inf)
+        return np.asarray(ends)
 
 
-def _code(numbers: Floats) -> NDArray[np.uint64]:
-    """Return `KEY_BITS` leading bits and the exponent of each number as one integer."""
-    mantissa, exponent = np.frexp(numbers)
-    leading = np.round(mantissa * 2.0**KEY_BITS).astype(np.int64)
-    return (leading + (exponent.astype(np.int64) << (KEY_BITS + 2))).view(np.uint64)
-
-
-def _mixed(numbers: NDArray[np.uint64], factor: int) -> NDArray[np.uint64]:
-    """Return a multiplicative hash of each number."""
-    for shift in (32, 29):
-        numbers = (numbers ^ (numbers >> np.uint64(shift))) * np.uint64(factor)
-    return numbers ^ (numbers >> np.uint64(32))
+def _key(law: Atoms) -> bytes:
+    """Return bytes that are equal for laws that differ in the order of their atoms alone."""
+    atoms = np.stack([law.values, law.masses, np.broadcast_to(law.errors, law.values.shape)])
+    return atoms[:, np.lexsort(atoms)].tobytes() + np.float64(law.exclusive_delta).tobytes()
