@@ -38,7 +38,7 @@ def show(what: str, seconds: float, limit: float | None = None) -> None:
 
 
 def import_time(repeats: int) -> None:
-    code = "import time; t = time.perf_counter(); import shuffledp.accounting.registry; "
+    code = "import time; t = time.perf_counter(); import shuffledp.accounting.bound_registry; "
     code += "print(time.perf_counter() - t)"
     command = [sys.executable, "-c", code]
     times = [
@@ -49,8 +49,8 @@ def import_time(repeats: int) -> None:
 
 
 def speed(repeats: int) -> None:
-    from shuffledp.accounting.one_round.certified import lower_log_delta, upper_log_delta
-    from shuffledp.accounting.registry import BOUNDS
+    from shuffledp.accounting.bound_registry import BOUNDS
+    from shuffledp.accounting.krr import lower_log_delta, upper_log_delta
     from shuffledp.accounting.setting import Setting
 
     def pair(eps: float, n: int) -> Callable[[], object]:
@@ -73,7 +73,7 @@ def speed(repeats: int) -> None:
 
 
 def growth(repeats: int) -> None:
-    from shuffledp.accounting.one_round.certified import upper_log_delta
+    from shuffledp.accounting.krr import upper_log_delta
     from shuffledp.accounting.setting import Setting
 
     for k, eps0 in [(408, 4.0), (3, 1.0)]:
@@ -89,7 +89,7 @@ def growth(repeats: int) -> None:
 
 
 def widths() -> None:
-    from shuffledp.accounting.registry import BOUNDS
+    from shuffledp.accounting.bound_registry import BOUNDS
     from shuffledp.accounting.setting import Setting
 
     for n, limit in [(10**3, 1e-3), (10**4, 1e-4), (10**6, None), (10**9, 2e-4)]:
@@ -165,7 +165,7 @@ def against_dp_accounting(
 
 
 def comparisons(repeats: int) -> None:
-    from shuffledp.accounting.one_round.certified import upper_log_delta
+    from shuffledp.accounting.krr import upper_log_delta
     from shuffledp.accounting.one_round.single_bin import log_delta
     from shuffledp.accounting.setting import Setting
     from shuffledp.papers.literature import clones
@@ -201,7 +201,7 @@ def comparisons(repeats: int) -> None:
 
 def any_randomiser(repeats: int) -> None:
     """Compare the evaluator for any randomiser, applied to k-RR, with the code specific to k-RR."""
-    from shuffledp.accounting.one_round.certified import upper_log_delta as of_krr
+    from shuffledp.accounting.krr import upper_log_delta as of_krr
     from shuffledp.accounting.setting import Setting
     from shuffledp.mechanisms.randomiser import _blanket_upper, upper_log_delta
     from shuffledp.mechanisms.subset_selection import SubsetSelection
@@ -278,7 +278,7 @@ def ledger(repeats: int) -> None:
 def paper_c() -> None:
     """Compare paper C's Fourier accountant (section 6.3) with the numeric clones bound, n = 1e6."""
     from shuffledp.accounting import pairs
-    from shuffledp.accounting.registry import BOUNDS
+    from shuffledp.accounting.bound_registry import BOUNDS
     from shuffledp.accounting.setting import Setting
     from shuffledp.papers.literature.fourier import fourier_bounds
 

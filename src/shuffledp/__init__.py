@@ -60,7 +60,7 @@ def __getattr__(name: str) -> Any:
     if name == "__version__":
         value: Any = import_module("shuffledp.version").find_version()
     elif name == "krr":
-        value = import_module("shuffledp.mechanisms.krr")
+        value = import_module("shuffledp.mechanisms.randomised_response")
     else:
         value = getattr(import_module(f"shuffledp.{_HOMES.get(name, 'queries')}"), name)
     globals()[name] = value

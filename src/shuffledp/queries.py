@@ -22,9 +22,10 @@ from numpy.typing import ArrayLike
 
 from shuffledp.accounting import accountant
 from shuffledp.accounting.accountant import CERTIFIED, SettingOrSchedule
+from shuffledp.accounting.bound_registry import BOUNDS, get_bound
 from shuffledp.accounting.conventions import log_of_delta, logs_of_deltas
 from shuffledp.accounting.curve import NotApplicableError, largest_eps0, require_upper
-from shuffledp.accounting.registry import BOUNDS, get_bound, upper_curve
+from shuffledp.accounting.krr import upper_curve
 from shuffledp.accounting.setting import LARGEST_EPS0, Setting
 from shuffledp.errors import InputError, shortened
 from shuffledp.numerics.arrays import floats, plain, scalar
@@ -259,7 +260,7 @@ def calibrate(
     >>> calibrate(1, 1e-8, Setting(n=100_000, k=408), "two-servers").parameters
     ShufflerDummiesParameters(eps=1.0, nu=35)
     """
-    from shuffledp.mechanisms.krr import KRRParameters
+    from shuffledp.mechanisms.randomised_response import KRRParameters
     from shuffledp.mechanisms.target_calibration import Released, calibrated
 
     krr_fields = ("eps0", "dummies") if mechanism == "krr" else ()
@@ -854,7 +855,7 @@ def verify(files: str | Path | Iterable[str | Path]) -> list[Verdict]:
     ['proven']
     """
     try:
-        from shuffledp.verification.certificate import verify as check
+        from shuffledp.verification.checker import verify as check
         from shuffledp.verification.deltas import RefusedError, TooLongError
         from shuffledp.verification.reading import read
     except ModuleNotFoundError as missing:

@@ -193,7 +193,7 @@ class Certificate(dict[str, Any]):
 class Verdict:
     """The verdict on a certificate: ``proven``, ``refused`` or ``not checked``, and the reason.
 
-    ``claim`` is the proven `shuffledp.verification.certificate.Claim`, else None.
+    ``claim`` is the proven `shuffledp.verification.checker.Claim`, else None.
     """
 
     file: str

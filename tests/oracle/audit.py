@@ -21,13 +21,13 @@ from flint import ctx
 from tqdm import tqdm
 
 from shuffledp import queries
+from shuffledp.accounting.bound_registry import BOUNDS
 from shuffledp.accounting.certificate import certificate
-from shuffledp.accounting.one_round.certified import weak_adversary_log_delta
-from shuffledp.accounting.registry import BOUNDS
+from shuffledp.accounting.krr import weak_adversary_log_delta
 from shuffledp.accounting.setting import LARGEST_EPS0, LARGEST_K, LARGEST_N, Setting
 from shuffledp.personalised.groups import BudgetGroups
-from shuffledp.personalised.krr import personalised_log_delta
-from shuffledp.verification.certificate import verify
+from shuffledp.personalised.krr_reports import personalised_log_delta
+from shuffledp.verification.checker import verify
 from shuffledp.verification.deltas import TooLongError
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for make audit

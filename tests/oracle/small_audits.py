@@ -13,11 +13,11 @@ from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.discrete_laplace import DiscreteLaplaceParameters
 from shuffledp.mechanisms.gaussian import GaussianParameters
-from shuffledp.mechanisms.krr import KRRParameters
 from shuffledp.mechanisms.local import LocalParameters
 from shuffledp.mechanisms.local_hashing import HashingParameters
 from shuffledp.mechanisms.matrix import MatrixRandomiser
 from shuffledp.mechanisms.mixdump import MixdumpParameters
+from shuffledp.mechanisms.randomised_response import KRRParameters
 from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.mechanisms.shuffler_dummies import ShufflerDummiesParameters
 from shuffledp.mechanisms.subset_selection import SubsetParameters

@@ -10,12 +10,12 @@ import pytest
 from effort import examples, long
 
 from oracle.black_box import look
-from shuffledp.accounting.one_round import certified
+from shuffledp.accounting import krr
 from shuffledp.accounting.setting import Setting, probabilities
 from shuffledp.mechanisms.catalogue import VIEWS
 from shuffledp.mechanisms.discrete_laplace import draw_noise
-from shuffledp.mechanisms.krr import KRandomisedResponse, KRRParameters, randomise
 from shuffledp.mechanisms.protocol import Mechanism
+from shuffledp.mechanisms.randomised_response import KRandomisedResponse, KRRParameters, randomise
 from shuffledp.mechanisms.shuffler_dummies import ShufflerDummies, ShufflerDummiesParameters
 from shuffledp.mechanisms.target_calibration import Released
 from shuffledp.mechanisms.two_servers import GaussianServersParameters, TwoServers
@@ -53,11 +53,11 @@ def test_likelihood_ratio_attack(n, k, eps0, eps, crowd):
         shares.append(_excess(releases, channel[crowd], channel[0], channel[1], eps).mean())
     advantage = shares[0] - np.exp(eps) * shares[1]
     error = np.sqrt((shares[0] + np.exp(2 * eps) * shares[1]) / TRIALS)
-    upper = float(np.exp(certified.upper_log_delta(eps, Setting(n, k, eps0))))
+    upper = float(np.exp(krr.upper_log_delta(eps, Setting(n, k, eps0))))
     assert advantage <= upper + 5 * error
     if crowd > 1:
         # On the data set of the lower bound the attack reaches it.
-        lower = float(np.exp(certified.lower_log_delta(eps, Setting(n, k, eps0))))
+        lower = float(np.exp(krr.lower_log_delta(eps, Setting(n, k, eps0))))
         assert advantage >= lower - 5 * error
         assert lower > 10 * error, "the audit has the power to see the difference"
 

@@ -12,14 +12,14 @@ from flint import arb, ctx
 
 from oracle import exact
 from shuffledp import cli
+from shuffledp.accounting import krr
 from shuffledp.accounting.certificate import certificate, view_certificate
 from shuffledp.accounting.geometric import BothNoises
-from shuffledp.accounting.one_round import certified
 from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms.shuffler_dummies import ShufflerDummies
 from shuffledp.mechanisms.two_servers import GaussianServersParameters, TwoServers
 from shuffledp.verification import noise
-from shuffledp.verification.certificate import verify
+from shuffledp.verification.checker import verify
 from shuffledp.verification.deltas import RefusedError, TooLongError
 
 # n, k, eps0, eps: every kind of argument and of worst data set.
@@ -188,7 +188,7 @@ def test_for_few_users_the_lower_end_is_the_worst_data_set(n, k, share):
     e = 1 + (E - 1) * exact.Fraction(share)
     worst, _ = exact.worst_delta(n, k, E, e)
     setting = Setting(n, k, float(np.log(20.0)))
-    lower = float(certified.lower_log_delta(float(np.log(float(e))), setting))
+    lower = float(krr.lower_log_delta(float(np.log(float(e))), setting))
     assert lower == pytest.approx(np.log(float(worst)), abs=1e-9)
 
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from oracle import exact, high_precision
 from oracle.test_oracles import TABLES_OF_A, ZEROS_OF_A
-from shuffledp.accounting import pairs
+from shuffledp.accounting import krr, pairs
 from shuffledp.accounting.laws.multinomial import log_mean_excess
-from shuffledp.accounting.one_round import certified, single_bin, two_cells
+from shuffledp.accounting.one_round import single_bin, two_rr
 from shuffledp.accounting.pairs import hockey_stick
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
@@ -36,13 +36,13 @@ def relative_error(log_value, rational):
 def test_worst_data_set_lies_in_the_certified_interval(n, k, E, e):
     worst, _ = exact.worst_delta(n, k, E, e)
     eps, setting = log(e), Setting(n, k, log(E))
-    assert float(certified.upper_log_delta(eps, setting)) >= log(worst) - 1e-12
-    assert float(certified.lower_log_delta(eps, setting)) <= log(worst) + 1e-12
+    assert float(krr.upper_log_delta(eps, setting)) >= log(worst) - 1e-12
+    assert float(krr.lower_log_delta(eps, setting)) <= log(worst) + 1e-12
     if k == 2:
         # For two cells a data set is a count, and all are tried.
-        assert float(certified.lower_log_delta(eps, setting)) >= log(worst) - 2e-9
+        assert float(krr.lower_log_delta(eps, setting)) >= log(worst) - 2e-9
         # Rounding e and E moves delta by a few units in the last place.
-        assert -1e-13 <= float(two_cells.two_rr_log_delta(eps, setting)) - log(worst) < 1e-11
+        assert -1e-13 <= float(two_rr.two_rr_log_delta(eps, setting)) - log(worst) < 1e-11
 
 
 @pytest.mark.parametrize(("n", "k"), [(2, 2), (6, 2), (9, 3), (12, 5), (25, 4), (30, 50)])
@@ -53,7 +53,7 @@ def test_upper_and_lower_are_exact_for_small_n(n, k, E, e):
     weak = hockey_stick(pairs.weak_adversary(setting), eps).high
     assert relative_error(weak, upper) < 1e-9
     assert weak >= log(upper) - 1e-13
-    assert certified.upper_log_delta(eps, setting) <= weak
+    assert krr.upper_log_delta(eps, setting) <= weak
     for name, make in PAIRS.items():
         if name == "third" and k < 3:
             continue
@@ -196,7 +196,7 @@ def test_counts_asked_at_once_enclose_their_rationals(k, E, e):
 
 def test_two_cells_of_a_billion_users_are_enclosed_closely():
     """The ends in eps are about four times as far apart, at most 2e-4."""
-    ends = two_cells.worst_count(5.64e-7, Setting(10**9, 2, 0.1)).ends
+    ends = two_rr.worst_count(5.64e-7, Setting(10**9, 2, 0.1)).ends
     assert 0.0 < ends.high - ends.low < 5e-5
 
 
@@ -206,7 +206,7 @@ def test_the_search_of_two_cells_encloses_every_count(n, eps0, spare):
     setting = Setting(n, 2, eps0)
     for eps in (0.0, 0.05, 0.3 * eps0, 0.99 * eps0):
         low, high = single_bin.forward_ends(eps, setting, n, np.arange(n))
-        worst = two_cells.worst_count(eps, setting, spare)
+        worst = two_rr.worst_count(eps, setting, spare)
         assert high.max() - 1e-11 <= worst.ends.high
         assert worst.ends.low <= low.max() + 1e-11
         assert worst.ends.low == pytest.approx(low[worst.count], abs=1e-11)
@@ -219,7 +219,7 @@ def test_the_search_of_two_cells_encloses_every_count(n, eps0, spare):
 
 def test_a_search_that_may_end_sooner_looks_at_few_blocks():
     """Composition needs about 150 points of the curve, each 150 ms for a billion users."""
-    worst = two_cells.worst_count(1e-4, Setting(10**9, 2, 4.0), 2e-4)
+    worst = two_rr.worst_count(1e-4, Setting(10**9, 2, 4.0), 2e-4)
     assert worst.first_counts.size < 4_000
 
 
@@ -286,13 +286,13 @@ def test_the_printed_loss_errs_in_the_unsafe_direction():
 @settings(max_examples=examples(80))
 def test_the_bounds_are_ordered_and_monotone(n, k, eps0, share):
     eps, setting = share * eps0, Setting(n, k, eps0)
-    lower = float(certified.lower_log_delta(eps, setting))
-    upper = float(certified.upper_log_delta(eps, setting))
+    lower = float(krr.lower_log_delta(eps, setting))
+    upper = float(krr.upper_log_delta(eps, setting))
     assert lower <= upper <= 0.0
     slack = 2e-9 * max(1.0, abs(upper))
-    assert float(certified.upper_log_delta(eps * 1.1, setting)) <= upper + slack
-    assert float(certified.upper_log_delta(eps, Setting(n, k, eps0 * 1.1))) >= upper - slack
-    assert float(certified.upper_log_delta(eps, Setting(n + 1, k, eps0))) <= upper + slack
+    assert float(krr.upper_log_delta(eps * 1.1, setting)) <= upper + slack
+    assert float(krr.upper_log_delta(eps, Setting(n, k, eps0 * 1.1))) >= upper - slack
+    assert float(krr.upper_log_delta(eps, Setting(n + 1, k, eps0))) <= upper + slack
     if k > 2:
         crowd = single_bin.log_delta(eps, setting, [0, n - 1])
         assert crowd.max() <= upper + slack
@@ -300,7 +300,7 @@ def test_the_bounds_are_ordered_and_monotone(n, k, eps0, share):
 
 def test_zero_at_and_above_eps0_and_arrays_broadcast():
     setting = Setting(100, 10, 4.0)
-    for function in (certified.upper_log_delta, certified.lower_log_delta):
+    for function in (krr.upper_log_delta, krr.lower_log_delta):
         got = function([[0.5, 0.6], [4.0, 5.0]], setting)
         assert got.shape == (2, 2)
         assert np.isfinite(got[0]).all()
@@ -310,7 +310,7 @@ def test_zero_at_and_above_eps0_and_arrays_broadcast():
     assert single_bin.log_delta([[0.1], [0.2], [0.3]], setting, [3, 4]).shape == (3, 2)
 
 
-@pytest.mark.parametrize("function", [certified.upper_log_delta, certified.lower_log_delta])
+@pytest.mark.parametrize("function", [krr.upper_log_delta, krr.lower_log_delta])
 def test_parameters_out_of_range_are_refused(function):
     for eps in (-0.1, np.nan, [0.1, -0.1]):
         with pytest.raises(InputError, match="eps must be at least 0"):

@@ -17,7 +17,7 @@ from shuffledp.accounting.contributions import (
     log_group_factor,
     one_record_target,
 )
-from shuffledp.accounting.registry import upper_curve
+from shuffledp.accounting.krr import upper_curve
 from shuffledp.mechanisms.discrete_laplace import DiscreteLaplaceParameters
 from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.mechanisms.shuffler_dummies import ShufflerDummiesParameters

@@ -15,10 +15,10 @@ from oracle import enumerated, exact, small_audits
 from oracle.audit import audit
 from oracle.findings import Findings
 from shuffledp import cli, queries
-from shuffledp.accounting import pairs
-from shuffledp.accounting.one_round import certified, single_bin
+from shuffledp.accounting import krr, pairs
+from shuffledp.accounting.bound_registry import BOUNDS
+from shuffledp.accounting.one_round import single_bin
 from shuffledp.accounting.pairs import hockey_stick
-from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.mechanisms.shuffler_dummies import ShufflerDummiesParameters
@@ -62,9 +62,7 @@ def test_two_cells_large_budgets_many_users(n, eps0, eps):
     truth = alike_log_delta(n, eps0, eps)
     ends = single_bin.log_delta(eps, setting, n - 1)
     assert ends == pytest.approx(truth, abs=1e-11)
-    lower, upper = (
-        float(end(eps, setting)) for end in (certified.lower_log_delta, certified.upper_log_delta)
-    )
+    lower, upper = (float(end(eps, setting)) for end in (krr.lower_log_delta, krr.upper_log_delta))
     assert lower <= upper
     assert truth - 1e-8 < lower
 
@@ -81,9 +79,7 @@ def test_budgets_beyond_the_last_digit(n, k, E):
         slack = 1e-9 + 1e-15 * log(E)
         assert ends.low - slack <= np.log(float(truth)) <= ends.high + slack
         assert ends.high - ends.low < 1e-8
-    lower, upper = (
-        float(end(eps, setting)) for end in (certified.lower_log_delta, certified.upper_log_delta)
-    )
+    lower, upper = (float(end(eps, setting)) for end in (krr.lower_log_delta, krr.upper_log_delta))
     assert lower <= upper <= 0.0
 
 
@@ -158,7 +154,7 @@ def test_calibration_through_deep_deltas(capsys, command, eps0):
     setting, log_delta = Setting(row["n"], row["k"], row["eps0"]), np.log(10.0) * -6
     if row["log10_delta_upper"] > -7:
         more = Setting(row["n"], row["k"], row["eps0"] * (1 + 1e-6))
-        upper = [float(certified.upper_log_delta(row["eps"], s)) for s in (setting, more)]
+        upper = [float(krr.upper_log_delta(row["eps"], s)) for s in (setting, more)]
         assert upper[0] <= log_delta < upper[1]
 
 

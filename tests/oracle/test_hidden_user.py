@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracle import exact
-from shuffledp.accounting import pairs
+from shuffledp.accounting import krr, pairs
 from shuffledp.accounting.laws.multinomial import tilted_shares
-from shuffledp.accounting.one_round import certified, hidden_user
+from shuffledp.accounting.one_round import hidden_user
 from shuffledp.accounting.pairs import hockey_stick
 from shuffledp.accounting.setting import Setting
 
@@ -99,12 +99,12 @@ def test_bound_is_never_below_the_hidden_view_nor_far_above(n, eps0, share, hidd
 def test_upper_stays_above_lower_and_below_the_weak_adversary(eps0):
     for n, eps in product((10, 200, 2000), (0.0, 0.05 * eps0, 0.5 * eps0, 0.999999 * eps0)):
         setting = Setting(n, 3, eps0)
-        upper = float(certified.upper_log_delta(eps, setting))
-        assert certified.lower_log_delta(eps, setting) <= upper
+        upper = float(krr.upper_log_delta(eps, setting))
+        assert krr.lower_log_delta(eps, setting) <= upper
         assert upper <= weak_log_delta(eps, setting)
 
 
 def test_gain_closes_a_third_of_the_interval_at_a_thousand_users():
     at = (0.159, Setting(1000, 3, 1.15))
-    weak, lower = weak_log_delta(*at), certified.lower_log_delta(*at)
-    assert certified.upper_log_delta(*at) - lower < 0.8 * (weak - lower)
+    weak, lower = weak_log_delta(*at), krr.lower_log_delta(*at)
+    assert krr.upper_log_delta(*at) - lower < 0.8 * (weak - lower)

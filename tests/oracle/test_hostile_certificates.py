@@ -19,8 +19,8 @@ from shuffledp.accounting.certificate import (
 from shuffledp.accounting.setting import Setting
 from shuffledp.cli import main
 from shuffledp.errors import InputError
-from shuffledp.verification import certificate as checker
-from shuffledp.verification.certificate import verify
+from shuffledp.verification import checker
+from shuffledp.verification.checker import verify
 from shuffledp.verification.deltas import RefusedError, TooLongError
 from shuffledp.verification.reading import MAX_FILE_BYTES, read
 

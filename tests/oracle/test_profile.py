@@ -18,10 +18,10 @@ from oracle import exact
 from oracle.test_ends import enclosed_exp, exact_rows, is_at_least
 from oracle.test_randomisers import MADE_UP, krr_rows, merged, shuffled_law, unary_rows
 from shuffledp.accounting.blanket.hidden_slot import hidden_slot_log_delta
+from shuffledp.accounting.bound_registry import BOUNDS
 from shuffledp.accounting.composition import compose, compose_rounds
 from shuffledp.accounting.curve import Composable, UpperCurve
-from shuffledp.accounting.registry import BOUNDS
-from shuffledp.accounting.rounds import two_cells
+from shuffledp.accounting.rounds import two_rr_rounds
 from shuffledp.accounting.rounds.outcome_bundles import DEFAULT_DEPTH
 from shuffledp.accounting.rounds.profile import dominating_law
 from shuffledp.accounting.rounds.sums import upper_log_hockey_stick
@@ -321,10 +321,10 @@ def test_the_worst_rounds_of_two_cells_in_view_of_earlier_ones_are_dominated(
     monkeypatch, n, rounds, wide
 ):
     if wide:
-        monkeypatch.setattr(two_cells, "BLOCK_WIDTH", 0.5)
-        assert len(two_cells._blocks(n)[0]) < n or n == 2
+        monkeypatch.setattr(two_rr_rounds, "BLOCK_WIDTH", 0.5)
+        assert len(two_rr_rounds._blocks(n)[0]) < n or n == 2
     setting = Setting(n, 2, float(np.nextafter(log(E), inf)), rounds)
-    curve = two_cells.worst_curve(setting, lambda eps: 0.0 if eps < setting.budget else -inf)
+    curve = two_rr_rounds.worst_curve(setting, lambda eps: 0.0 if eps < setting.budget else -inf)
     laws = of_rows(krr_rows(2), n)
     for e in SHARES:
         truth = _adaptive(laws, rounds, e)
@@ -336,7 +336,7 @@ def test_the_worst_rounds_of_two_cells_in_view_of_earlier_ones_are_dominated(
 
 @pytest.mark.parametrize("n", [1, 2, 10, 999, 12_345])
 def test_blocks_partition_the_counts(n):
-    low, high = two_cells._blocks(n)
+    low, high = two_rr_rounds._blocks(n)
     assert (high[0], low[-1]) == (n - 1, 0)
     assert (low[:-1] == high[1:] + 1).all()
     assert (low <= high).all()

@@ -16,8 +16,7 @@ from scipy.special import gammaln
 
 from oracle import exact
 from oracle.high_precision import ball, rational_exp
-from shuffledp.verification import certificate as checker
-from shuffledp.verification import deltas
+from shuffledp.verification import checker, deltas
 from shuffledp.verification.deltas import RefusedError, TooLongError
 
 EPS0 = 1.1

@@ -17,12 +17,12 @@ from effort import long
 from waiting import run_python
 
 from shuffledp import cli, krr, version
-from shuffledp.accounting.one_round import certified
+from shuffledp.accounting.krr import upper_log_delta
 from shuffledp.accounting.setting import Setting
 from shuffledp.cli import main, output
 from shuffledp.mechanisms import gaussian
 from shuffledp.mechanisms.catalogue import VIEWS
-from shuffledp.mechanisms.krr import KRRParameters
+from shuffledp.mechanisms.randomised_response import KRRParameters
 from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.papers.literature import renyi
 
@@ -51,7 +51,7 @@ def refused(capsys, *arguments):
 
 def test_delta_in_full_precision(capsys):
     (row,) = rows(capsys, "delta", *SETTING, "--eps", "0.0186")
-    upper = certified.upper_log_delta(0.0186, Setting(10_000, 16, 1.0))
+    upper = upper_log_delta(0.0186, Setting(10_000, 16, 1.0))
     assert list(row) == ["n", "k", "eps0", "eps", "rounds", "bound", "delta_lower", "delta_upper",
                          "log10_delta_lower", "log10_delta_upper",
                          "neighbours", "unit"]  # fmt: skip

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from oracle import exact
 from oracle.test_randomisers import worst_delta
 
-from shuffledp.accounting.one_round.certified import lower_log_delta, upper_log_delta
+from shuffledp.accounting.krr import lower_log_delta, upper_log_delta
 from shuffledp.accounting.setting import Setting
 from shuffledp.papers.literature import clones
 

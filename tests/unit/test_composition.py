@@ -15,11 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import exact
 
-from shuffledp.accounting import calibrate, pairs
+from shuffledp.accounting import calibrate, krr, pairs
 from shuffledp.accounting.laws.binomial import log_pmf, log_pmf_error
-from shuffledp.accounting.one_round import certified
 from shuffledp.accounting.pairs import hockey_stick
-from shuffledp.accounting.rounds import outcome_bundles, privacy_loss, shuffled_krr
+from shuffledp.accounting.rounds import outcome_bundles, privacy_loss
 from shuffledp.accounting.rounds.privacy_loss import LossDistribution
 from shuffledp.accounting.rounds.sums import log_hockey_stick
 from shuffledp.accounting.setting import Setting
@@ -84,9 +83,9 @@ def test_upper_encloses_the_exact_composition_of_the_dominating_pair(
             e = 1 + (E**rounds - 1) * share
             truth = log(exact_delta(law, e))
             setting = Setting(n, k, log(E), rounds)
-            upper = shuffled_krr.dominating_log_delta(log(e), setting)
+            upper = krr.dominating_log_delta(log(e), setting)
             assert truth - 1e-12 <= upper <= truth + 3e-3
-            assert shuffled_krr.composed_log_delta(log(e), setting, "upper") <= upper
+            assert krr.composed_log_delta(log(e), setting, "upper") <= upper
 
 
 @pytest.mark.parametrize(("n", "k", "E"), SMALL)
@@ -98,8 +97,8 @@ def test_lower_stays_below_an_exact_data_set(n: int, k: int, E: Fraction) -> Non
         for share in SHARES[:-1]:
             e = 1 + (E**rounds - 1) * share
             truth = log(max(exact_delta(law[rounds - 1], e) for law in laws))
-            lower = shuffled_krr.composed_log_delta(log(e), Setting(n, k, log(E), rounds), "lower")
-            single = certified.lower_log_delta(log(e), Setting(n, k, log(E))) if k > 2 else -inf
+            lower = krr.composed_log_delta(log(e), Setting(n, k, log(E), rounds), "lower")
+            single = krr.lower_log_delta(log(e), Setting(n, k, log(E))) if k > 2 else -inf
             assert max(truth - 0.02, single) <= lower <= max(truth, single) + 1e-12
 
 
@@ -121,10 +120,10 @@ def test_a_composed_round_is_the_single_round(
         return hockey_stick(pairs.weak_adversary(setting), eps).high
 
     eps = calibrate.epsilon(weak, log_delta, eps0, "upper")
-    (loss,) = shuffled_krr.loss_distributions(Setting(n, k, eps0), "upper", None)
+    (loss,) = krr.loss_distributions(Setting(n, k, eps0), "upper", None)
     upper = log_hockey_stick([(loss, 1)], eps).high
     assert weak(eps) - 1e-8 <= upper <= weak(eps * (1 - 1e-4))
-    (loss,) = shuffled_krr.loss_distributions(Setting(n, k, eps0), "lower", None)
+    (loss,) = krr.loss_distributions(Setting(n, k, eps0), "lower", None)
     lower = log_hockey_stick([(loss, 1)], eps).low
     assert lower <= hockey_stick(pairs.all_hold_third_cell(setting), eps).high
     # With 30 users one or two outcomes decide, and rounding them costs more.
@@ -135,10 +134,10 @@ def test_a_composed_round_is_the_single_round(
 @pytest.mark.parametrize(("n", "k"), [(50, 2), (50, 3), long(500, 8)])
 def test_one_round_is_below_and_above_the_certified_interval(n: int, k: int) -> None:
     eps, eps0 = np.linspace(0.0, 0.9, 7), 1.0
-    upper = shuffled_krr.composed_log_delta(eps, Setting(n, k, eps0, 1), "upper")
-    lower = shuffled_krr.composed_log_delta(eps, Setting(n, k, eps0, 1), "lower")
-    assert np.all(upper >= certified.upper_log_delta(eps, Setting(n, k, eps0)) - 1e-8)
-    assert np.all(lower >= certified.lower_log_delta(eps, Setting(n, k, eps0)))
+    upper = krr.composed_log_delta(eps, Setting(n, k, eps0, 1), "upper")
+    lower = krr.composed_log_delta(eps, Setting(n, k, eps0, 1), "lower")
+    assert np.all(upper >= krr.upper_log_delta(eps, Setting(n, k, eps0)) - 1e-8)
+    assert np.all(lower >= krr.lower_log_delta(eps, Setting(n, k, eps0)))
     assert np.all(lower <= upper)
 
 
@@ -153,9 +152,7 @@ def test_lower_is_below_upper(parameters: tuple[int, int, float, int], share: fl
     n, k, eps0, rounds = parameters
     reach = min(rounds * eps0, 12.0 * eps0 * (rounds / n) ** 0.5)
     lower, upper = (
-        float(
-            shuffled_krr.composed_log_delta(share * reach, Setting(n, k, eps0, rounds), side, step)
-        )
+        float(krr.composed_log_delta(share * reach, Setting(n, k, eps0, rounds), side, step))
         for side, step in (("lower", eps0 / 500), ("upper", eps0 / 500))
     )
     assert lower <= upper <= 0.0
@@ -166,7 +163,7 @@ def test_finer_grids_stay_on_their_side() -> None:
     setting, eps = Setting(10_000, 16, 1.0, rounds=10), 0.06433
     steps = [4e-4, 1e-4, 2e-5]
     upper, lower = (
-        [float(shuffled_krr.composed_log_delta(eps, setting, side, h)) for h in steps]
+        [float(krr.composed_log_delta(eps, setting, side, h)) for h in steps]
         for side in ("upper", "lower")
     )
     # Pooling depends on where the grid lies, so only the upper ends are monotone.
@@ -178,7 +175,7 @@ def test_tilting_agrees_with_dp_accounting() -> None:
     """Both compose the same grid; deltas stay above the floating-point noise of dp_accounting."""
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
-    (loss,) = shuffled_krr.loss_distributions(Setting(10_000, 16, 1.0), "upper", 1e-4)
+    (loss,) = krr.loss_distributions(Setting(10_000, 16, 1.0), "upper", 1e-4)
     table = {loss.start + i: float(p) for i, p in enumerate(loss.mass) if p > 0}
     library = PrivacyLossDistribution.create_from_rounded_probability(
         table, loss.infinite, loss.step, pessimistic_estimate=True
@@ -223,13 +220,13 @@ def test_deep_tails_stay_safe_and_above_the_lower_bound() -> None:
     """Windows grow until they leave nothing out; beyond them basic composition applies."""
     setting = Setting(10_000, 16, 1.0, rounds=10)
     for eps in (0.15, 0.2, 1.0, 9.0):
-        upper = shuffled_krr.composed_log_delta(eps, setting, "upper")
-        lower = shuffled_krr.composed_log_delta(eps, setting, "lower")
+        upper = krr.composed_log_delta(eps, setting, "upper")
+        lower = krr.composed_log_delta(eps, setting, "lower")
         assert lower <= upper
         if eps <= 0.2:
             assert upper < lower + 0.05
     assert upper < -2000
-    assert shuffled_krr.composed_log_delta(setting.budget, setting, "upper") == -inf
+    assert krr.composed_log_delta(setting.budget, setting, "upper") == -inf
 
 
 def test_pools_are_certified_and_on_the_grid() -> None:
@@ -250,7 +247,7 @@ def test_pools_are_certified_and_on_the_grid() -> None:
 def test_atoms_need_not_be_sorted() -> None:
     """Rounding may exchange neighbouring losses, so that the smallest is not the first."""
     setting = Setting(118_874_521, 106_143, 0.004055650504766584)
-    (loss,) = shuffled_krr.loss_distributions(setting, "lower")
+    (loss,) = krr.loss_distributions(setting, "lower")
     assert 0.999 < float(loss.mass.sum()) <= 1.0 + 1e-9
     losses, masses = np.array([-0.1, 0.05, 0.12, 0.31]), np.array([0.2, 0.3, 0.4, 0.1])
     ordered = privacy_loss.pooled_down(losses, masses, 0.0, 0.1, (0.0, 0.0))
@@ -274,7 +271,7 @@ def test_wrong_parameters_are_named(changed: dict[str, object], message: str) ->
     right = {"eps": 0.1, "side": "upper", "step": None}
     eps, side, step = (right | changed).values()
     with pytest.raises(InputError, match=message):
-        shuffled_krr.composed_log_delta(eps, setting, side, step)
+        krr.composed_log_delta(eps, setting, side, step)
     with pytest.raises(InputError, match=r"k must be at least 3 for a third cell, got k=2"):
         pairs.all_hold_third_cell(Setting(10, 2, 1.0))
 

@@ -12,7 +12,7 @@ import yaml
 from snakemake.utils import update_config
 from waiting import run_python
 
-from shuffledp.accounting.registry import BOUNDS
+from shuffledp.accounting.bound_registry import BOUNDS
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.pipeline import configuration

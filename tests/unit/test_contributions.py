@@ -13,7 +13,7 @@ import pytest
 from shuffledp import Setting
 from shuffledp.accounting.contributions import ONE_RECORD, Contributions, group_curve
 from shuffledp.accounting.conventions import log_of_delta
-from shuffledp.accounting.registry import upper_curve
+from shuffledp.accounting.krr import upper_curve
 from shuffledp.data.checkins_per_user import bounded_records, shuffle_checkins
 from shuffledp.data.grid import count_checkins
 from shuffledp.data.regions import region_from_config

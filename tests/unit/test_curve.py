@@ -23,8 +23,8 @@ from shuffledp.accounting.curve import (
 from shuffledp.accounting.participation import with_participation
 from shuffledp.accounting.setting import LARGEST_EPS0, Setting
 from shuffledp.errors import InputError
-from shuffledp.mechanisms.krr import KRandomisedResponse, KRRParameters
 from shuffledp.mechanisms.matrix import MatrixRandomiser
+from shuffledp.mechanisms.randomised_response import KRandomisedResponse, KRRParameters
 from shuffledp.mechanisms.target_calibration import Released
 
 BUDGET = 2.0

@@ -15,7 +15,7 @@ from shuffledp.mechanisms.estimators import (
     project_simplex,
     total_variation,
 )
-from shuffledp.mechanisms.krr import invert, randomise
+from shuffledp.mechanisms.randomised_response import invert, randomise
 
 vectors = st.lists(st.floats(-5, 5), min_size=2, max_size=12).map(np.array)
 

@@ -21,8 +21,8 @@ from matplotlib.figure import Figure
 from town import COUNTS, release_tables, town_cells
 from waiting import run_python
 
+from shuffledp.accounting.bound_registry import BOUNDS as BOUND_REGISTRY
 from shuffledp.accounting.conventions import log_of_delta
-from shuffledp.accounting.registry import BOUNDS as BOUND_REGISTRY
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.figures import distances, individual, maps, privacy, style

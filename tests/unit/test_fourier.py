@@ -9,9 +9,8 @@ import pytest
 from oracle import exact
 from scipy.stats import binom
 
-from shuffledp.accounting import pairs
+from shuffledp.accounting import krr, pairs
 from shuffledp.accounting.pairs import hockey_stick
-from shuffledp.accounting.rounds import shuffled_krr
 from shuffledp.accounting.rounds.privacy_loss import default_step, rounded_down, rounded_up
 from shuffledp.accounting.rounds.sums import log_hockey_stick
 from shuffledp.accounting.setting import Setting
@@ -101,10 +100,10 @@ def test_losses_beyond_the_grid_and_infinite_ones() -> None:
 def test_agrees_with_composition(n: int, k: int, rounds: int) -> None:
     """The intervals overlap; that of Algorithm 1 is wider, by a shift of one step per round."""
     eps0 = 1.0
-    eps = float(shuffled_krr.composed_epsilon(log(1e-6), Setting(n, k, eps0, rounds), "upper"))
+    eps = float(krr.composed_epsilon(log(1e-6), Setting(n, k, eps0, rounds), "upper"))
     pair = pairs.weak_adversary(Setting(n, k, eps0))
     interval = fourier_bounds(pair, rounds, 5.0, 100_000).log_delta(eps)
-    high = float(shuffled_krr.composed_log_delta(eps, Setting(n, k, eps0, rounds), "upper"))
+    high = float(krr.composed_log_delta(eps, Setting(n, k, eps0, rounds), "upper"))
     loss = rounded_down(pair, default_step(pair) / 16)
     low = log_hockey_stick([(loss, rounds)], eps).low
     assert low <= high < low + 2e-3
@@ -112,8 +111,8 @@ def test_agrees_with_composition(n: int, k: int, rounds: int) -> None:
     assert low <= interval.high
     assert interval.low < low < high < interval.high
     shift, setting = 2.0 * rounds * 1e-4, Setting(n, k, eps0, rounds)
-    assert interval.high <= shuffled_krr.composed_log_delta(eps - shift, setting, "upper")
-    assert interval.low >= shuffled_krr.composed_log_delta(eps + shift, setting, "lower")
+    assert interval.high <= krr.composed_log_delta(eps - shift, setting, "upper")
+    assert interval.low >= krr.composed_log_delta(eps + shift, setting, "lower")
 
 
 @pytest.mark.parametrize(("n", "k"), [(3, 2), (4, 3), (6, 5)])

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from shuffledp import input_files
+from shuffledp.accounting.bound_registry import BOUNDS
 from shuffledp.accounting.certificate import certificate
-from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import LARGEST_ROUNDS, Setting
 from shuffledp.cli import main
 from shuffledp.data import text as text_reader

@@ -13,19 +13,19 @@ import numpy as np
 import pytest
 from oracle import exact
 
+from shuffledp.accounting.bound_registry import BOUNDS
 from shuffledp.accounting.curve import UpperCurve, largest_eps0
-from shuffledp.accounting.one_round.certified import upper_log_delta
+from shuffledp.accounting.krr import upper_log_delta
 from shuffledp.accounting.one_round.dummies import (
     krr_among_dummies_log_delta,
     loss_among_dummies,
 )
 from shuffledp.accounting.participation import with_participation
-from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.rounds.sums import upper_log_hockey_stick
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
-from shuffledp.mechanisms.krr import KRRParameters
 from shuffledp.mechanisms.mixdump import Mixdump, MixdumpParameters
+from shuffledp.mechanisms.randomised_response import KRRParameters
 from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.mechanisms.target_calibration import calibrated
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from shuffledp.accounting.setting import probabilities
-from shuffledp.mechanisms.krr import invert, randomise
+from shuffledp.mechanisms.randomised_response import invert, randomise
 
 
 def exact_moments(counts, eps0):

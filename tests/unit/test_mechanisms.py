@@ -17,7 +17,7 @@ from waiting import run_python
 
 import shuffledp.mechanisms
 from shuffledp.accounting import calibrate
-from shuffledp.accounting.registry import BOUNDS
+from shuffledp.accounting.bound_registry import BOUNDS
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.catalogue import (

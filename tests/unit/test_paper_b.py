@@ -11,8 +11,8 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr
 from scipy.stats import binom, multinomial
 
-from shuffledp.accounting.registry import BOUNDS
-from shuffledp.accounting.rounds import shuffled_krr
+from shuffledp.accounting import krr
+from shuffledp.accounting.bound_registry import BOUNDS
 from shuffledp.accounting.setting import Setting
 from shuffledp.papers import all_bounds as literature
 from shuffledp.papers import paper_b
@@ -127,7 +127,7 @@ def test_a_known_sample_averages_over_the_rounds_with_the_target() -> None:
 
     def mean(participants: int) -> float:
         settings = [Setting(participants, 2, eps0, int(one)) for one in j]
-        log_delta = [shuffled_krr.dominating_log_delta(eps, one) for one in settings]
+        log_delta = [krr.dominating_log_delta(eps, one) for one in settings]
         return float(binom.pmf(j, count, rate) @ np.exp(log_delta))
 
     # It lies between the means for the mean number of participants and for three deviations fewer.

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from shuffledp.accounting import pairs
-from shuffledp.accounting.one_round.certified import lower_log_delta, upper_log_delta
+from shuffledp.accounting.krr import lower_log_delta, upper_log_delta
 from shuffledp.accounting.rounds.privacy_loss import default_step
 from shuffledp.accounting.setting import Setting
 from shuffledp.papers import paper_c

@@ -13,7 +13,7 @@ from shuffledp.papers.paper_d.estimates import BUDGET_LAWS
 from shuffledp.papers.paper_d.published import mu_gdp
 from shuffledp.personalised import budgets
 from shuffledp.personalised.groups import BudgetGroups
-from shuffledp.personalised.krr import personalised_log_delta
+from shuffledp.personalised.krr_reports import personalised_log_delta
 
 LOG_DELTA = -np.log(1000.0)
 

@@ -8,7 +8,7 @@ import itertools
 import numpy as np
 import pytest
 
-from shuffledp.accounting.registry import BOUNDS
+from shuffledp.accounting.bound_registry import BOUNDS
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.papers.paper_d import estimates

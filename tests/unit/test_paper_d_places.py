@@ -6,14 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from shuffledp.accounting.registry import BOUNDS
+from shuffledp.accounting.bound_registry import BOUNDS
 from shuffledp.accounting.setting import Setting, probabilities
 from shuffledp.errors import InputError
 from shuffledp.papers.paper_d import places
 from shuffledp.papers.paper_d.algorithms import combination, frequency, histogram
 from shuffledp.papers.paper_d.figures import place_panels
 from shuffledp.personalised.groups import BudgetGroups
-from shuffledp.personalised.krr import personalised_log_delta
+from shuffledp.personalised.krr_reports import personalised_log_delta
 
 LOG_DELTA = np.log(1e-6)
 # Users of budget 0 report noise.

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy.stats import binom, norm
 
 from shuffledp.accounting.conventions import log_of_delta
+from shuffledp.accounting.krr import upper_log_delta
 from shuffledp.accounting.laws.mixture import RandomTrials
-from shuffledp.accounting.one_round.certified import upper_log_delta
 from shuffledp.accounting.rounds.tradeoff import (
     gdp_epsilon,
     gdp_to_log_delta,
@@ -21,10 +21,10 @@ from shuffledp.accounting.setting import Setting
 from shuffledp.cli import main
 from shuffledp.errors import InputError
 from shuffledp.papers.paper_d import published
-from shuffledp.personalised import budgets, gaussian, krr, laplace
+from shuffledp.personalised import budgets, gaussian_reports, krr_reports, laplace
 from shuffledp.personalised.decoys import log_mean_over_decoys
 from shuffledp.personalised.groups import BudgetGroups
-from shuffledp.personalised.krr import personalised_log_delta
+from shuffledp.personalised.krr_reports import personalised_log_delta
 from shuffledp.queries import personal_budgets
 
 THREE = BudgetGroups(np.array([0.1, 0.5, 1.0]), np.array([540, 370, 90]))
@@ -65,7 +65,7 @@ def test_the_mean_over_decoys_is_never_too_small(n, share, fall, power):
 def test_blocks_of_uniform_reports_are_just_above_the_exact_sum(monkeypatch, k, eps):
     groups = BudgetGroups(THREE.values, 5 * THREE.counts)
     exact = float(personalised_log_delta(eps, groups, k))
-    monkeypatch.setattr(krr, "MAX_TERMS", 0.0)
+    monkeypatch.setattr(krr_reports, "MAX_TERMS", 0.0)
     assert exact <= float(personalised_log_delta(eps, groups, k)) <= exact + 4e-3 * abs(exact)
 
 
@@ -81,7 +81,7 @@ def laplace_log_delta(eps, budget, others):
 
 
 def gaussian_log_delta(eps, mu, others, aim):
-    return gaussian.curve(*among(mu, others), aim).log_delta(eps).upper
+    return gaussian_reports.curve(*among(mu, others), aim).log_delta(eps).upper
 
 
 # --- Laplace and Gaussian reports ----------------------------------------------------------------
@@ -152,8 +152,8 @@ def test_the_ends_of_the_interval_are_the_worst_records(mu, share, eps, t, recor
     ends = potential(mu, nu, eps, t, (-0.5, 0.5))
     assert potential(mu, nu, eps, t, records) <= ends + 1e-8
     # The tail that is cut off has a chance below 1e-9 and counts with the value 0.
-    nodes = gaussian._nodes(mu, nu, 1e300, -14.0)
-    atoms = gaussian._target(mu, nu, nodes).atoms(eps)
+    nodes = gaussian_reports._nodes(mu, nu, 1e300, -14.0)
+    atoms = gaussian_reports._target(mu, nu, nodes).atoms(eps)
     of_nodes = atoms.masses @ np.maximum(atoms.values - t, 0.0) - t * (t < 0.0) * (
         1.0 - atoms.masses.sum()
     )
@@ -175,7 +175,7 @@ def test_cautious_users_hide_bold_ones():
     sigmas = np.array([7.031827, 1.993813, 0.6002291])
     others = BudgetGroups(1.0 / sigmas, np.array([600, 300, 99]))
     mu = 1.0 / sigmas[2]
-    assert gaussian._TargetAndOthers(mu, mu, others).best[0] == 1.0 / sigmas[1]
+    assert gaussian_reports._TargetAndOthers(mu, mu, others).best[0] == 1.0 / sigmas[1]
     assert gaussian_log_delta(0.312, 1.0 / sigmas[2], others, LOG_DELTA) <= LOG_DELTA
 
 

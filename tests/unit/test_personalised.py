@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from oracle import exact, high_precision
 
 from shuffledp.accounting import pairs
+from shuffledp.accounting.krr import lower_log_delta
 from shuffledp.accounting.laws.poisson_binomial import poisson_binomial
-from shuffledp.accounting.one_round.certified import lower_log_delta
 from shuffledp.accounting.pairs import hockey_stick
 from shuffledp.accounting.rounds.tradeoff import gdp_to_log_delta
 from shuffledp.accounting.setting import Setting
@@ -24,9 +24,9 @@ from shuffledp.papers.paper_d.curves import (
 )
 from shuffledp.papers.paper_d.estimates import BUDGET_LAWS, sample_budgets
 from shuffledp.papers.paper_d.published import mu_gdp
-from shuffledp.personalised import krr
+from shuffledp.personalised import krr_reports
 from shuffledp.personalised.groups import BudgetGroups
-from shuffledp.personalised.krr import personalised_log_delta
+from shuffledp.personalised.krr_reports import personalised_log_delta
 
 
 def view_law(records, ratios, k, revealed):
@@ -126,7 +126,7 @@ EQUAL = [
 
 @pytest.mark.parametrize(("n", "k", "eps0", "eps"), EQUAL)
 def test_equal_budgets_are_the_weak_adversary(monkeypatch, n, k, eps0, eps):
-    monkeypatch.setattr(krr, "MAX_TERMS", np.inf)  # the exact sum
+    monkeypatch.setattr(krr_reports, "MAX_TERMS", np.inf)  # the exact sum
     reference = hockey_stick(pairs.weak_adversary(Setting(n, k, eps0)), eps).high
     groups = BudgetGroups(np.array([eps0]), np.array([n]))
     got = float(personalised_log_delta(eps, groups, k))

@@ -19,7 +19,7 @@ from waiting import run, run_python
 
 import shuffledp
 from shuffledp import Setting, queries
-from shuffledp.accounting.registry import BOUNDS
+from shuffledp.accounting.bound_registry import BOUNDS
 from shuffledp.accounting.setting import probabilities
 from shuffledp.errors import InputError
 

@@ -28,7 +28,7 @@ from shuffledp.data.values import to_identifier
 from shuffledp.data.windows import windows_from_config
 from shuffledp.errors import InputError
 from shuffledp.publishing import contributions as module
-from shuffledp.publishing.contributions import Histogram, count_records, read_counts
+from shuffledp.publishing.counting import Histogram, count_records, read_counts
 
 COLUMNS = {"user": "card", "time": "when", "latitude": "lat", "longitude": "lon"}
 MAP = Region("map", Box(south=0.0, north=1.0, west=0.0, east=4.0))

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shuffledp.accounting import calibrate
+from shuffledp.accounting.bound_registry import BOUNDS, get_bound
 from shuffledp.accounting.curve import NotApplicableError, largest_eps0
 from shuffledp.accounting.planner import Plan, complete
-from shuffledp.accounting.registry import BOUNDS, get_bound
 from shuffledp.accounting.setting import LARGEST_EPS0, Setting
 from shuffledp.errors import InputError
 

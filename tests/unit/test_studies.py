@@ -7,13 +7,13 @@ import pandas as pd
 import pytest
 from town import COUNTS, release_tables
 
+from shuffledp.accounting.bound_registry import get_bound
 from shuffledp.accounting.conventions import log_of_delta
-from shuffledp.accounting.registry import get_bound
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.catalogue import CATALOGUE
 from shuffledp.mechanisms.gaussian import gaussian_sigma
-from shuffledp.mechanisms.krr import KRandomisedResponse
+from shuffledp.mechanisms.randomised_response import KRandomisedResponse
 from shuffledp.pipeline.selection import calibrated, read_calibrated
 from shuffledp.pipeline.tables import (
     PRIVACY,

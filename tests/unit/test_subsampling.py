@@ -9,8 +9,8 @@ import pytest
 from oracle import exact
 from scipy.stats import binom
 
+from shuffledp.accounting.bound_registry import BOUNDS
 from shuffledp.accounting.participation import _log_range
-from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import Setting
 
 

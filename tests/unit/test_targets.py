@@ -15,7 +15,7 @@ from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.figures.mechanisms import draw_mechanisms, mechanism_errors
 from shuffledp.mechanisms.catalogue import CATALOGUE, Look
-from shuffledp.mechanisms.krr import KRandomisedResponse
+from shuffledp.mechanisms.randomised_response import KRandomisedResponse
 from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.mechanisms.target_calibration import (
     calibrate_to_target,

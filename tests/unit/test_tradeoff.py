@@ -14,7 +14,7 @@ from oracle.high_precision import gaussian_log_delta
 from scipy.special import ndtr, ndtri
 
 from shuffledp.accounting.composition import compose, compose_rounds
-from shuffledp.accounting.one_round.certified import upper_log_delta
+from shuffledp.accounting.krr import upper_log_delta
 from shuffledp.accounting.rounds.tradeoff import (
     _gauss_legendre,
     gdp_curve,

@@ -17,7 +17,7 @@ PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 MECHANISM = '''
 """k-RR once more, under another name."""
 
-from shuffledp.mechanisms.krr import KRandomisedResponse
+from shuffledp.mechanisms.randomised_response import KRandomisedResponse
 
 
 class Twin(KRandomisedResponse):
@@ -175,7 +175,7 @@ def follow_every_recipe(clone):
     start = "\n_ENTRIES: Final = ("
     recipe.edit(f"{lib}/mechanisms/catalogue.py", (start, f"{start}{ENTRY}"))
     recipe.write(f"{lib}/accounting/one_round/doubled.py", BOUND)
-    recipe.edit(f"{lib}/accounting/registry.py", ("\n_CERTIFIED_BOUNDS = (\n", REGISTERED))
+    recipe.edit(f"{lib}/accounting/bound_registry.py", ("\n_CERTIFIED_BOUNDS = (\n", REGISTERED))
     recipe.write(f"{lib}/figures/stairs.py", FIGURE)
     recipe.edit("workflow/rules/figures.smk", end=DRAWN)
     names = 'names = ["checkins", '

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from shuffledp import cli
-from shuffledp.accounting.registry import BOUNDS
+from shuffledp.accounting.bound_registry import BOUNDS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8")

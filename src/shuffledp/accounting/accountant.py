@@ -10,10 +10,11 @@ from __future__ import annotations  # so that help() shows ArrayLike, not its de
 from collections.abc import Sequence
 from dataclasses import replace
 
+from shuffledp.accounting.bound_registry import get_bound
 from shuffledp.accounting.composition import compose, compose_rounds
 from shuffledp.accounting.curve import Curve, UpperCurve
+from shuffledp.accounting.krr import krr_curve
 from shuffledp.accounting.participation import with_participation
-from shuffledp.accounting.registry import get_bound, krr_curve
 from shuffledp.accounting.setting import LARGEST_ROUNDS, Setting
 from shuffledp.errors import InputError
 

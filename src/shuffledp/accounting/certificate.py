@@ -15,13 +15,13 @@ import numpy as np
 
 from shuffledp.accounting import pairs
 from shuffledp.accounting.curve import UpperCurve
-from shuffledp.accounting.one_round import two_cells
-from shuffledp.accounting.one_round.certified import (
+from shuffledp.accounting.krr import (
     attaining_data_set,
     hides_one_user,
     upper_log_delta,
     weak_adversary_log_delta,
 )
+from shuffledp.accounting.one_round import two_rr
 from shuffledp.accounting.one_round.dummies import chance_of_dummy
 from shuffledp.accounting.rounds.outcome_bundles import MAX_DEPTH
 from shuffledp.accounting.rounds.privacy_loss import LossDistribution
@@ -58,7 +58,7 @@ def _proof(eps: float, setting: Setting) -> dict[str, Any]:
         return {"argument": "blanket"}
     if setting.k == 3:
         return {"argument": "hidden"}
-    worst = two_cells.worst_count(eps, setting)
+    worst = two_rr.worst_count(eps, setting)
     return {
         "argument": "counts",
         "blocks": np.stack([worst.first_counts, worst.last_counts], axis=1).tolist(),

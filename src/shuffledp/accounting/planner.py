@@ -8,7 +8,7 @@ import numpy as np
 
 from shuffledp.accounting.calibrate import smallest_integer
 from shuffledp.accounting.curve import UpperCurve, largest_eps0
-from shuffledp.accounting.registry import upper_curve
+from shuffledp.accounting.krr import upper_curve
 from shuffledp.accounting.setting import LARGEST_K, LARGEST_N, Setting
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import scalar

@@ -13,9 +13,9 @@ import numpy as np
 
 from shuffledp import queries
 from shuffledp.accounting.accountant import CERTIFIED, SettingOrSchedule, distinct_rounds
+from shuffledp.accounting.bound_registry import BOUNDS
 from shuffledp.accounting.conventions import NEIGHBOURS, log_of_delta
 from shuffledp.accounting.curve import Curve, Interval, UpperCurve, exp_down, exp_up
-from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import Setting
 from shuffledp.cli.output import Row, print_wrapped
 from shuffledp.errors import InputError
@@ -97,7 +97,7 @@ def _rounds(setting: Setting) -> Row:
 
 def _views(collected: SettingOrSchedule, curve: Curve) -> Mapping[str, Curve]:
     """Return the curve against each view in `VIEWS`; empty for k-RR, which has one view."""
-    from shuffledp.mechanisms.krr import KRRParameters
+    from shuffledp.mechanisms.randomised_response import KRRParameters
     from shuffledp.mechanisms.registry import MECHANISMS
     from shuffledp.mechanisms.target_calibration import Released, views_of_rounds
 

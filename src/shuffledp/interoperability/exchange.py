@@ -29,7 +29,7 @@ from shuffledp.pipeline.files import replacing
 if TYPE_CHECKING:
     from opendp.mod import PrivacyProfile
 
-    from shuffledp.interoperability.privacy_loss import ReplaceOnePLD
+    from shuffledp.interoperability.replace_one_pld import ReplaceOnePLD
 
 # An export ends where delta is at most exp(-DEPTH) or constant; dp_accounting uses the same number
 # to truncate noise. The remaining probability counts as infinite loss.
@@ -108,7 +108,7 @@ def to_dp_accounting(
     >>> round(pld.self_compose(10).get_epsilon_for_delta(1e-6), 3)
     0.13
     """
-    privacy_loss = import_optional("shuffledp.interoperability.privacy_loss", "to_dp_accounting")
+    plds = import_optional("shuffledp.interoperability.replace_one_pld", "to_dp_accounting")
     interval = scalar("value_discretization_interval", value_discretization_interval)
     if not 0.0 < interval < np.inf:
         raise InputError(
@@ -121,7 +121,7 @@ def to_dp_accounting(
         interval /= 2.0
     law = dominating_law(curve, DEPTH, POINTS_PER_DEVIATION, step=interval)
     increase = 1.0 + law.mass_error
-    pld: ReplaceOnePLD = privacy_loss.from_masses(
+    pld: ReplaceOnePLD = plds.from_masses(
         interval, law.start, law.mass * increase, min(law.infinite * increase, 1.0)
     )
     return pld
@@ -165,8 +165,8 @@ def from_dp_accounting(pld: Any, neighboring_relation: Any) -> ReplaceOnePLD:
     >>> round(epsilon(1e-6, [rounds, query]).upper, 3)
     0.423
     """
-    privacy_loss = import_optional("shuffledp.interoperability.privacy_loss", "from_dp_accounting")
-    stated: ReplaceOnePLD = privacy_loss.with_relation(pld, neighboring_relation)
+    plds = import_optional("shuffledp.interoperability.replace_one_pld", "from_dp_accounting")
+    stated: ReplaceOnePLD = plds.with_relation(pld, neighboring_relation)
     return stated
 
 

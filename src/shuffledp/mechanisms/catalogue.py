@@ -167,7 +167,7 @@ _ENTRIES: Final = (
     Entry(
         name="krr",
         label="shuffle+INV",
-        class_path="shuffledp.mechanisms.krr.KRandomisedResponse",
+        class_path="shuffledp.mechanisms.randomised_response.KRandomisedResponse",
         source="Warner 1965 for k = 2; Kairouz, Oh and Viswanath 2014; shuffled: Balle, Bell, "
         "Gascón and Nissim 2019",
         disclosed=_DISCLOSED_IF_RANDOMISED,

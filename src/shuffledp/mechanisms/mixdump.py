@@ -12,13 +12,13 @@ from numpy.typing import ArrayLike
 
 from shuffledp.accounting.calibrate import COARSE_XTOL, NOISE_XTOL, guided_noise
 from shuffledp.accounting.curve import UpperCurve
-from shuffledp.accounting.registry import krr_curve
+from shuffledp.accounting.krr import krr_curve
 from shuffledp.accounting.rounds.tradeoff import gdp_to_log_delta
 from shuffledp.accounting.setting import LARGEST_EPS0, LARGEST_N, Setting, probabilities
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.estimators import raw_and_projected
-from shuffledp.mechanisms.krr import KRandomisedResponse, randomise
 from shuffledp.mechanisms.protocol import PerUser, RecordMechanism, envelope_bytes
+from shuffledp.mechanisms.randomised_response import KRandomisedResponse, randomise
 from shuffledp.mechanisms.user_dummies import draw_dummies
 from shuffledp.numerics.arrays import Floats, Integers
 

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 
 from shuffledp.accounting.bound import Bound
+from shuffledp.accounting.bound_registry import BOUNDS
 from shuffledp.accounting.curve import NotApplicableError
-from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import Setting
 from shuffledp.papers.figure_specs import FigureSpec, curve, curves
 

@@ -10,9 +10,9 @@ from typing import Final
 import numpy as np
 from numpy import array, exp, log
 
-from shuffledp.accounting.one_round import single_bin, two_cells
-from shuffledp.accounting.one_round.certified import lower_log_delta, upper_log_delta
-from shuffledp.accounting.registry import BOUNDS
+from shuffledp.accounting.bound_registry import BOUNDS
+from shuffledp.accounting.krr import lower_log_delta, upper_log_delta
+from shuffledp.accounting.one_round import single_bin, two_rr
 from shuffledp.accounting.rounds.tradeoff import gdp_epsilon, gdp_to_log_delta
 from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms import estimators, gaussian
@@ -178,7 +178,7 @@ def _c4() -> Iterator[str]:
 
 def _c6() -> Iterator[str]:
     s = Setting(60, 2, 4.0)
-    worst = two_cells.two_rr_log_delta(0.1, s)
+    worst = two_rr.two_rr_log_delta(0.1, s)
     yield f"{exp(worst):.4f} {exp(single_bin.log_delta(0.1, s, 0)):.4f}"
 
 

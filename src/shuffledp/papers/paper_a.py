@@ -29,13 +29,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp, ndtr
 from scipy.stats import kstest
 
+from shuffledp.accounting import krr
 from shuffledp.accounting.laws.binomial import log_pmf
-from shuffledp.accounting.one_round import certified, single_bin
+from shuffledp.accounting.one_round import single_bin
 from shuffledp.accounting.setting import Setting, probabilities
-from shuffledp.mechanisms import estimators, krr
+from shuffledp.mechanisms import estimators, randomised_response
 from shuffledp.mechanisms.estimators import total_variation
 from shuffledp.mechanisms.gaussian import CentralGaussian, gaussian_sigma, published_sigma
-from shuffledp.mechanisms.krr import KRandomisedResponse
+from shuffledp.mechanisms.randomised_response import KRandomisedResponse
 from shuffledp.mechanisms.target_calibration import calibrations
 from shuffledp.numerics.arrays import Floats, Integers
 from shuffledp.papers.answers import Answer, Published, from_log
@@ -114,11 +115,11 @@ def proposed(eps: float, eps0: float, n: int, k: int, count: int) -> Answer:
     ``count`` is the number of other users in the cell x0.
     """
     setting = Setting(n, k, eps0)
-    upper = from_log(float(certified.upper_log_delta(eps, setting)))
+    upper = from_log(float(krr.upper_log_delta(eps, setting)))
     return Answer(
         as_printed=from_log(log_delta_as_tabulated(eps, setting, count)),
         single_bin=from_log(float(single_bin.log_delta(eps, setting, count))),
-        lower=from_log(float(certified.lower_log_delta(eps, setting))),
+        lower=from_log(float(krr.lower_log_delta(eps, setting))),
         upper=upper,
         correct=upper,
     )
@@ -300,8 +301,8 @@ def repeated_errors(counts: Integers, rng: np.random.Generator, repetitions: int
     releases of each mechanism.
     """
     n = int(counts.sum())
-    reports = krr.randomise(counts, _EPS0, rng, repetitions)
-    estimates = estimators.project_simplex(krr.invert(reports, _EPS0))
+    reports = randomised_response.randomise(counts, _EPS0, rng, repetitions)
+    estimates = estimators.project_simplex(randomised_response.invert(reports, _EPS0))
     sigma = published_sigma(_EPS0)
     noise = rng.normal(0.0, sigma, reports.shape)
     errors = {"gaussian": np.abs(noise) / n, "shuffle+INV": np.abs(estimates - counts / n)}
@@ -538,7 +539,7 @@ def surface_table(budgets: Floats = BUDGETS) -> pd.DataFrame:
         "single-bin-as-printed": [
             log_delta_as_printed(e, setting, SURFACE_COUNT) for e, setting in settings
         ],
-        "upper": [certified.upper_log_delta(e, setting) for e, setting in settings],
+        "upper": [krr.upper_log_delta(e, setting) for e, setting in settings],
     }
     parts = []
     for bound, values in log_deltas.items():

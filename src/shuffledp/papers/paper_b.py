@@ -15,11 +15,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from shuffledp.accounting import calibrate, pairs
+from shuffledp.accounting import calibrate, krr, pairs
+from shuffledp.accounting.bound_registry import BOUNDS
 from shuffledp.accounting.conventions import Side
 from shuffledp.accounting.one_round import single_bin
-from shuffledp.accounting.registry import BOUNDS
-from shuffledp.accounting.rounds import shuffled_krr
 from shuffledp.accounting.rounds.privacy_loss import default_step
 from shuffledp.accounting.setting import Setting
 from shuffledp.numerics.arrays import Floats
@@ -252,14 +251,14 @@ def certified_composition(setting: Setting, rounds: Floats, side: Side) -> Float
 
     def epsilon(composed: Setting) -> float:
         if side == "lower":
-            return float(shuffled_krr.composed_epsilon(log_delta, composed, side, step))
+            return float(krr.composed_epsilon(log_delta, composed, side, step))
         # The bound against the weak adversary holds for every randomiser, not only 2-RR.
         return calibrate.guided_epsilon(
-            lambda eps: shuffled_krr.dominating_log_delta(eps, composed, step),
+            lambda eps: krr.dominating_log_delta(eps, composed, step),
             log_delta,
             composed.budget,
             side,
-            lambda eps: shuffled_krr.chernoff_estimate(eps, composed),
+            lambda eps: krr.chernoff_estimate(eps, composed),
         )
 
     return np.array([epsilon(replace(setting, rounds=int(count))) for count in rounds])

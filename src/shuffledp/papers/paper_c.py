@@ -15,11 +15,9 @@ from typing import Final, Literal
 import numpy as np
 import pandas as pd
 
-from shuffledp.accounting import pairs
+from shuffledp.accounting import krr, pairs
+from shuffledp.accounting.bound_registry import BOUNDS
 from shuffledp.accounting.laws.binomial import log_cdf_upper, log_pmf, log_tail_upper
-from shuffledp.accounting.one_round import certified
-from shuffledp.accounting.registry import BOUNDS
-from shuffledp.accounting.rounds import shuffled_krr
 from shuffledp.accounting.rounds.privacy_loss import LossDistribution, default_step, rounded_up
 from shuffledp.accounting.rounds.sums import upper_log_hockey_stick
 from shuffledp.accounting.setting import Setting, probabilities
@@ -177,17 +175,17 @@ def fourier_on_grid(loss: pairs.Pair | fourier.LossAtoms, rounds: int) -> fourie
 def weak_adversary_profile(setting: Setting) -> LogDelta:
     """Return log delta against the weak adversary, or the bound ``upper`` if rounds > 1."""
     if setting.rounds == 1:
-        return lambda eps: float(certified.weak_adversary_log_delta(eps, setting))
+        return lambda eps: float(krr.weak_adversary_log_delta(eps, setting))
     return lambda eps: BOUNDS["upper"].curve(setting).log_delta(eps).promised
 
 
 def histogram_profile(setting: Setting) -> LogDelta:
     """Return the certified lower bound: log delta of the histogram of an explicit data set."""
     if setting.rounds == 1:
-        return lambda eps: float(certified.lower_log_delta(eps, setting))
+        return lambda eps: float(krr.lower_log_delta(eps, setting))
     pair = pairs.weak_adversary(setting) if setting.k == 2 else pairs.all_hold_third_cell(setting)
     step = default_step(pair) / _LOWER_GRID_REFINEMENT
-    return lambda eps: float(shuffled_krr.composed_log_delta(eps, setting, "lower", step))
+    return lambda eps: float(krr.composed_log_delta(eps, setting, "lower", step))
 
 
 def strong_adversary_profile(setting: Setting) -> LogDelta:
@@ -407,7 +405,7 @@ def _clones_panel(setting: Setting, min_delta: float) -> Iterator[pd.DataFrame]:
     yield profile(PRINTED, "as printed", lambda x: printed.log_delta(x).high, fourier_eps)
 
     def two_rr_upper(eps: float) -> float:
-        return shuffled_krr.dominating_log_delta(eps, setting)
+        return krr.dominating_log_delta(eps, setting)
 
     end = end_of_profile(two_rr_upper, min_delta, 1.0)
     yield profile(ANY, "upper", two_rr_upper, np.linspace(0.05, end, _CLONES_POINTS))

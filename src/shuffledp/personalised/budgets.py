@@ -11,7 +11,7 @@ from shuffledp.accounting.curve import UpperCurve
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import Integers
-from shuffledp.personalised import gaussian, krr, laplace
+from shuffledp.personalised import gaussian_reports, krr_reports, laplace
 from shuffledp.personalised.groups import BudgetGroups
 
 # Largest number of ranges for k-RR. Users with more distinct budgets are divided into ranges, and
@@ -65,7 +65,7 @@ def reports(kind: str, k: int | None = None) -> Reports:
     if kind == "laplace":
         return Reports(_laplace, ordered=False)
     if kind == "gaussian":
-        return Reports(gaussian.curve, ordered=False)
+        return Reports(gaussian_reports.curve, ordered=False)
     cells = Setting(1, 2 if k is None else k).k  # raises InputError for other values
     return Reports(_krr(cells), ordered=True)
 
@@ -82,7 +82,7 @@ def _krr(k: int) -> CurveOf:
         groups: BudgetGroups, group: int, target_log_delta: float, first: int | None = None
     ) -> UpperCurve:
         del target_log_delta, first  # the largest budget is the worst
-        return krr.curve(groups, group, k)
+        return krr_reports.curve(groups, group, k)
 
     return curve
 

@@ -201,7 +201,7 @@ def _check_sweeps(region: str, spec: Spec) -> None:
         chosen = get_entries(spec["mechanisms"])
         get_entries(spec.get("targets", spec)["mechanisms"])
         if set(spec["bounds"]) - _COMMON_BOUNDS:
-            from shuffledp.accounting.registry import get_bound
+            from shuffledp.accounting.bound_registry import get_bound
 
             for bound in spec["bounds"]:
                 get_bound(bound)

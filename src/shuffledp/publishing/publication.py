@@ -23,7 +23,7 @@ from shuffledp.numerics.arrays import Integers
 from shuffledp.pipeline.files import replacing
 from shuffledp.pipeline.tables import CHECKED
 from shuffledp.publishing import folder as folders
-from shuffledp.publishing.contributions import (
+from shuffledp.publishing.counting import (
     MAX_MALFORMED_SHARE,
     Histogram,
     count_records,

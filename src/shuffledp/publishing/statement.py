@@ -11,7 +11,7 @@ from importlib.metadata import version
 from math import exp
 from typing import Any, Final
 
-from shuffledp.publishing.contributions import Histogram
+from shuffledp.publishing.counting import Histogram
 from shuffledp.publishing.estimates import LEVEL, Intervals
 from shuffledp.publishing.noise import Guarantee, Noise, zcdp_exception
 from shuffledp.version import find_version

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 
+from shuffledp.accounting.bound_registry import BOUNDS
 from shuffledp.accounting.contributions import ONE_RECORD, Contributions, log_group_factor
-from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.catalogue import DELTA_HAT, UNBIASED, get_estimator

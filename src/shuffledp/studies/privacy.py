@@ -14,10 +14,10 @@ import pandas as pd
 from tqdm import tqdm
 
 from shuffledp.accounting.bound import Bound
+from shuffledp.accounting.bound_registry import get_bound
 from shuffledp.accounting.contributions import group_curve, group_log_delta
 from shuffledp.accounting.conventions import log_of_delta
 from shuffledp.accounting.curve import LogDelta, UpperCurve
-from shuffledp.accounting.registry import get_bound
 from shuffledp.accounting.setting import Setting
 from shuffledp.numerics.arrays import Floats, Integers
 

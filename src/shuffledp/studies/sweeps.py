@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from shuffledp.accounting.bound_registry import BOUNDS
 from shuffledp.accounting.contributions import (
     ONE_RECORD,
     Contributions,
@@ -17,7 +18,7 @@ from shuffledp.accounting.contributions import (
     group_log_delta,
 )
 from shuffledp.accounting.conventions import log_of_delta
-from shuffledp.accounting.registry import BOUNDS, upper_curve
+from shuffledp.accounting.krr import upper_curve
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.catalogue import DELTA_HAT

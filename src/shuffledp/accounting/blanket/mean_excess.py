@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from shuffledp.accounting.blanket.atoms import Atoms, add_exclusive_delta, reach, tilt
-from shuffledp.accounting.laws.multinomial import LogInterval
 from shuffledp.accounting.rounds.convolution import LOG_TAIL, convolve, transform_error
 from shuffledp.numerics.arrays import UNIT, Floats
 
@@ -43,17 +42,6 @@ LOG_NEGLIGIBLE_INTEGRAND = -50.0
 MAX_POOLED_ATOMS = 24
 # Over a period, K decays to about exp(-KERNEL_DECAY).
 KERNEL_DECAY = 60.0
-
-
-def log_mean_excess(atoms: Atoms, n: int) -> LogInterval:
-    """Return a certified interval around the log of the mean excess plus `Atoms.exclusive_delta`.
-
-    If no value is positive, both ends are the log of that delta, up to rounding; -inf for 0. The
-    interval accounts for the grid, pooling, truncation and rounding. For a few atoms the upper end
-    of the log is about 1e-5 too large, and the lower end 5e-5 too small, or 2e-3 if the result is
-    1e-300. For n above a million the rounding of the FFT dominates.
-    """
-    return LogInterval(log_mean_excess_low(atoms, n), log_mean_excess_high(atoms, n))
 
 
 def _scaled(atoms: Atoms, sign: float) -> tuple[Floats, Floats, float]:
@@ -95,8 +83,10 @@ def _aligned_step(values: Floats, weights: Floats, step: float) -> float:
 
 
 def log_mean_excess_high(atoms: Atoms, n: int, tolerance: float = SPLITTING_LOG_TOLERANCE) -> float:
-    """Return the upper end of `log_mean_excess`.
+    """Return an upper bound on the log of the mean excess plus `Atoms.exclusive_delta`.
 
+    If no value is positive, it is the log of that delta, up to rounding; -inf for 0. It accounts
+    for the grid, truncation and rounding. For n above a million the rounding of the FFT dominates.
     ``tolerance`` is the relative increase by the grid that is aimed at; it may be exceeded, mainly
     where it would take too many points. The computing time is proportional to ``tolerance**-0.5``.
     """
@@ -187,7 +177,11 @@ def _pooled(values: Floats, masses: Floats, weights: Floats) -> tuple[Floats, Fl
 
 
 def log_mean_excess_low(atoms: Atoms, n: int) -> float:
-    """Return the lower end of `log_mean_excess`; a mean excess below its errors counts as 0."""
+    """Return a lower bound on the log of the mean excess plus `Atoms.exclusive_delta`.
+
+    For a few atoms it is about 5e-5 too small, or 2e-3 if the result is 1e-300. A mean excess below
+    its errors counts as 0.
+    """
     end = add_exclusive_delta(_low(atoms, n), atoms.exclusive_delta)
     return end - 8.0 * (abs(end) + 8.0) * UNIT if atoms.exclusive_delta else end
 

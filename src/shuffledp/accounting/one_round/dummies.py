@@ -59,7 +59,7 @@ def krr_among_dummies_log_delta(
     Parameters
     ----------
     eps, setting
-        See `certified.upper_log_delta`. The result is shaped like ``eps``, and -inf where
+        See `krr.upper_log_delta`. The result is shaped like ``eps``, and -inf where
         ``eps >= eps0``.
     dummies, chances
         Mean number of a user's dummies, in ``[0, chances]``, and the largest possible number.

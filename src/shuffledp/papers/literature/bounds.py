@@ -1,4 +1,4 @@
-"""Define the bounds of the literature as entries of `shuffledp.accounting.registry`.
+"""Define the bounds of the literature as entries of `shuffledp.accounting.bound_registry`.
 
 `shuffledp.accounting.bound.Bound` defines what a bound provides. The domain functions of a bound
 return why it does not apply, or None. Sources name papers by their authors, as CITATION.cff does.
@@ -12,10 +12,10 @@ from typing import Final
 import numpy as np
 from scipy.special import expit
 
-from shuffledp.accounting import pairs
+from shuffledp.accounting import krr, pairs
 from shuffledp.accounting.bound import Bound, Formulas, Kind, Scope, Structure
-from shuffledp.accounting.registry import upper_curve
-from shuffledp.accounting.rounds import shuffled_krr, tradeoff
+from shuffledp.accounting.krr import upper_curve
+from shuffledp.accounting.rounds import tradeoff
 from shuffledp.accounting.setting import Setting
 from shuffledp.numerics.arrays import Floats
 from shuffledp.papers.literature import as_printed, clones, closed_forms, fourier, renyi, theorems
@@ -31,7 +31,7 @@ def _scalar(function: Callable[[float, Setting], Floats]) -> Callable[[float, Se
 def _any_randomiser(eps: float, s: Setting) -> float:
     if s.rounds == 1:
         return float(clones.generic_log_delta(eps, s))
-    return shuffled_krr.dominating_log_delta(eps, replace(s, k=2))
+    return krr.dominating_log_delta(eps, replace(s, k=2))
 
 
 @lru_cache(maxsize=4)

@@ -50,7 +50,7 @@ import numpy as np
 
 from shuffledp.accounting import pairs
 from shuffledp.accounting.conventions import over_eps_of_one_round
-from shuffledp.accounting.one_round.certified import weak_adversary_log_delta
+from shuffledp.accounting.krr import weak_adversary_log_delta
 from shuffledp.accounting.pairs import hockey_stick
 from shuffledp.accounting.setting import Setting, probabilities
 

@@ -17,8 +17,8 @@ from scipy.optimize import root_scalar
 from scipy.special import ndtr, ndtri
 
 from shuffledp.accounting.calibrate import epsilon
+from shuffledp.accounting.krr import weak_adversary_log_delta
 from shuffledp.accounting.laws.binomial import log_pmf
-from shuffledp.accounting.one_round.certified import weak_adversary_log_delta
 from shuffledp.accounting.rounds.tradeoff import tradeoff
 from shuffledp.numerics.arrays import Floats
 from shuffledp.papers.answers import Answer, Published
@@ -27,7 +27,11 @@ from shuffledp.papers.literature import theorems
 from shuffledp.papers.paper_d.estimates import BUDGET_LAWS, sample_budgets
 from shuffledp.papers.paper_d.published import echoes_epsilon, mu_gdp_epsilon
 from shuffledp.personalised.groups import BudgetGroups, split_target
-from shuffledp.personalised.krr import divergence_log_delta, log_expm1, personalised_log_delta
+from shuffledp.personalised.krr_reports import (
+    divergence_log_delta,
+    log_expm1,
+    personalised_log_delta,
+)
 from shuffledp.pipeline.streams import stream
 
 # --- Figures 2 and 3: trade-off functions ---------------------------------------------------------

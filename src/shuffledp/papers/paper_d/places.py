@@ -15,15 +15,15 @@ import numpy as np
 import pandas as pd
 from scipy.special import erf
 
-from shuffledp.accounting.registry import BOUNDS
+from shuffledp.accounting.bound_registry import BOUNDS
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
-from shuffledp.mechanisms import krr
+from shuffledp.mechanisms import randomised_response
 from shuffledp.mechanisms.catalogue import UNBIASED
 from shuffledp.mechanisms.estimators import project_simplex, total_variation
 from shuffledp.mechanisms.gaussian import CentralGaussian
-from shuffledp.mechanisms.krr import KRandomisedResponse
 from shuffledp.mechanisms.protocol import Mechanism
+from shuffledp.mechanisms.randomised_response import KRandomisedResponse
 from shuffledp.numerics.arrays import Floats, Integers
 from shuffledp.papers.paper_d.algorithms import histogram
 from shuffledp.papers.paper_d.algorithms.combination import combine, share_weights, variance
@@ -252,7 +252,7 @@ def certified_epsilon(groups: BudgetGroups, tagged: bool, k: int, log_delta: flo
     the least private group. Otherwise a user is hidden among all who report.
 
     Equal budgets have the eps of the bound ``upper``, and unequal ones that of
-    `personalised.krr.personalised_log_delta`, which is slightly looser.
+    `personalised.krr_reports.personalised_log_delta`, which is slightly looser.
     """
     if not tagged and groups.values.size > 1:
         return epsilon(log_delta, groups, groups.values.size - 1, reports("krr", k))
@@ -336,7 +336,7 @@ def _reports(
     """Draw histograms of every group's reports, shape ``(repetitions, g, k)``."""
     k = placement.shape[-1]
     reports = [
-        krr.randomise(users, value, rng, repetitions)
+        randomised_response.randomise(users, value, rng, repetitions)
         if value > 0.0
         else rng.multinomial(users.sum(), np.full(k, 1.0 / k), repetitions)
         for users, value in zip(placement, groups.values.tolist(), strict=True)

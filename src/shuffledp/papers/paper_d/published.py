@@ -22,7 +22,7 @@ def mu_gdp(budgets: "ArrayLike | BudgetGroups", target: int | None = None) -> fl
     The sum is over all users but the target. Theorem 3 of paper D has an error term C/sqrt(n-1)
     with an unspecified C, which the paper then drops. For n=1000, all budgets 4 and delta=1e-6, mu
     gives eps=1.449, but there is a data set whose eps is 1.691. The result is inf if there is no
-    other user. See `personalised.krr.personalised_log_delta` for the parameters and errors.
+    other user. See `personalised.krr_reports.personalised_log_delta` for the parameters and errors.
     """
     others = split_target(budgets, target)[2]
     weight = float(others.counts @ expit(-others.values))

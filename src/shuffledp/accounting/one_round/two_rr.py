@@ -116,7 +116,7 @@ def two_rr_objection(setting: Setting) -> str | None:
 def two_rr_log_delta(eps: float, setting: Setting) -> float:
     """Return the log of the largest delta of shuffled 2-RR over all data sets, rounded up.
 
-    Parameters are those of `certified.upper_log_delta`. Raises `InputError` if `two_rr_objection`
+    Parameters are those of `krr.upper_log_delta`. Raises `InputError` if `two_rr_objection`
     returns a reason.
     """
     reason = two_rr_objection(setting)

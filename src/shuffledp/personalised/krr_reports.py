@@ -36,9 +36,9 @@ from scipy.special import expit
 from shuffledp.accounting import pairs
 from shuffledp.accounting.conventions import over_eps
 from shuffledp.accounting.curve import SearchHints, UpperCurve
+from shuffledp.accounting.krr import upper_curve
 from shuffledp.accounting.laws.mixture import RandomTrials
 from shuffledp.accounting.laws.multinomial import log_chernoff_bound
-from shuffledp.accounting.registry import upper_curve
 from shuffledp.accounting.setting import Setting
 from shuffledp.numerics.arrays import Floats
 from shuffledp.personalised import binary

@@ -9,7 +9,7 @@ count m, drawn under P,
 
 Composition of one pair that dominates all counts would give a larger delta, because no count is the
 worst one for both positive and negative losses. Counts are grouped into blocks, each with a pair
-that dominates all of its counts (`one_round.two_cells`).
+that dominates all of its counts (`one_round.two_rr`).
 """
 
 from typing import Any

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffledp.accounting.curve import UpperCurve, largest_eps0
-from shuffledp.accounting.registry import krr_curve
+from shuffledp.accounting.krr import krr_curve
 from shuffledp.accounting.setting import Setting, probabilities
 from shuffledp.mechanisms.estimators import maximum_likelihood, raw_and_projected
 from shuffledp.mechanisms.protocol import PerUser, RecordMechanism

@@ -1,0 +1,79 @@
+"""The registry of bounds on shuffled k-RR by name: the certified ones, and those from papers.
+
+`shuffledp.accounting.bound.Bound` defines what a bound provides. Sources cite papers by their
+authors, as CITATION.cff does.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from importlib import import_module
+from typing import Final
+
+from shuffledp.accounting import krr
+from shuffledp.accounting.bound import Bound, Formulas, Scope
+from shuffledp.accounting.one_round import single_bin, two_rr
+from shuffledp.accounting.setting import Setting
+from shuffledp.errors import InputError, did_you_mean, shortened
+
+
+def _single_bin(eps: float, s: Setting) -> float:
+    if s.count is None:
+        return float(single_bin.worst_count_log_delta(eps, s))
+    return float(single_bin.log_delta(eps, s, s.count))
+
+
+_CERTIFIED_BOUNDS = (
+    krr.UPPER,
+    krr.LOWER,
+    Bound(
+        "exact-2rr",
+        "exact",
+        "docs/accounting.md",
+        "k = 2: the largest delta over all data sets",
+        Formulas(log_delta=lambda eps, s: float(two_rr.two_rr_log_delta(eps, s))),
+        scope=Scope(objection=lambda s, _: two_rr.two_rr_objection(s)),
+    ),
+    Bound(
+        "single-bin",
+        "lower",
+        "Biswas et al. 2023, eqs. (6) and (10), corrected",
+        "the count of one cell (bin) alone, for the worst data set found unless --count is given",
+        Formulas(log_delta=_single_bin, over_counts=single_bin.log_delta),
+    ),
+)
+
+_CERTIFIED: Final[Mapping[str, Bound]] = {bound.name: bound for bound in _CERTIFIED_BOUNDS}
+# Module with the bounds from papers. It is imported by name at the first use of such a bound,
+# because this package must not depend on it.
+_LITERATURE: Final = "shuffledp.papers.literature.bounds"
+
+
+class _LazyBounds(Mapping[str, Bound]):
+    """All bounds by name: the certified ones, then those from the literature."""
+
+    @cached_property
+    def _all(self) -> dict[str, Bound]:
+        return {**_CERTIFIED, **import_module(_LITERATURE).BOUNDS}
+
+    def __getitem__(self, name: str) -> Bound:
+        return _CERTIFIED[name] if name in _CERTIFIED else self._all[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all)
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+
+BOUNDS: Final[Mapping[str, Bound]] = _LazyBounds()
+
+
+def get_bound(name: str) -> Bound:
+    """Return the bound with this name; the error suggests a similar name or lists all names."""
+    if not isinstance(name, str):
+        raise InputError(f"bound must be the name of a bound, got bound={shortened(repr(name))}")
+    try:
+        return BOUNDS[name]
+    except KeyError:
+        suggestion = did_you_mean(name, BOUNDS) or f" (bounds: {', '.join(BOUNDS)})"
+        raise InputError(f"unknown bound {name!r}{suggestion}") from None
