@@ -24,7 +24,12 @@ import numpy as np
 
 from shuffledp.accounting.curve import Composable, UpperCurve
 from shuffledp.accounting.rounds.outcome_bundles import DEFAULT_DEPTH
-from shuffledp.accounting.rounds.privacy_loss import UNDERFLOW, Loss, Outcomes, loss_of_cells
+from shuffledp.accounting.rounds.privacy_loss import (
+    UNDERFLOW,
+    Loss,
+    loss_of_cells,
+    loss_of_outcomes,
+)
 from shuffledp.accounting.rounds.sums import Rounds, upper_log_hockey_stick
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import UNIT, Floats
@@ -91,8 +96,10 @@ class CellLaw:
         infinite_low = float(self.mass[0]) * (1.0 - self.mass_error) if self.bounded else 0.0
         return loss_of_cells(
             [
-                Outcomes(self.losses, self.mass[:-1], outside + edge_high, 0.0, *errors),
-                Outcomes(-self.losses, self.mass[1:], outside + edge_low, infinite_low, *errors),
+                loss_of_outcomes(self.losses, self.mass[:-1], outside + edge_high, 0.0, *errors),
+                loss_of_outcomes(
+                    -self.losses, self.mass[1:], outside + edge_low, infinite_low, *errors
+                ),
             ],
             self.step,
         )

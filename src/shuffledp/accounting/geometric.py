@@ -22,7 +22,12 @@ import numpy as np
 from shuffledp.accounting.conventions import eps_values
 from shuffledp.accounting.laws.binomial import log_pmf_with_error, log_tail_ends
 from shuffledp.accounting.laws.multinomial import ZERO, LogInterval
-from shuffledp.accounting.rounds.privacy_loss import UNDERFLOW, Loss, Outcomes, loss_of_cells
+from shuffledp.accounting.rounds.privacy_loss import (
+    UNDERFLOW,
+    Loss,
+    loss_of_cells,
+    loss_of_outcomes,
+)
 from shuffledp.accounting.setting import SMALLEST_EPS0
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import UNIT, Floats, log_sum_exp
@@ -141,13 +146,13 @@ def geometric_loss(noise_eps: float, nu: float = np.inf) -> Loss:
         max(infinite_mass * (1.0 - infinite_error), 0.0),
     )
 
-    def cell(negative: float, positive: float, infinite: float, infinite_low: float) -> Outcomes:
+    def cell(negative: float, positive: float, infinite: float, infinite_low: float) -> Loss:
         """Return the outcomes of a cell with losses -half and half, and an infinite loss.
 
         ``negative`` and ``positive`` are the probabilities of the finite losses times ``total``.
         """
         losses, mass = np.array([-half, half]), np.array([negative, positive]) / total
-        return Outcomes(
+        return loss_of_outcomes(
             losses[mass > 0.0], mass[mass > 0.0], infinite, infinite_low, error, UNIT * half
         )
 
@@ -233,8 +238,8 @@ class BothNoises:
         beyond = float(law[-1] / -np.expm1(logs[-1] - logs[-2]) * (1.0 + slack)) + UNDERFLOW
         return loss_of_cells(
             [
-                Outcomes(losses, law[:-1] * multiplicity, beyond, 0.0, slack, slack),
-                Outcomes(-losses, law[1:] * multiplicity, beyond, 0.0, slack, slack),
+                loss_of_outcomes(losses, law[:-1] * multiplicity, beyond, 0.0, slack, slack),
+                loss_of_outcomes(-losses, law[1:] * multiplicity, beyond, 0.0, slack, slack),
             ]
         )
 

@@ -36,39 +36,9 @@ LOST_RELATIVE_ERROR = 1e-3
 BUNDLES_PER_STEP = 4.0
 
 
-@dataclass(frozen=True)
-class Bundles:
-    """Bundles of outcomes with ``u >= 0``; those with ``u = 0`` have half their probability.
-
-    Attributes
-    ----------
-    low, loss, high
-        Smallest loss in a bundle, loss of the bundle as one outcome, and largest loss.
-    mass
-        Probability of each bundle under P.
-    mass_error, loss_error
-        Bounds on the floating-point errors: relative for masses, absolute for losses.
-    """
-
-    low: Floats
-    loss: Floats
-    high: Floats
-    mass: Floats
-    mass_error: float
-    loss_error: float
-
-    def pooled(self) -> tuple[Floats, Floats]:
-        """Return the losses and masses of the bundles as single outcomes: a lower bound."""
-        return self.loss, self.mass
-
-    def spread(self) -> list[tuple[Floats, Floats]]:
-        """Return losses and masses of two outcomes per bundle, at its ends: an upper bound.
-
-        The whole mass of a bundle that contains an infinite loss is moved to the infinite loss.
-        """
-        share = np.where(np.isinf(self.high), 1.0, share_above(self.low, self.loss, self.high))
-        upper = self.mass * share
-        return [(self.low, self.mass - upper), (self.high, upper)]
+# Losses of outcomes and their probabilities under P, and bounds on the floating-point errors of the
+# probabilities (relative) and of the losses (absolute).
+Atoms = tuple[Floats, Floats, float, float]
 
 
 def _loss(gu: Floats, denominator: Floats) -> Floats:
@@ -246,7 +216,9 @@ def _rows(form: SymmetricForm, side: Side, depth: float) -> _Rows:
     )
 
 
-def _bundles(form: SymmetricForm, rows: _Rows, largest_u: float, step: float) -> Iterator[Bundles]:
+def _bundles(
+    form: SymmetricForm, rows: _Rows, side: Side, largest_u: float, step: float
+) -> Iterator[Atoms]:
     # Given s, u takes every second value: 2 half_u, plus 1 if s is odd.
     half_u = np.arange(largest_u // 2 + 1, dtype=np.float64)
     # The loss is about 2 g u / D with D about 2 n, so it changes by this between neighbouring u.
@@ -299,20 +271,31 @@ def _bundles(form: SymmetricForm, rows: _Rows, largest_u: float, step: float) ->
         loss_error = mass_error * float(relative_ranges.max(initial=0.0)) + UNIT * (
             2.0 * form.units + 32.0
         )
-        yield Bundles(smallest, middle_loss, largest_loss, mass[keep], mass_error, loss_error)
+        mass = mass[keep]
+        if side == "lower":
+            yield middle_loss, mass, mass_error, loss_error
+            continue
+        # The whole mass of a bundle that contains an infinite loss is moved to the infinite loss.
+        share = share_above(smallest, middle_loss, largest_loss)
+        upper = mass * np.where(np.isinf(largest_loss), 1.0, share)
+        yield smallest, mass - upper, mass_error, loss_error
+        yield largest_loss, upper, mass_error, loss_error
 
 
 def bundles(
     pair: Pair, side: Side, step: float = 0.0, depth: float = DEFAULT_DEPTH
-) -> tuple[Iterator[Bundles], float]:
-    """Return the bundles of a pair's outcomes, and an upper bound on P's mass outside them.
+) -> tuple[Iterator[Atoms], float]:
+    """Return atoms of a pair's loss with ``u >= 0``, and an upper bound on P's mass outside them.
+
+    Those with ``u = 0`` have half their probability.
 
     Parameters
     ----------
     pair
         Pair with a symmetric form (`symmetric_form`).
     side
-        ``"upper"`` if `Bundles.spread` will be used, ``"lower"`` for `Bundles.pooled`.
+        ``"lower"``: each bundle is pooled into one atom. ``"upper"``: it is split into two atoms,
+        with its smallest and its largest loss, which may be infinite.
     step
         Neighbouring u are bundled if their losses differ by a small fraction of this; 0 disables
         bundling over u.
@@ -326,4 +309,4 @@ def bundles(
     outside = rows.left_out
     if largest_u < max_coins:
         outside += 2.0 * float(np.exp(-depth))
-    return _bundles(form, rows, largest_u, step), form.largest_density_ratio * outside
+    return _bundles(form, rows, side, largest_u, step), form.largest_density_ratio * outside

@@ -113,11 +113,17 @@ class Loss:
     log_left_out_share: float = LOG_LEFT_OUT_SHARE
 
 
-@dataclass(frozen=True)
-class Outcomes:
-    """The losses of one cell's outcomes, listed one by one; `up` and `down` round them to a grid.
+def loss_of_outcomes(
+    losses: Floats,
+    mass: Floats,
+    infinite: float,
+    infinite_low: float,
+    mass_error: float,
+    loss_error: float,
+) -> Loss:
+    """Return the privacy loss of the outcomes of one cell, which are listed one by one.
 
-    Attributes
+    Parameters
     ----------
     losses, mass
         Finite losses of the outcomes, and their probabilities under P; shape ``(m,)`` each.
@@ -126,68 +132,35 @@ class Outcomes:
     mass_error, loss_error
         See `LossDistribution`.
     """
+    errors = (mass_error, loss_error)
+    deviation = max(float(np.sqrt(mass @ losses**2)), 1e-300)
+    largest = float(np.abs(losses).max())
+    default = max(deviation / STEPS_PER_DEVIATION, largest / MAX_GRID_STEPS)
 
-    losses: Floats
-    mass: Floats
-    infinite: float
-    infinite_low: float
-    mass_error: float
-    loss_error: float
+    def up(step: float | None, depth: float) -> list[LossDistribution]:
+        del depth  # nothing is truncated
+        return [split_up(losses, mass, infinite, step or default, errors)]
 
-    def up(self, step: float, index: Floats | None = None) -> LossDistribution:
-        """Return the distribution rounded up, by splitting each atom onto two grid points.
+    def down(step: float) -> list[LossDistribution]:
+        return [pooled_down(losses, mass, infinite_low, step, errors)]
 
-        ``index`` is the index of each atom's lower grid point, which is computed from the loss if
-        it is not passed. If it is passed, the exact loss must lie between this point and the next.
-        Each computed loss is then raised by ``loss_error``, within this range, and the result has
-        only the rounding error of the grid.
-        """
-        loss_error = self.loss_error if index is None else 0.0
-        if index is None:
-            index = np.floor(self.losses / step)
-            above = self.losses - index * step
-        else:
-            above = self.losses - index * step + self.loss_error
-        # Clipping is necessary because of rounding errors of losses on the grid.
-        upper = self.mass * share_above(
-            np.zeros_like(above), above.clip(0.0, step), np.full_like(above, step)
-        )
-        start = int(index.min())
-        tally = Tally()
-        tally.add(index - start, self.mass - upper)
-        tally.add(index - start + 1.0, upper)
-        largest = float(np.abs(self.losses).max())
-        return LossDistribution(
-            step=step,
-            start=start,
-            mass=tally.total,
-            infinite=min(self.infinite, 1.0),
-            mass_error=self.mass_error + tally.error + 8.0 * UNIT * (1.0 + largest),
-            loss_error=loss_error + 8.0 * UNIT * largest,
-        )
-
-    def down(self, step: float) -> LossDistribution:
-        """Return the distribution rounded down by `pooled_down`."""
-        errors = (self.mass_error, self.loss_error)
-        return pooled_down(self.losses, self.mass, self.infinite_low, step, errors)
+    return Loss(deviation, largest, up, (down,))
 
 
-def loss_of_cells(cells: Sequence[Outcomes], step: float | None = None) -> Loss:
+def loss_of_cells(cells: Sequence[Loss], step: float | None = None) -> Loss:
     """Return the sum of the losses of independent cells, which is the same for every data set.
 
     ``step`` is the distance between the points of a grid that contains all losses, if there is one.
     """
-    variance = sum(float(cell.mass @ cell.losses**2) for cell in cells)
-    deviation = max(float(np.sqrt(variance)), 1e-300)
-    largest = sum(float(np.abs(cell.losses).max()) for cell in cells)
+    deviation = float(np.sqrt(sum(cell.deviation**2 for cell in cells)))
+    largest = sum(cell.largest for cell in cells)
     default = step or max(deviation / STEPS_PER_DEVIATION, largest / MAX_GRID_STEPS)
 
     def up(step: float | None, depth: float) -> list[LossDistribution]:
-        del depth  # nothing is truncated
-        return [cell.up(step or default) for cell in cells]
+        return [law for cell in cells for law in cell.up(step or default, depth)]
 
     def down(step: float) -> list[LossDistribution]:
-        return [cell.down(step) for cell in cells]
+        return [law for cell in cells for law in cell.down[0](step)]
 
     return Loss(deviation, largest, up, (down,))
 
@@ -250,22 +223,20 @@ def rounded_up(pair: Pair, step: float, depth: float = DEFAULT_DEPTH) -> LossDis
     The pair must have a symmetric form (`symmetric_form`). Truncation omits a probability of about
     ``exp(-depth)``, which is counted as infinite loss.
     """
-    bundle_groups, left_out = bundles(pair, "upper", step, depth)
+    atoms, left_out = bundles(pair, "upper", step, depth)
     tally, infinite, largest = Tally(), left_out, 0.0
     mass_error = loss_error = 0.0
-    for group in bundle_groups:
-        mass_error = max(mass_error, group.mass_error)
-        loss_error = max(loss_error, group.loss_error)
-        for losses, masses in group.spread():
-            finite = np.isfinite(losses)
-            infinite += float(masses[~finite].sum())
-            loss, mass = losses[finite], masses[finite]
-            index = np.floor(loss / step)
-            above = loss - index * step
-            upper = mass * share_above(np.zeros_like(loss), above, np.full_like(loss, step))
-            tally.add(index, mass - upper)
-            tally.add(index + 1.0, upper)
-            largest = max(largest, float(loss.max(initial=0.0)))
+    for losses, masses, *errors in atoms:
+        mass_error, loss_error = max(mass_error, errors[0]), max(loss_error, errors[1])
+        finite = np.isfinite(losses)
+        infinite += float(masses[~finite].sum())
+        loss, mass = losses[finite], masses[finite]
+        index = np.floor(loss / step)
+        above = loss - index * step
+        upper = mass * share_above(np.zeros_like(loss), above, np.full_like(loss, step))
+        tally.add(index, mass - upper)
+        tally.add(index + 1.0, upper)
+        largest = max(largest, float(loss.max(initial=0.0)))
     # The tally has the outcomes with u >= 0 (`SymmetricForm`), with half of the probability of u =
     # 0. Those with u < 0 are their mirror image: minus the loss, and exp(-loss) times the
     # probability.
@@ -288,13 +259,11 @@ def rounded_down(pair: Pair, step: float) -> LossDistribution:
     width = step / INTERVALS_PER_STEP
     tally_p, tally_q, infinite = Tally(), Tally(), 0.0
     mass_error = loss_error = 0.0
-    for group in bundles(pair, "lower", step)[0]:
-        mass_error = max(mass_error, group.mass_error)
-        loss_error = max(loss_error, group.loss_error)
-        loss, mass = group.pooled()
-        infinite_atoms = np.isinf(loss)
-        infinite += float(mass[infinite_atoms].sum())
-        loss, mass = loss[~infinite_atoms], mass[~infinite_atoms]
+    for losses, masses, *errors in bundles(pair, "lower", step)[0]:
+        mass_error, loss_error = max(mass_error, errors[0]), max(loss_error, errors[1])
+        infinite_atoms = np.isinf(losses)
+        infinite += float(masses[infinite_atoms].sum())
+        loss, mass = losses[~infinite_atoms], masses[~infinite_atoms]
         index = np.floor(loss / width)
         tally_p.add(index, mass)
         tally_q.add(index, mass * np.exp(-loss))
@@ -308,6 +277,47 @@ def rounded_down(pair: Pair, step: float) -> LossDistribution:
         infinite,
         step,
         (mass_error + tally_error, loss_error + tally_error + 2.0 * width * mass_error),
+    )
+
+
+def split_up(
+    losses: Floats,
+    masses: Floats,
+    infinite: float,
+    step: float,
+    errors: tuple[float, float],
+    index: Floats | None = None,
+) -> LossDistribution:
+    """Split each atom onto two neighbouring grid points; the result dominates the atoms.
+
+    ``index`` is the index of each atom's lower grid point, which is computed from the loss if it is
+    not passed. If it is passed, the exact loss must lie between this point and the next. Each
+    computed loss is then raised by its error, within this range, and the result has only the
+    rounding error of the grid. The other arguments are those of `pooled_down`.
+    """
+    mass_error, loss_error = errors
+    if index is None:
+        index = np.floor(losses / step)
+        above = losses - index * step
+    else:
+        above = losses - index * step + loss_error
+        loss_error = 0.0
+    # Clipping is necessary because of rounding errors of losses on the grid.
+    upper = masses * share_above(
+        np.zeros_like(above), above.clip(0.0, step), np.full_like(above, step)
+    )
+    start = int(index.min())
+    tally = Tally()
+    tally.add(index - start, masses - upper)
+    tally.add(index - start + 1.0, upper)
+    largest = float(np.abs(losses).max())
+    return LossDistribution(
+        step=step,
+        start=start,
+        mass=tally.total,
+        infinite=min(infinite, 1.0),
+        mass_error=mass_error + tally.error + 8.0 * UNIT * (1.0 + largest),
+        loss_error=loss_error + 8.0 * UNIT * largest,
     )
 
 

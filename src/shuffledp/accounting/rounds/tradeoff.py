@@ -15,7 +15,12 @@ from scipy.special import erfcx, log_ndtr, ndtr
 
 from shuffledp.accounting.calibrate import epsilon
 from shuffledp.accounting.curve import Composable, UpperCurve
-from shuffledp.accounting.rounds.privacy_loss import Loss, LossDistribution, Outcomes
+from shuffledp.accounting.rounds.privacy_loss import (
+    Loss,
+    LossDistribution,
+    pooled_down,
+    split_up,
+)
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import UNIT, Floats
 
@@ -162,8 +167,12 @@ def gdp_loss(mu: float) -> Loss:
     probability is divided between these two points. mu must be accurate to eight units of rounding.
     """
 
-    def ranges(step: float, deviations: float) -> tuple[Floats, Outcomes]:
-        """Return the left grid points of the ranges, in steps, and the ranges as outcomes."""
+    def ranges(step: float, deviations: float) -> tuple[Floats, Floats, Floats, float, float]:
+        """Return the ranges between grid points as outcomes.
+
+        The results are the index of each range's left point, losses, probabilities under P, the
+        probability outside all ranges, and the error of losses and probabilities.
+        """
         centre, half_width = 0.5 * mu * mu / step, deviations * mu / step
         index = np.arange(np.floor(centre - half_width), np.ceil(centre + half_width) + 1.0)
         # Distances from the mean under P, in standard deviations. The mean under Q is lower by mu
@@ -176,15 +185,16 @@ def gdp_loss(mu: float) -> Loss:
         error = p_error + q_error + 10.0 * UNIT * (deviations + mu) ** 2
         outside = 2.0 * float(np.exp(log_ndtr(-deviations))) * (1.0 + 1e-9)
         outside += float(p[~positive].sum()) * (1.0 + error)
-        return index[:-1][positive], Outcomes(losses, p[positive], outside, 0.0, error, error)
+        return index[:-1][positive], losses, p[positive], outside, error
 
     def up(step: float | None, depth: float) -> list[LossDistribution]:
         step = step or mu / STEPS_PER_DEVIATION
-        index, outcomes = ranges(step, float(np.sqrt(2.0 * depth)))
-        return [outcomes.up(step, index)]
+        index, losses, mass, outside, error = ranges(step, float(np.sqrt(2.0 * depth)))
+        return [split_up(losses, mass, outside, step, (error, error), index)]
 
     def down(step: float) -> list[LossDistribution]:
-        return [ranges(step, LOWER_DEVIATIONS)[1].down(step)]
+        _, losses, mass, _, error = ranges(step, LOWER_DEVIATIONS)
+        return [pooled_down(losses, mass, 0.0, step, (error, error))]
 
     return Loss(mu, 0.5 * mu * mu + 10.0 * mu, up, (down,))
 

@@ -125,13 +125,11 @@ def _pieces(loss: Pair | LossAtoms, side: Side) -> tuple[Iterator[_Piece], float
     parts, left_out = bundles(loss, side)
 
     def both_signs() -> Iterator[_Piece]:
-        for part in parts:
-            errors = (part.mass_error, part.loss_error)
-            for losses, masses in part.spread() if side == "upper" else [part.pooled()]:
-                yield _Piece(losses, masses, *errors)
-                finite = np.isfinite(losses)
-                mirrored = masses[finite] * np.exp(-losses[finite])
-                yield _Piece(-losses[finite], mirrored, *errors)
+        for losses, masses, *errors in parts:
+            yield _Piece(losses, masses, *errors)
+            finite = np.isfinite(losses)
+            mirrored = masses[finite] * np.exp(-losses[finite])
+            yield _Piece(-losses[finite], mirrored, *errors)
 
     return both_signs(), 0.0, left_out
 
