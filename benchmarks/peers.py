@@ -23,7 +23,7 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.stats import binom
 
 from shuffledp import Setting, compare, epsilon, mechanism
-from shuffledp.mechanisms.discrete_laplace import noise_moments
+from shuffledp.accounting.additive import GeometricNoise
 from shuffledp.mechanisms.prio3_histogram import upload_bytes
 from shuffledp.mechanisms.protocol import envelope_bytes
 from shuffledp.mechanisms.target_calibration import TargetCalibration
@@ -158,7 +158,7 @@ def sample_and_threshold() -> Iterator[Row]:
 def prio3() -> Iterator[Row]:
     """Prio3Histogram over DAP: two aggregators, with noise as libprio draws it."""
     peer, name, eps, n = "Prio3Histogram (VDAF, DAP)", "two-servers", 1.0, 100_000
-    two = sqrt(2 * noise_moments(eps).variance)
+    two = sqrt(2 * GeometricNoise(eps).variance)
     yield Row(peer, "error of a cell, people (theirs with delta = 0)", n, 408, eps, 1e-8,
               REPLACEMENT, two, "formula", error(name, n, 408, eps, 1e-8), name)  # fmt: skip
     for k in (48, 408, 10_000, 100_000):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from shuffledp import Setting, epsilon
-from shuffledp.mechanisms.discrete_laplace import noise_moments
+from shuffledp.accounting.additive import GeometricNoise
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,7 +26,7 @@ def peers(monkeypatch):
 @pytest.mark.parametrize("eps", [0.1, 1.0])
 def test_without_sampling_sageo_draws_discrete_laplace_noise(peers, eps):
     best = peers.sageo_error(602_156, 915, eps)
-    assert best == pytest.approx(noise_moments(eps).variance ** 0.5, rel=1e-9)
+    assert best == pytest.approx(GeometricNoise(eps).variance ** 0.5, rel=1e-9)
 
 
 def test_the_grid_of_the_blanket_is_above_the_certified_eps(peers):

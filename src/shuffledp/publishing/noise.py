@@ -20,8 +20,8 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 import scipy
 
+from shuffledp.accounting.additive import GeometricNoise
 from shuffledp.accounting.contributions import Contributions
-from shuffledp.accounting.geometric import geometric_log_delta
 from shuffledp.accounting.rounds.tradeoff import gdp_upper_log_delta
 from shuffledp.errors import DEFECT, InputError
 from shuffledp.numerics.arrays import Floats, Integers
@@ -200,10 +200,11 @@ def _compare_laplace(noise: Noise, l1: int, eps: float) -> None:
     Our curve is for the replacement of one record, whose loss is twice that of adding one. Adding
     l1 records has at most l1 times the loss of one, and exactly that if all are in one cell.
     """
-    budget = 2.0 / noise.scale
+    curve = GeometricNoise(2.0 / noise.scale).curve()
     replacement_eps = 2.0 * eps / l1
-    high = geometric_log_delta(replacement_eps * (1.0 + _ACCOUNTANT_REL_TOL), budget).high
-    low = geometric_log_delta(replacement_eps * (1.0 - _ACCOUNTANT_REL_TOL), budget).low
+    high = curve.log_delta(replacement_eps * (1.0 + _ACCOUNTANT_REL_TOL)).promised
+    low = curve.log_delta(replacement_eps * (1.0 - _ACCOUNTANT_REL_TOL)).lower
+    assert low is not None
     if not (high == -math.inf < low):
         raise ArithmeticError(
             f"OpenDP gives eps={eps} for scale {noise.scale}, our accountant {l1 / noise.scale}: "
