@@ -11,9 +11,9 @@ from effort import examples, long
 
 from oracle.black_box import look
 from shuffledp.accounting import krr
+from shuffledp.accounting.additive import GeometricNoise
 from shuffledp.accounting.setting import Setting, probabilities
 from shuffledp.mechanisms.catalogue import VIEWS
-from shuffledp.mechanisms.discrete_laplace import draw_noise
 from shuffledp.mechanisms.protocol import Mechanism
 from shuffledp.mechanisms.randomised_response import KRandomisedResponse, KRRParameters, randomise
 from shuffledp.mechanisms.shuffler_dummies import ShufflerDummies, ShufflerDummiesParameters
@@ -144,7 +144,7 @@ class OneMessage(Collection):
     def noise(self, size, rng, nu=np.inf):
         """Draw dummies, or the noise of the analyst if nu is infinite."""
         if not isinstance(self.parameters, GaussianServersParameters):
-            return draw_noise(size, self.parameters.eps, rng, nu)
+            return GeometricNoise(self.parameters.eps, nu=nu).draw(size, rng)
         z = np.arange(-min(nu, 40), 41)
         law = np.exp(-0.5 * (z / self.parameters.sigma) ** 2)
         return rng.choice(z if nu == np.inf else nu + z, size, p=law / law.sum())

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shuffledp import queries
-from shuffledp.accounting.geometric import composed_geometric_log_delta
+from shuffledp.accounting.additive import GeometricNoise
 from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms.discrete_laplace import DiscreteLaplaceParameters
 from shuffledp.mechanisms.registry import MECHANISMS
@@ -81,7 +81,7 @@ def test_a_ledger_has_the_exact_sum_of_its_budgets():
 @given(st.floats(1e-6, 20.0), st.integers(2, 30), st.floats(0.0, 1.1))
 def test_noise_over_rounds_is_exact_and_never_below_the_truth(budget, rounds, share):
     eps = share * rounds * budget
-    ends = composed_geometric_log_delta(eps, budget, rounds)
+    ends = GeometricNoise(budget).curve(rounds).upper(eps)
     with ctx.workprec(4000):
         truth = exact_noise(eps, budget, rounds)
         if ends == -np.inf:
@@ -95,7 +95,7 @@ def test_noise_over_rounds_is_exact_and_never_below_the_truth(budget, rounds, sh
 def test_noise_next_to_its_budget_keeps_its_digits(rounds):
     budget = 1.0 / 3.0
     eps = float(np.nextafter(rounds * budget, 0.0))
-    ends = composed_geometric_log_delta(eps, budget, rounds)
+    ends = GeometricNoise(budget).curve(rounds).upper(eps)
     with ctx.workprec(4000):
         truth = exact_noise(eps, budget, rounds)
         if Fraction(eps) < rounds * Fraction(budget):

@@ -13,8 +13,8 @@ from flint import arb, ctx
 from oracle import exact
 from shuffledp import cli
 from shuffledp.accounting import krr
+from shuffledp.accounting.additive import GeometricNoise
 from shuffledp.accounting.certificate import certificate, view_certificate
-from shuffledp.accounting.geometric import BothNoises
 from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms.shuffler_dummies import ShufflerDummies
 from shuffledp.mechanisms.two_servers import GaussianServersParameters, TwoServers
@@ -154,7 +154,7 @@ def check_views(mechanism, calibrated, n, k):
 
 @pytest.mark.parametrize("eps", [0.4, 1.0])
 def test_noise_in_balls_is_noise_in_floats(eps):
-    servers = BothNoises(1.0, 9).log_delta(0.9 * eps)
+    servers = GeometricNoise(1.0, nu=9, servers=2).curve().upper(0.9 * eps)
     with ctx.workprec(256):
         both = noise.both_noises(1.0, 9, 0.9 * eps, 100.0).run()
         assert float(both.log()) == pytest.approx(servers, abs=1e-8)

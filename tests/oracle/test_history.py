@@ -23,9 +23,9 @@ from oracle.test_profile import (
 )
 from oracle.test_randomisers import MADE_UP, krr_rows
 from shuffledp.accounting.accountant import curve
+from shuffledp.accounting.additive import GeometricNoise
 from shuffledp.accounting.composition import compose_rounds
 from shuffledp.accounting.curve import UpperCurve
-from shuffledp.accounting.geometric import BothNoises, geometric_log_delta, geometric_loss
 from shuffledp.accounting.rounds.outcome_bundles import DEFAULT_DEPTH
 from shuffledp.accounting.rounds.sums import log_hockey_stick
 from shuffledp.accounting.rounds.tradeoff import gdp_loss, gdp_upper_log_delta
@@ -165,27 +165,24 @@ def test_the_loss_of_gaussian_noise_encloses_its_rounds(mu, rounds):
 def test_the_loss_of_geometric_noise_is_that_of_one_round_and_of_several(budget, nu):
     once = compose_rounds([(UpperCurve(inf, upper=lambda eps: -1.0), 1)])
     assert once.upper(0.0) == -1.0
-    loss = geometric_loss(budget, nu)
+    noise = GeometricNoise(budget, nu=nu)
+    loss = noise.cell_losses.loss()
     for eps in (0.0, 0.3 * budget, 0.9 * budget):
-        truth = geometric_log_delta(eps, budget, nu)
+        truth = noise.curve().log_delta(eps)
         for step in (None, budget / 77.0):
             ends = log_hockey_stick([(law, 1) for law in loss.up(step, DEFAULT_DEPTH)], eps).high
-            assert truth.low - 1e-9 <= ends <= truth.high + (1e-9 if step is None else 2e-2)
+            assert truth.lower - 1e-9 <= ends <= truth.upper + (1e-9 if step is None else 2e-2)
         ends = log_hockey_stick([(law, 1) for law in loss.down[0](budget / 777.0)], eps).low
-        assert truth.low - 2e-2 <= ends <= truth.high
+        assert truth.lower - 2e-2 <= ends <= truth.upper
         if nu == inf:
             several = log_hockey_stick([(law, 9) for law in loss.up(None, DEFAULT_DEPTH)], eps)
             truth = float(kov_log_delta(eps, 0.5 * budget, -inf, 18))
             assert several.high == pytest.approx(truth, rel=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("loss", "log_delta"),
-    [
-        (BothNoises(0.5, 30).loss, BothNoises(0.5, 30).log_delta),
-    ],
-)
-def test_the_loss_of_two_cells_is_that_of_one_round(loss, log_delta):
+def test_the_loss_of_two_cells_is_that_of_one_round():
+    noise = GeometricNoise(0.5, nu=30, servers=2)
+    loss, log_delta = noise.cell_losses.loss(), noise.curve().upper
     for eps in (0.0, 0.2, 0.45):
         laws = [(law, 1) for law in loss.up(None, DEFAULT_DEPTH)]
         assert log_delta(eps) - 1e-9 <= log_hockey_stick(laws, eps).high <= log_delta(eps) + 1e-2

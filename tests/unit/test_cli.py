@@ -380,8 +380,6 @@ def channel(tmp_path):
     return ["matrix", str(path), "--n", "100"]
 
 
-
-
 def test_the_hidden_slot_gives_a_matrix_a_smaller_delta(capsys, channel):
     question = [*channel[:2], "--n", "2000", "--eps", "0.15"]
     (blanket,) = rows(capsys, *question)

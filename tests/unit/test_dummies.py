@@ -14,21 +14,16 @@ from hypothesis import strategies as st
 from oracle import exact
 from scipy import stats
 
-from shuffledp.accounting import pairs
+from shuffledp.accounting.additive import MAX_NU, GaussianNoise, GeometricNoise
 from shuffledp.accounting.calibrate import smallest_integer
-from shuffledp.accounting.discrete_gaussian import DiscreteGaussianNoise
-from shuffledp.accounting.geometric import BothNoises, geometric_log_delta
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.discrete_laplace import (
     DiscreteLaplace,
     DiscreteLaplaceParameters,
-    draw_noise,
-    noise_moments,
 )
 from shuffledp.mechanisms.protocol import expected_distance
 from shuffledp.mechanisms.shuffler_dummies import (
-    MAX_NU,
     ShufflerDummies,
     ShufflerDummiesParameters,
 )
@@ -36,7 +31,6 @@ from shuffledp.mechanisms.target_calibration import read_parameters
 from shuffledp.mechanisms.two_servers import (
     GaussianServersParameters,
     TwoServers,
-    draw_gaussian,
 )
 from shuffledp.mechanisms.user_dummies import UserDummies, UserDummiesParameters
 
@@ -56,9 +50,7 @@ def log_of(value):
 
 
 def user_ends(n, k, parameters, eps):
-    chances, dummies = parameters.chances, parameters.dummies
-    share_without = (chances - dummies) / chances
-    return pairs.hockey_stick(pairs.dummies(n * chances, k, parameters.rate, share_without), eps)
+    return UserDummies().curve(parameters, Setting(n, k)).log_delta(eps)
 
 
 def both_directions(law, n, k, e):
@@ -135,11 +127,8 @@ def test_dummies_by_users_are_exact_for_every_data_set(n, k, dummies, chances, e
     (delta,) = deltas
     assert delta == exact.dummies_delta(n * chances, rate / k, e)
     ends = user_ends(n, k, parameters, eps)
-    assert ends.low <= log_of(delta) <= ends.high
-    assert ends.high - ends.low < 1e-11
-    assert UserDummies().curve(parameters, Setting(n, k)).log_delta(eps).upper == min(
-        ends.high, 0.0
-    )
+    assert ends.lower <= log_of(delta) <= ends.upper
+    assert ends.upper - ends.lower < 1e-11
 
 
 @given(
@@ -155,8 +144,8 @@ def test_the_ends_enclose_the_exact_delta(n, chances, k, part, eps):
     q = Fraction(parameters.dummies) / chances / k
     delta = log_of(exact.dummies_delta(n * chances, q, precisely(eps)))
     ends = user_ends(n, k, parameters, eps)
-    assert ends.low <= delta <= ends.high
-    assert ends.high - ends.low < 1e-10
+    assert ends.lower <= delta <= ends.upper
+    assert ends.upper - ends.lower < 1e-10
 
 
 @pytest.mark.parametrize(("n", "k"), [(1, 408), (50, 2), (300, 40), (100_000, 408)])
@@ -200,10 +189,10 @@ def test_geometric_noise_is_exact_for_every_data_set(n, k, nu, e):
         return exact.noisy_law(records, k, noise)
 
     missing = 1.0 - float(sum(noise.values()) ** k)
-    ends = geometric_log_delta(log(e), -2.0 * log(theta), nu)
+    ends = GeometricNoise(-2.0 * log(theta), nu=nu).curve().log_delta(log(e))
     for delta in both_directions(law, n, k, e):
         # The tail that the enumeration leaves out changes delta by at most its mass.
-        assert exp(ends.high) == pytest.approx(float(delta), abs=(1 + float(e)) * missing + 1e-12)
+        assert exp(ends.upper) == pytest.approx(float(delta), abs=(1 + float(e)) * missing + 1e-12)
     assert missing < (1e-5 if k == 2 else 3e-3)
 
 
@@ -214,7 +203,7 @@ def test_geometric_noise_is_exact_for_every_data_set(n, k, nu, e):
 )
 @settings(max_examples=examples(200))
 def test_the_ends_enclose_the_closed_form(eps, budget, nu):
-    ends = geometric_log_delta(eps, budget, nu)
+    ends = GeometricNoise(budget, nu=nu).curve().log_delta(eps)
     with mpmath.workdps(60):
         theta = mpmath.exp(-mpmath.mpf(budget) / 2)
         centre = theta ** mpmath.mpf(nu)
@@ -222,8 +211,8 @@ def test_the_ends_enclose_the_closed_form(eps, budget, nu):
         gap = max(1 - mpmath.exp(mpmath.mpf(eps) - mpmath.mpf(budget)), 0)
         delta = centre * (1 - theta) / whole + (1 - centre) * gap / whole**2
         value = mpmath.log(delta) if delta else -mpmath.inf
-        assert ends.low <= value <= ends.high
-    assert ends.low == -np.inf or ends.high - ends.low < 1e-11 * max(1.0, abs(ends.high))
+        assert ends.lower <= value <= ends.upper
+    assert ends.lower == -np.inf or ends.upper - ends.lower < 1e-11 * max(1.0, abs(ends.upper))
 
 
 def test_pure_dp_is_pure():
@@ -257,11 +246,11 @@ def test_noise_has_its_law_and_its_moments(budget, nu):
     if nu < np.inf:
         z = z + nu
     mean = law @ z
-    moments = noise_moments(budget, nu)
-    assert moments.mean == pytest.approx(mean, rel=1e-10, abs=1e-12)
-    assert moments.variance == pytest.approx(law @ (z - mean) ** 2, rel=1e-10)
-    assert moments.absolute_error == pytest.approx(law @ np.abs(z - mean), rel=1e-10)
-    drawn = draw_noise(40_000, budget, np.random.default_rng(4), nu)
+    noise = GeometricNoise(budget, nu=nu)
+    assert noise.mean == pytest.approx(mean, rel=1e-10, abs=1e-12)
+    assert noise.variance == pytest.approx(law @ (z - mean) ** 2, rel=1e-10)
+    assert noise.absolute_error == pytest.approx(law @ np.abs(z - mean), rel=1e-10)
+    drawn = noise.draw(40_000, np.random.default_rng(4))
     assert_drawn_from(drawn, z, law)
     assert nu == np.inf or drawn.min() >= 0
 
@@ -290,12 +279,12 @@ def test_the_public_view_has_the_delta_of_both_noises(theta, nu, eps):
     exact_delta = float(
         sum(max(h[a - 1] * h[b] - e * h[a] * h[b - 1], 0) for a in cells for b in cells)
     )
-    both = BothNoises(-2.0 * log(theta), nu)
-    np.testing.assert_allclose(
-        np.exp(both.log_law(-3)[:20]), [float(h[z]) for z in range(-3, 17)], rtol=1e-12
-    )
+    both = GeometricNoise(-2.0 * log(theta), nu=nu, servers=2)
+    weights = np.exp(both.log_weight(np.arange(-3.0, 17.0)))
+    law = np.array([float(h[z]) for z in range(-3, 17)])
+    np.testing.assert_allclose(weights / weights.sum(), law / law.sum(), rtol=1e-12)
     beyond = 1.0 - float(sum(h.values()))  # the tail of one cell
-    delta = exp(both.log_delta(eps))
+    delta = exp(both.curve().upper(eps))
     assert exact_delta * (1 - 1e-12) <= delta <= exact_delta * (1 + 1e-9) + 2 * beyond
 
 
@@ -317,7 +306,8 @@ def gaussian_law(sigma, nu):
 @pytest.mark.parametrize("sigma", [0.3, 1.0, 7.5])
 def test_gaussian_noise_is_drawn_from_its_law(sigma, nu):
     z, law = gaussian_law(sigma, nu)
-    drawn = draw_gaussian(40_000, DiscreteGaussianNoise(sigma, nu), np.random.default_rng(4))
+    noise = GaussianNoise(sigma, nu=nu)
+    drawn = noise.draw(40_000, np.random.default_rng(4)) - noise.centre
     assert_drawn_from(drawn, z, law)
     assert drawn.min() >= -nu
 
@@ -330,7 +320,7 @@ def test_gaussian_servers_have_the_moments_of_their_laws(sigma, nu):
     places = np.arange(both.size) + z[0] + y[0]
     mean = float(both @ places)
     parameters, n, k = GaussianServersParameters(sigma, nu), 1000, 5
-    assert parameters.moments.mean == pytest.approx(nu + mean, rel=1e-10)
+    assert parameters.noise().mean == pytest.approx(nu + mean, rel=1e-10)
     assert n**2 * TwoServers().variance(np.full(k, 0.2), n, parameters)[0] == pytest.approx(
         both @ (places - mean) ** 2, rel=1e-10
     )
@@ -399,7 +389,7 @@ def test_calibration_at_the_ends_of_the_range_of_gaussian_noise(eps, log_delta, 
     ("text", "words"),
     [
         ("sigma=0.05, nu=3", "sigma of discrete Gaussian noise must be from 0.1 to 10000 counts"),
-        ("sigma=2, nu=-1", "nu, the centre of the noise, must be an integer >= 0"),
+        ("sigma=2, nu=-1", "nu, .* must be an integer from 0"),
         ("sigma=2", "parameters of two-servers lack nu"),
         ("sigma=2, nu=1.5", "nu of two-servers must be an integer, got 1.5"),
         ("sigma=2, eps=1, nu=3", "must be eps, nu, or sigma, nu, each once"),

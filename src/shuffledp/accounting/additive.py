@@ -67,6 +67,15 @@ MAX_EXPONENT = 700.0
 SMALLEST_PRECISE_MASS = 1e-290
 
 
+def check_nu(nu: float) -> None:
+    """Raise `InputError` unless a cell's most likely number of dummies is from 0 to 2^53."""
+    if not (0 <= nu <= MAX_NU and nu == int(nu)):
+        raise InputError(
+            "nu, the most likely number of a cell's dummies, must be an integer from 0 to 2^53, "
+            f"got nu={nu}"
+        )
+
+
 @dataclass(frozen=True)
 class CellLosses:
     """Losses of the two cells, for groups of values z with the same l(z).
@@ -234,11 +243,8 @@ class AdditiveNoise(ABC):
     servers: int = 1
 
     def __post_init__(self) -> None:
-        if self.nu < np.inf and not (0 <= self.nu <= MAX_NU and self.nu == int(self.nu)):
-            raise InputError(
-                "nu, the most likely number of dummies, must be an integer from 0 to 2^53, got "
-                f"nu={self.nu}"
-            )
+        if self.nu != np.inf:
+            check_nu(self.nu)
 
     @property
     def centre(self) -> int:

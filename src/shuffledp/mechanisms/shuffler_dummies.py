@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shuffledp.accounting.additive import MAX_NU, GeometricNoise
+from shuffledp.accounting.additive import MAX_NU, GeometricNoise, check_nu
 from shuffledp.accounting.calibrate import smallest_integer
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
@@ -35,15 +35,6 @@ class ShufflerDummiesParameters:
     def noise(self) -> GeometricNoise:
         """Return the law of the number of a cell's dummies."""
         return GeometricNoise(self.eps, nu=self.nu)
-
-
-def check_nu(nu: float) -> None:
-    """Raise `InputError` unless a cell's most likely number of dummies is from 0 to 2^53."""
-    if not (0 <= nu <= MAX_NU and nu == int(nu)):
-        raise InputError(
-            "nu, the most likely number of a cell's dummies, must be an integer from 0 to 2^53, "
-            f"got nu={nu}"
-        )
 
 
 def fewest_dummies(

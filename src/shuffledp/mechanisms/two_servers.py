@@ -16,7 +16,7 @@ from functools import cache
 
 import numpy as np
 
-from shuffledp.accounting.additive import MAX_SIGMA, MIN_SIGMA, GaussianNoise
+from shuffledp.accounting.additive import MAX_SIGMA, MIN_SIGMA, GaussianNoise, check_nu
 from shuffledp.accounting.calibrate import COARSE_XTOL, guided_noise
 from shuffledp.accounting.rounds.tradeoff import gdp_upper_log_delta
 from shuffledp.accounting.setting import Setting
@@ -26,7 +26,6 @@ from shuffledp.mechanisms.shuffler_dummies import (
     TRUNCATION_SHARE,
     ShufflerDummies,
     ShufflerDummiesParameters,
-    check_nu,
     fewest_dummies,
 )
 
