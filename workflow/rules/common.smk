@@ -69,10 +69,6 @@ def log_of(job):
     return result(f"logs/{job}.log")
 
 
-def benchmark_of(job):
-    return result(f"benchmarks/{job}.tsv")
-
-
 def resource(name):
     """Return the path of a file that ships with the workflow."""
     return local(shipped(f"resources/{name}"))

@@ -5,10 +5,6 @@ rule lay_checkins:
         result("laid/embedded/{region}.txt.gz"),
     log:
         log_of("lay_checkins.{region}"),
-    benchmark:
-        benchmark_of("lay_checkins.{region}")
-    conda:
-        "../../environment.yml"
     resources:
         **cost(1000, 2),
     params:
@@ -23,15 +19,11 @@ rule fetch_file:
         "resources/automatic/{path}",
     log:
         log_of("fetch_file/{path}"),
-    benchmark:
-        benchmark_of("fetch_file/{path}")
     wildcard_constraints:
         path="|".join(map(re.escape, DOWNLOADS)) or "(?!)",
     retries: 2
     # The nodes of a cluster seldom reach the internet; the machine that runs Snakemake does.
     localrule: True
-    conda:
-        "../../environment.yml"
     params:
         url=lambda wildcards: DOWNLOADS[wildcards.path]["url"],
         checksum=lambda wildcards: DOWNLOADS[wildcards.path].get("checksum"),
@@ -49,10 +41,6 @@ rule crop_checkins:
         result("checkins/{region}.parquet"),
     log:
         log_of("crop_checkins.{region}"),
-    benchmark:
-        benchmark_of("crop_checkins.{region}")
-    conda:
-        "../../environment.yml"
     resources:
         **cost(reading_memory, 10),
     params:
@@ -73,10 +61,6 @@ rule sample_users:
         result("users/{region}.parquet"),
     log:
         log_of("sample_users.{region}"),
-    benchmark:
-        benchmark_of("sample_users.{region}")
-    conda:
-        "../../environment.yml"
     resources:
         **cost(1500, 2),
     params:
@@ -95,10 +79,6 @@ rule grid_checkins:
         result("grids/{region}.{grid}.parquet"),
     log:
         log_of("grid_checkins.{region}.{grid}"),
-    benchmark:
-        benchmark_of("grid_checkins.{region}.{grid}")
-    conda:
-        "../../environment.yml"
     resources:
         **cost(memory(1000, per_cell=1.2), 2),
     params:
@@ -118,10 +98,6 @@ rule grid_budgets:
         result("grids/{region}.{grid}.budgets.parquet"),
     log:
         log_of("grid_budgets.{region}.{grid}"),
-    benchmark:
-        benchmark_of("grid_budgets.{region}.{grid}")
-    conda:
-        "../../environment.yml"
     resources:
         **cost(memory(1000, per_cell=1.2), 2),
     params:
@@ -139,10 +115,6 @@ rule draw_samples:
         result("samples/{region}.{grid}.parquet"),
     log:
         log_of("draw_samples.{region}.{grid}"),
-    benchmark:
-        benchmark_of("draw_samples.{region}.{grid}")
-    conda:
-        "../../environment.yml"
     resources:
         **cost(memory(1000, per_sample=0.1), 2),
     params:

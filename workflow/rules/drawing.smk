@@ -1,6 +1,4 @@
 # Helpers of the rules that draw figures, and of Snakemake's report, which shows them.
-from shuffledp.mechanisms.catalogue import DELTA_HAT, own_calibrations
-
 # The categories of Snakemake's report in their order; others come after them.
 CATEGORIES = [
     "The main result",
@@ -10,7 +8,9 @@ CATEGORIES = [
     "Individual utility",
     "Privacy",
     "Data",
+    "At unequal privacy",
 ]
+UNEQUAL = CATEGORIES[-1]
 
 
 def category(name):
@@ -47,28 +47,14 @@ def figure_files(stem):
     return [result(f"figures/{stem}.{kind}") for kind in ("png", "pdf", "svg")]
 
 
-def figure(stem, caption, category_name, calibration=None):
-    """Return the three files of a figure, the PNG with its caption for Snakemake's report.
-
-    A calibration is appended to the stem. If there is a caption for it, that replaces `caption`.
-    """
-    place, subcategory = stem.partition(".{region}")[0], None
-    if calibration is not None:
-        stem = f"{stem}.{calibration}"
-        own = f"{caption}.{calibration}"
-        if own in {"distances.delta-hat", "distances.matched"}:
-            caption = own
-        words = calibration.replace("-", " ")
-        subcategory = f"2. {words}: not equal privacy"
-        if calibration == "matched":
-            subcategory = "1. equal privacy"
+def figure(stem, caption, category_name):
+    """Return the three files of a figure, the PNG with its caption for Snakemake's report."""
     png, *others = figure_files(stem)
     shown = report(
         png,
         caption=f"../report/{caption}.rst",
         category=category(category_name),
-        subcategory=subcategory,
-        labels=report_labels(place),
+        labels=report_labels(stem.partition(".{region}")[0]),
     )
     return [shown, *others]
 
@@ -83,49 +69,15 @@ def table(path, caption, category_name, name):
     )
 
 
-def calls(*figures):
-    """Return a params function: the functions that draw a job's figures, with their arguments.
-
-    Each of `figures` is the dotted name of a function below shuffledp, and its arguments beside
-    the input files: values, or functions of the wildcards. `replaced` is what neighbours differ in,
-    for the caption: one report, if the figure belongs to no region.
-    """
-
-    def evaluated(wildcards):
-        return [
-            {
-                "function": function,
-                "arguments": {
-                    name: value(wildcards) if callable(value) else value
-                    for name, value in arguments.items()
-                },
-                "replaced": replaced(
-                    UNITS.get(dict(wildcards.items()).get("region"), "")
-                ),
-            }
-            for function, arguments in figures
-        ]
-
-    return evaluated
-
-
-NAMED = {"title": figure_title, "unit": unit_of}
-AT_TARGET = {**NAMED, "target_delta": config["target_delta"]}
-
-
-def regions_by_calibrations():
-    """Group regions by the calibrations of their mechanisms that are not at equal privacy.
-
-    Yield a suffix for names of rules, the calibrations and the regions of each group. A group has
-    rules of its own, because outputs cannot depend on a wildcard's value.
-    """
-    found = {}
-    for region, spec in REGIONS.items():
-        own = tuple(own_calibrations(spec["mechanisms"]))
-        found.setdefault(own, []).append(region)
-    for number, (own, regions) in enumerate(found.items(), 1):
-        yield ("" if number == 1 else f"_{number}"), own, regions
-
+# What the functions that draw figures of a region are given beside its files; `replaced` is for the
+# caption.
+OF_REGION = {
+    "code": DRAWING,
+    "title": figure_title,
+    "unit": unit_of,
+    "replaced": replaced_of,
+}
+AT_TARGET = {**OF_REGION, "target_delta": config["target_delta"]}
 
 # --- Figures of papers ----------------------------------------------------------------------
 
@@ -152,10 +104,10 @@ def estimates_privacy(wildcards):
     return result(f"personalised/privacy.{wildcards.figure}.csv")
 
 
-def curve_calls(wildcards):
-    """Return the call that draws a figure of curves; that of all bounds has its own function."""
+def curve_function(wildcards):
+    """Return the function that draws a figure of curves; that of all bounds has its own."""
     name = "draw_all_bounds" if wildcards.study == "literature" else "draw_curves"
-    return calls((f"papers.figures.{name}", {}))(wildcards)
+    return f"papers.figures.{name}"
 
 
 def curve_caption(wildcards):

@@ -9,23 +9,15 @@ rule draw_comparison:
         figure("comparison", "matched_comparison", "The main result"),
     log:
         log_of("draw_comparison"),
-    benchmark:
-        benchmark_of("draw_comparison")
     # Drawing a figure takes seconds: a cluster runs several jobs in one submission.
     group:
         "figures"
-    conda:
-        "../../environment.yml"
     resources:
         **cost(memory(1500, per_cell=1.5), 2),
     params:
         code=DRAWING,
-        figures=calls(
-            (
-                "figures.distances.draw_comparison",
-                {"target_delta": config["target_delta"]},
-            )
-        ),
+        function="figures.distances.draw_comparison",
+        target_delta=config["target_delta"],
     script:
         "../scripts/draw_figure.py"
 
@@ -40,10 +32,10 @@ use rule draw_comparison as draw_checkins with:
         figure("checkins.{region}.{grid}", "checkins_map", "Data"),
     log:
         log_of("draw_checkins.{region}.{grid}"),
-    benchmark:
-        benchmark_of("draw_checkins.{region}.{grid}")
     params:
-        figures=calls(("figures.maps.draw_checkins", {**NAMED, "dots": real_rows})),
+        **OF_REGION,
+        function="figures.maps.draw_checkins",
+        dots=real_rows,
 
 
 use rule draw_comparison as draw_privacy with:
@@ -53,10 +45,9 @@ use rule draw_comparison as draw_privacy with:
         figure("privacy.{region}.{grid}", "delta_curves", "Privacy"),
     log:
         log_of("draw_privacy.{region}.{grid}"),
-    benchmark:
-        benchmark_of("draw_privacy.{region}.{grid}")
     params:
-        figures=calls(("figures.privacy.draw_privacy", AT_TARGET)),
+        **AT_TARGET,
+        function="figures.privacy.draw_privacy",
 
 
 use rule draw_comparison as draw_errors with:
@@ -69,12 +60,9 @@ use rule draw_comparison as draw_errors with:
         figure("errors.{region}.{grid}.eps0-{eps0}", "error_maps", "Estimates"),
     log:
         log_of("draw_errors.{region}.{grid}.eps0-{eps0}"),
-    benchmark:
-        benchmark_of("draw_errors.{region}.{grid}.eps0-{eps0}")
     params:
-        figures=calls(
-            ("figures.cell_confidence.draw_errors", AT_TARGET),
-        ),
+        **AT_TARGET,
+        function="figures.cell_confidence.draw_errors",
 
 
 use rule draw_comparison as draw_mechanisms with:
@@ -84,10 +72,10 @@ use rule draw_comparison as draw_mechanisms with:
         figure("mechanisms.{region}.{grid}", "mechanisms", "Which mechanism"),
     log:
         log_of("draw_mechanisms.{region}.{grid}"),
-    benchmark:
-        benchmark_of("draw_mechanisms.{region}.{grid}")
     params:
-        figures=calls(("figures.mechanisms.draw_mechanisms", {})),
+        code=DRAWING,
+        function="figures.mechanisms.draw_mechanisms",
+        replaced=replaced_of,
 
 
 use rule draw_comparison as draw_recommended with:
@@ -102,10 +90,9 @@ use rule draw_comparison as draw_recommended with:
         figure("recommended.{region}.{grid}", "recommended_maps", "The main result"),
     log:
         log_of("draw_recommended.{region}.{grid}"),
-    benchmark:
-        benchmark_of("draw_recommended.{region}.{grid}")
     params:
-        figures=calls(("figures.recommended.draw_recommended", NAMED)),
+        **OF_REGION,
+        function="figures.recommended.draw_recommended",
 
 
 use rule draw_comparison as draw_series with:
@@ -118,10 +105,9 @@ use rule draw_comparison as draw_series with:
         figure("series.{region}.{grid}", "series", "The main result"),
     log:
         log_of("draw_series.{region}.{grid}"),
-    benchmark:
-        benchmark_of("draw_series.{region}.{grid}")
     params:
-        figures=calls(("figures.recommended.draw_series", NAMED)),
+        **OF_REGION,
+        function="figures.recommended.draw_series",
 
 
 use rule draw_comparison as draw_cell_sizes with:
@@ -131,10 +117,9 @@ use rule draw_comparison as draw_cell_sizes with:
         figure("cell-sizes.{region}", "cell_sizes", "Estimates"),
     log:
         log_of("draw_cell_sizes.{region}"),
-    benchmark:
-        benchmark_of("draw_cell_sizes.{region}")
     params:
-        figures=calls(("figures.cell_sizes.draw_cell_sizes", NAMED)),
+        **OF_REGION,
+        function="figures.cell_sizes.draw_cell_sizes",
 
 
 rule cell_sizes:
@@ -144,92 +129,75 @@ rule cell_sizes:
     localrule: True
 
 
-# Each pair of rules is for the regions with the same calibrations, usually all regions.
-for suffix, own, regions in regions_by_calibrations():
+use rule draw_comparison as draw_estimates with:
+    input:
+        releases=result("releases/{region}.{grid}.eps0-{eps0}.parquet"),
+        samples=result("samples/{region}.{grid}.parquet"),
+        cells=result("grids/{region}.{grid}.parquet"),
+        basemap=basemap_file,
+        outline=outline_file,
+    output:
+        figure(
+            "estimates.{region}.{grid}.eps0-{eps0}.matched",
+            "estimate_maps",
+            "Estimates",
+        ),
+    log:
+        log_of("draw_estimates.{region}.{grid}.eps0-{eps0}"),
+    params:
+        **AT_TARGET,
+        function="figures.maps.draw_estimates",
+        calibrations=["matched"],
 
-    rule:
-        name:
-            f"draw_estimates{suffix}"
-        input:
-            releases=result("releases/{region}.{grid}.eps0-{eps0}.parquet"),
-            samples=result("samples/{region}.{grid}.parquet"),
-            cells=result("grids/{region}.{grid}.parquet"),
-            basemap=basemap_file,
-            outline=outline_file,
-        output:
-            [
-                figure(
-                    "estimates.{region}.{grid}.eps0-{eps0}",
-                    "estimate_maps",
-                    "Estimates",
-                    calibration,
-                )
-                for calibration in ["matched", *own]
-            ],
-        log:
-            log_of(f"draw_estimates{suffix}.{{region}}.{{grid}}.eps0-{{eps0}}"),
-        benchmark:
-            benchmark_of(f"draw_estimates{suffix}.{{region}}.{{grid}}.eps0-{{eps0}}")
-        wildcard_constraints:
-            region="|".join(regions),
-        group:
-            "figures"
-        conda:
-            "../../environment.yml"
-        resources:
-            **cost(memory(1500, per_cell=1.5), 2),
-        params:
-            code=DRAWING,
-            figures=calls(
-                *(
-                    (
-                        "figures.maps.draw_estimates",
-                        {**AT_TARGET, "calibration": calibration},
-                    )
-                    for calibration in ["matched", *own]
-                )
-            ),
-        script:
-            "../scripts/draw_figure.py"
 
-    rule:
-        name:
-            f"draw_distances{suffix}"
-        input:
-            utility=result("utility/{region}.{grid}.parquet"),
-        output:
-            [
-                figure(
-                    "distances.{region}.{grid}", "distances", "Distances", calibration
-                )
-                for calibration in ["matched", DELTA_HAT, *own]
-            ],
-            figure(
-                "distances-over-eps.{region}.{grid}", "distance_over_eps", "Distances"
-            ),
-        log:
-            log_of(f"draw_distances{suffix}.{{region}}.{{grid}}"),
-        benchmark:
-            benchmark_of(f"draw_distances{suffix}.{{region}}.{{grid}}")
-        wildcard_constraints:
-            region="|".join(regions),
-        group:
-            "figures"
-        conda:
-            "../../environment.yml"
-        resources:
-            **cost(memory(1500, per_cell=1.5), 2),
-        params:
-            code=DRAWING,
-            figures=calls(
-                *(
-                    (
-                        "figures.distances.draw_distances",
-                        {**AT_TARGET, "calibration": calibration},
-                    )
-                    for calibration in ["matched", DELTA_HAT, *own]
-                ),
-                ("figures.distances.draw_distances_over_eps", NAMED),
-            ),
-        script:
-            "../scripts/draw_figure.py"
+use rule draw_comparison as draw_distances with:
+    input:
+        utility=result("utility/{region}.{grid}.parquet"),
+    output:
+        figure("distances.{region}.{grid}.matched", "distances.matched", "Distances"),
+        figure("distances.{region}.{grid}.delta-hat", "distances.delta-hat", UNEQUAL),
+    log:
+        log_of("draw_distances.{region}.{grid}"),
+    params:
+        **AT_TARGET,
+        function="figures.distances.draw_distances",
+        calibrations=["matched", "delta-hat"],
+
+
+use rule draw_comparison as draw_distances_over_eps with:
+    input:
+        utility=result("utility/{region}.{grid}.parquet"),
+    output:
+        figure("distances-over-eps.{region}.{grid}", "distance_over_eps", "Distances"),
+    log:
+        log_of("draw_distances_over_eps.{region}.{grid}"),
+    params:
+        **OF_REGION,
+        function="figures.distances.draw_distances_over_eps",
+
+
+# Calibrated as Biswas, Jung and Palamidessi do, which is not equal privacy.
+use rule draw_estimates as draw_estimates_as_published with:
+    output:
+        figure(
+            "estimates.{region}.{grid}.eps0-{eps0}.as-published",
+            "estimate_maps",
+            UNEQUAL,
+        ),
+    log:
+        log_of("draw_estimates_as_published.{region}.{grid}.eps0-{eps0}"),
+    params:
+        **AT_TARGET,
+        function="figures.maps.draw_estimates",
+        calibrations=["as-published"],
+
+
+use rule draw_distances as draw_distances_as_published with:
+    output:
+        figure("distances.{region}.{grid}.as-published", "distances", UNEQUAL),
+    log:
+        log_of("draw_distances_as_published.{region}.{grid}"),
+    params:
+        **AT_TARGET,
+        function="figures.distances.draw_distances",
+        calibrations=["as-published"],

@@ -66,6 +66,11 @@ def unit_of(wildcards):
     return UNITS[wildcards.region]
 
 
+def replaced_of(wildcards):
+    """Return what neighbours differ in, for captions."""
+    return replaced(unit_of(wildcards))
+
+
 def contribution_bound(wildcards):
     """Return the bound on the check-ins of each user, if several may count."""
     spec = REGIONS[wildcards.region]

@@ -52,7 +52,6 @@ def tables_of(region):
 def figures_of(region, grid):
     """Return every figure of a grid; those of targets and budgets show a region's first grid."""
     spec, place = REGIONS[region], f"{region}.{grid}"
-    own = own_calibrations(spec["mechanisms"])
     names = ["checkins", "privacy", "distances-over-eps"]
     if grid == first_grid(region):
         if "targets" in spec:
@@ -64,14 +63,12 @@ def figures_of(region, grid):
     stems += expand(
         "distances.{place}.{calibration}",
         place=place,
-        calibration=["matched", DELTA_HAT, *own],
+        calibration=["matched", "delta-hat"],
     )
     for eps0 in map(budget, spec["eps0"]):
         at = f"{place}.eps0-{eps0}"
         stems += expand("{name}.{at}", name=["errors"], at=at)
-        stems += expand(
-            "estimates.{at}.{calibration}", at=at, calibration=["matched", *own]
-        )
+        stems.append(f"estimates.{at}.matched")
     return [path for stem in stems for path in figure_files(stem)]
 
 

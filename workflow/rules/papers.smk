@@ -3,12 +3,8 @@ rule compute_curves:
         result("reproduction/curves/{study}.{figure}.parquet"),
     log:
         log_of("compute_curves.{study}.{figure}"),
-    benchmark:
-        benchmark_of("compute_curves.{study}.{figure}")
     wildcard_constraints:
         study="paper_[bcd]|literature",
-    conda:
-        "../../environment.yml"
     resources:
         **cost(1000, 60),
     params:
@@ -22,10 +18,6 @@ rule compute_surface:
         result("reproduction/paper_a.figure-1.parquet"),
     log:
         log_of("compute_surface"),
-    benchmark:
-        benchmark_of("compute_surface")
-    conda:
-        "../../environment.yml"
     resources:
         **cost(1000, 10),
     params:
@@ -39,10 +31,6 @@ rule compute_synthetic_distances:
         result("reproduction/paper_a.figure-2.parquet"),
     log:
         log_of("compute_synthetic_distances"),
-    benchmark:
-        benchmark_of("compute_synthetic_distances")
-    conda:
-        "../../environment.yml"
     resources:
         **cost(1000, 10),
     params:
@@ -59,12 +47,11 @@ use rule draw_comparison as draw_curves with:
         figure("{study}.{figure}", "words", RECOMPUTED),
     log:
         log_of("draw_curves.{study}.{figure}"),
-    benchmark:
-        benchmark_of("draw_curves.{study}.{figure}")
     wildcard_constraints:
         study="paper_[bcd]|literature",
     params:
-        figures=curve_calls,
+        code=DRAWING,
+        function=curve_function,
         caption=curve_caption,
 
 
@@ -75,10 +62,9 @@ use rule draw_comparison as draw_contours with:
         figure("paper_a.figure-1", "paper_a_surface", RECOMPUTED),
     log:
         log_of("draw_contours"),
-    benchmark:
-        benchmark_of("draw_contours")
     params:
-        figures=calls(("papers.figures.draw_contours", {})),
+        code=DRAWING,
+        function="papers.figures.draw_contours",
 
 
 use rule draw_comparison as draw_synthetic_distances with:
@@ -88,10 +74,9 @@ use rule draw_comparison as draw_synthetic_distances with:
         figure("paper_a.figure-2", "paper_a_distances", RECOMPUTED),
     log:
         log_of("draw_synthetic_distances"),
-    benchmark:
-        benchmark_of("draw_synthetic_distances")
     params:
-        figures=calls(("papers.figures.draw_synthetic_distances", {})),
+        code=DRAWING,
+        function="papers.figures.draw_synthetic_distances",
 
 
 rule reproduce_values:
@@ -108,10 +93,6 @@ rule reproduce_values:
         ),
     log:
         log_of("reproduce_values"),
-    benchmark:
-        benchmark_of("reproduce_values")
-    conda:
-        "../../environment.yml"
     resources:
         **cost(1000, 10),
     params:
@@ -133,10 +114,6 @@ rule summarise_reproduction:
         ),
     log:
         log_of("summarise_reproduction"),
-    benchmark:
-        benchmark_of("summarise_reproduction")
-    conda:
-        "../../environment.yml"
     resources:
         **cost(500, 5),
     params:

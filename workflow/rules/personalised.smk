@@ -6,12 +6,8 @@ rule estimate_personalised:
         result("personalised/estimates.{figure}.csv"),
     log:
         log_of("estimate_personalised.{figure}"),
-    benchmark:
-        benchmark_of("estimate_personalised.{figure}")
     wildcard_constraints:
         figure="|".join(ESTIMATED),
-    conda:
-        "../../environment.yml"
     resources:
         **cost(1000, 10),
     params:
@@ -26,12 +22,8 @@ rule account_personalised:
         result("personalised/privacy.{figure}.csv"),
     log:
         log_of("account_personalised.{figure}"),
-    benchmark:
-        benchmark_of("account_personalised.{figure}")
     wildcard_constraints:
         figure="|".join(ESTIMATED),
-    conda:
-        "../../environment.yml"
     resources:
         **cost(1000, 10),
     params:
@@ -48,10 +40,6 @@ rule estimate_places:
         result("utility/{region}.{grid}.budgets.csv"),
     log:
         log_of("estimate_places.{region}.{grid}"),
-    benchmark:
-        benchmark_of("estimate_places.{region}.{grid}")
-    conda:
-        "../../environment.yml"
     resources:
         **cost(2000, 60),
     params:
@@ -72,10 +60,6 @@ rule train_personalised:
         noise=result("personalised/training-noise.csv"),
     log:
         log_of("train_personalised"),
-    benchmark:
-        benchmark_of("train_personalised")
-    conda:
-        "../../environment.yml"
     resources:
         **cost(2000, 30),
     params:
@@ -93,10 +77,9 @@ use rule draw_comparison as draw_budgets with:
         figure("budgets.{region}.{grid}", "budgets", "Personalised budgets"),
     log:
         log_of("draw_budgets.{region}.{grid}"),
-    benchmark:
-        benchmark_of("draw_budgets.{region}.{grid}")
     params:
-        figures=calls(("papers.paper_d.figures.draw_places", NAMED)),
+        **OF_REGION,
+        function="papers.paper_d.figures.draw_places",
 
 
 use rule draw_comparison as draw_training with:
@@ -107,10 +90,9 @@ use rule draw_comparison as draw_training with:
         figure("personalised.figure-5", "personalised_training", RECOMPUTED),
     log:
         log_of("draw_training"),
-    benchmark:
-        benchmark_of("draw_training")
     params:
-        figures=calls(("papers.paper_d.figures.draw_training", {})),
+        code=DRAWING,
+        function="papers.paper_d.figures.draw_training",
 
 
 use rule draw_comparison as draw_personalised with:
@@ -121,13 +103,12 @@ use rule draw_comparison as draw_personalised with:
         figure("personalised.{figure}", "personalised_estimates", RECOMPUTED),
     log:
         log_of("draw_personalised.{figure}"),
-    benchmark:
-        benchmark_of("draw_personalised.{figure}")
     wildcard_constraints:
         figure="|".join(ESTIMATED),
     params:
-        figures=calls(("papers.paper_d.figures.draw_estimates", {"title": estimated})),
-        caption=estimated,
+        code=DRAWING,
+        function="papers.paper_d.figures.draw_estimates",
+        title=estimated,
 
 
 rule personalised:

@@ -5,10 +5,6 @@ rule account_privacy:
         result("privacy/{region}.{grid}.eps0-{eps0}.parquet"),
     log:
         log_of("account_privacy.{region}.{grid}.eps0-{eps0}"),
-    benchmark:
-        benchmark_of("account_privacy.{region}.{grid}.eps0-{eps0}")
-    conda:
-        "../../environment.yml"
     resources:
         **cost(1000, 60),
     params:
@@ -27,8 +23,6 @@ rule collect_privacy:
     log:
         log_of("collect_privacy.{region}.{grid}"),
     localrule: True
-    conda:
-        "../../environment.yml"
     params:
         code=COMPUTING,
     script:
@@ -42,10 +36,6 @@ rule trace_privacy:
         result("privacy/{region}.{grid}.curves.parquet"),
     log:
         log_of("trace_privacy.{region}.{grid}"),
-    benchmark:
-        benchmark_of("trace_privacy.{region}.{grid}")
-    conda:
-        "../../environment.yml"
     resources:
         **cost(1000, 60),
     params:

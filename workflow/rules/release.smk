@@ -10,10 +10,6 @@ rule release_histograms:
         utility=result("utility/{region}.{grid}.{part}.parquet"),
     log:
         log_of("release_histograms.{region}.{grid}.{part}"),
-    benchmark:
-        benchmark_of("release_histograms.{region}.{grid}.{part}")
-    conda:
-        "../../environment.yml"
     resources:
         **cost(memory(2000, per_estimate=0.1, per_sample=0.1), 60),
     params:
@@ -42,10 +38,6 @@ rule summarise_utility:
         ),
     log:
         log_of("summarise_utility.{region}.{grid}"),
-    benchmark:
-        benchmark_of("summarise_utility.{region}.{grid}")
-    conda:
-        "../../environment.yml"
     resources:
         **cost(1000, 2),
     params:
@@ -64,10 +56,6 @@ rule judge_cells:
         result("utility/{region}.{grid}.certainty.eps0-{eps0}.parquet"),
     log:
         log_of("judge_cells.{region}.{grid}.eps0-{eps0}"),
-    benchmark:
-        benchmark_of("judge_cells.{region}.{grid}.eps0-{eps0}")
-    conda:
-        "../../environment.yml"
     resources:
         **cost(memory(1000, per_cell=2.5, per_sample=0.1), 2),
     params:
@@ -87,10 +75,6 @@ rule compare_windows:
         result("utility/{region}.{grid}.changes.csv"),
     log:
         log_of("compare_windows.{region}.{grid}"),
-    benchmark:
-        benchmark_of("compare_windows.{region}.{grid}")
-    conda:
-        "../../environment.yml"
     resources:
         **cost(memory(1000, per_cell=1.5), 2),
     params:
@@ -110,10 +94,6 @@ rule write_maps:
         parquet=result("maps/{region}.{grid}.parquet"),
     log:
         log_of("write_maps.{region}.{grid}"),
-    benchmark:
-        benchmark_of("write_maps.{region}.{grid}")
-    conda:
-        "../../environment.yml"
     resources:
         **cost(memory(1000, per_cell=6), 5),
     params:
@@ -143,10 +123,6 @@ rule compare_cell_sizes:
         result("utility/{region}.cell-sizes.csv"),
     log:
         log_of("compare_cell_sizes.{region}"),
-    benchmark:
-        benchmark_of("compare_cell_sizes.{region}")
-    conda:
-        "../../environment.yml"
     resources:
         **cost(cell_sizes_memory, 10),
     params:
@@ -167,10 +143,6 @@ rule summarise_individual:
         result("utility/{region}.{grid}.individual.eps0-{eps0}.csv"),
     log:
         log_of("summarise_individual.{region}.{grid}.eps0-{eps0}"),
-    benchmark:
-        benchmark_of("summarise_individual.{region}.{grid}.eps0-{eps0}")
-    conda:
-        "../../environment.yml"
     resources:
         **cost(individual_memory, 2),
     params:
@@ -194,10 +166,6 @@ rule tabulate_individual:
         ),
     log:
         log_of("tabulate_individual.{region}.{grid}.eps0-{eps0}"),
-    benchmark:
-        benchmark_of("tabulate_individual.{region}.{grid}.eps0-{eps0}")
-    conda:
-        "../../environment.yml"
     resources:
         **cost(1000, 2),
     params:
@@ -223,10 +191,6 @@ rule compare_mechanisms:
         ),
     log:
         log_of("compare_mechanisms"),
-    benchmark:
-        benchmark_of("compare_mechanisms")
-    conda:
-        "../../environment.yml"
     resources:
         **cost(1000, 2),
     params:

@@ -1,4 +1,3 @@
-import gc
 from importlib import import_module
 from pathlib import Path
 
@@ -6,14 +5,17 @@ from shuffledp.figures.style import EXTENSIONS, save
 from shuffledp.pipeline.jobs import job
 from shuffledp.pipeline.tables import contents_of
 
+FOR_THE_RULE = {"code", "function", "calibrations", "replaced", "caption"}
+
 with job(snakemake.log[0]):
     # An input that this region does not have is an empty list.
     files = {name: Path(path) for name, path in snakemake.input.items() if path}
-    contents = contents_of(files.values())
+    arguments = {n: value for n, value in snakemake.params.items() if n not in FOR_THE_RULE}
+    module, _, name = snakemake.params.function.rpartition(".")
+    draw = getattr(import_module(f"shuffledp.{module}"), name)
     # Each figure has a file for each extension.
     stems = [Path(path).with_suffix("") for path in snakemake.output[:: len(EXTENSIONS)]]
-    for stem, figure in zip(stems, snakemake.params.figures, strict=True):
-        module, _, name = figure["function"].rpartition(".")
-        draw = getattr(import_module(f"shuffledp.{module}"), name)
-        save(draw(**files, **figure["arguments"]), stem, contents)
-        gc.collect()  # a figure refers to itself and would stay in memory beside the next one
+    for number, stem in enumerate(stems):
+        if "calibrations" in dict(snakemake.params.items()):
+            arguments["calibration"] = snakemake.params.calibrations[number]
+        save(draw(**files, **arguments), stem, contents_of(files.values()))
