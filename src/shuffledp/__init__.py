@@ -2,7 +2,7 @@
 
 `Setting` describes a collection. `epsilon`, `delta` and `log_delta` enclose its privacy, `rdp` and
 `fdp` bound its Renyi DP and its trade-off function, `bounds` compares the literature. `calibrate`,
-`plan` and `compare` choose a mechanism and its parameters. Results have `to_frame()` and `plot()`.
+`plan` and `compare` choose a mechanism and its parameters. Results are frozen dataclasses.
 `to_dp_accounting`, `to_opendp_profile` and `write_curve` export a privacy curve.
 
 >>> from shuffledp import Setting, epsilon
