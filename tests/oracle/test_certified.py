@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracle import exact, high_precision
-from oracle.test_oracles import TABLES_OF_A, ZEROS_OF_A
 from shuffledp.accounting import krr, pairs
 from shuffledp.accounting.laws.multinomial import log_mean_excess
 from shuffledp.accounting.one_round import single_bin, two_rr
@@ -257,24 +256,6 @@ def test_as_printed_has_one_rate_at_every_size(k, eps):
         return log_delta_as_printed(eps, Setting(n, k, 4.0), counts) / n
 
     assert rates(10**7) == pytest.approx(rates(10**5), rel=2e-3)
-
-
-@pytest.mark.parametrize(("eps0", "eps", "formula", "printed"), TABLES_OF_A)
-def test_as_printed_gives_the_tables_of_paper_a(eps0, eps, formula, printed):
-    del printed
-    setting = Setting(100, 10, float(eps0))
-    assert f"{np.exp(log_delta_as_printed(float(eps), setting, 80)):.2E}" == formula
-
-
-@pytest.mark.parametrize(("eps0", "eps"), ZEROS_OF_A)
-def test_as_printed_gives_the_zeros_of_paper_a(eps0, eps):
-    assert log_delta_as_printed(float(eps), Setting(100, 10, float(eps0)), 80) == -np.inf
-
-
-def test_the_printed_loss_errs_in_the_unsafe_direction():
-    printed = log_delta_as_printed(0.1, Setting(100, 10, 1.0), 80)
-    right = single_bin.log_delta(0.1, Setting(100, 10, 1.0), 80)
-    assert (right - printed) / np.log(10) > 15  # orders of magnitude
 
 
 @given(

@@ -8,7 +8,6 @@ import pytest
 from effort import nightly
 from waiting import run_python
 
-from shuffledp.accounting.blanket.atoms import log_chernoff
 from shuffledp.accounting.blanket.mean_excess import log_mean_excess_high
 from shuffledp.accounting.blanket.worst_pair import Pairs, difference
 from shuffledp.accounting.curve import Interval
@@ -88,11 +87,11 @@ def test_rows_that_differ_in_the_last_digit_leak():
     assert curve(3, randomiser).log_delta(0.0).upper > np.log(1e-17)
 
 
-def test_the_chernoff_bound_allows_for_rounding():
+def test_the_mean_excess_allows_for_rounding():
     """Next to eps0 no computed value is positive, though a true one may be."""
     rows = np.array([[0.3, 0.7], [0.1, 0.9]])
     law = difference(rows[0], rows[1], rows.min(axis=0), float(np.log(3.0)), 1.0)
-    assert log_chernoff(law, 2) > -np.inf
+    assert log_mean_excess_high(law, 2) > -np.inf
 
 
 _CHILD = """

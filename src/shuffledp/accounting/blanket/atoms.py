@@ -156,17 +156,6 @@ def reach(values: Floats, log_weights: Floats, n: int) -> tuple[float, float]:
     return max(low, n * float(values.min())), min(high, n * float(values.max()))
 
 
-def log_chernoff(atoms: Atoms, n: int) -> float:
-    """Return Chernoff's bound on log delta, a few nats too large; -inf only if delta is 0."""
-    law = atoms.shifted_outwards(1.0)
-    log_bound = -np.inf
-    if law.values.max(initial=0.0) > 0.0:
-        tilted = tilt(law.values, law.masses, n)
-        # x_+ is at most exp(lam x) / (e lam). The 1 that is added covers n roundings.
-        log_bound = tilted.log_scale(n) - 1.0 - float(np.log(tilted.lam)) + 1.0
-    return add_exclusive_delta(log_bound, atoms.exclusive_delta)
-
-
 def log_saddle_point(atoms: Atoms, n: int) -> float:
     """Return an approximation of log delta; -inf if no value and no exclusive delta is positive.
 
