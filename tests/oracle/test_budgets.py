@@ -83,7 +83,7 @@ def curve(groups: BudgetGroups, group: int) -> Curve:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(10))
-def test_no_data_set_of_binary_reports_leaks_more_and_one_leaks_as_much(part):
+def test_no_data_set_of_binary_leaks_more_and_one_leaks_as_much(part):
     for groups, group, eps in settings()[part::10]:
         truth = log_of(largest_delta(groups, group, eps))
         log_delta = curve(groups, group).log_delta(eps).upper

@@ -9,7 +9,7 @@ from matplotlib.colors import to_rgb
 from shuffledp.figures.bounds import coincidence_note
 from shuffledp.mechanisms.catalogue import CATALOGUE
 from shuffledp.papers.figure_specs import FigureText
-from shuffledp.papers.figures import curve_panels
+from shuffledp.papers.recomputed_figures import curve_panels
 
 X = np.geomspace(1e-3, 1.0, 20)
 

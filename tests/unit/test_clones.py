@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from oracle import exact
 from oracle.test_randomisers import worst_delta
 
-from shuffledp.accounting.krr import lower_log_delta, upper_log_delta
+from shuffledp.accounting.krr import upper_log_delta
 from shuffledp.accounting.setting import Setting
 from shuffledp.papers.literature import clones
 
@@ -111,16 +111,6 @@ def test_convex_order_lemma(E, share, t):
     first = [(1 / (E + 1), E - e), (1 / (E + 1), 1 - e * E), ((E - 1) / (E + 1), Fraction(0))]
     second = [(1 / E, E * (1 - e)), (1 - 1 / E, Fraction(0))]
     assert stop_loss(first) >= stop_loss(second) >= max(1 - e - t, Fraction(0))
-
-
-def test_generic_bound_is_attained_by_two_rr():
-    # The weak view of 2-RR itself: no smaller bound can hold against that adversary.
-    E, e = Fraction(5), Fraction(2)
-    truth = exact.weak_view_delta([0, 1], 2, E, e)
-    assert close(clones.generic_log_delta(log(e), Setting(3, 9, log(E))), truth)
-    # Some data set of 3-RR leaks nearly as much: within 1 % in eps.
-    setting, eps = Setting(100_000, 3, 6.0), 0.35
-    assert clones.generic_log_delta(1.01 * eps, setting) < lower_log_delta(eps, setting)
 
 
 @given(st.floats(0.01, 8), st.floats(0, 0.99), st.integers(1, 20_000))

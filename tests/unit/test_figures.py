@@ -29,9 +29,8 @@ from shuffledp.figures import distances, individual, maps, privacy, style
 from shuffledp.figures.bounds import bound_colour, guarantee_steps
 from shuffledp.figures.map_panels import MapContext
 from shuffledp.mechanisms.catalogue import CATALOGUE, POSTERIOR, get_estimator
-from shuffledp.papers import figures as paper_figures
 from shuffledp.papers.figure_specs import FigureText, curve
-from shuffledp.papers.figures import curve_panels
+from shuffledp.papers.recomputed_figures import curve_panels
 from shuffledp.pipeline.selection import calibrated
 from shuffledp.pipeline.tables import RELEASES, SAMPLES, write_table
 from shuffledp.studies.comparison import comparison_summary
@@ -637,13 +636,10 @@ def test_a_guarantee_of_recomputed_curves_is_nowhere_below_the_accountant():
     (over_eps,) = curve_panels(curve("", "a", "upper", eps, delta), text).axes[0].lines
     text = replace(text, between="eps over delta")
     (over_delta,) = curve_panels(curve("", "a", "upper", delta, eps), text).axes[0].lines
-    everything = paper_figures.all_bounds(curve("", "upper", "upper", eps, np.log10(delta)), text)
-    (of_all,) = everything.axes[0].lines
     # Compare the lines as drawn, on logarithmic axes of delta.
     lines = [
         (_corners(over_eps)[0], np.log(_corners(over_eps)[1])),
         (_corners(over_delta)[1], np.log(_corners(over_delta)[0])),
-        (_corners(of_all)[0], np.log(10.0) * _corners(of_all)[1]),
     ]
     assert all(set(eps) <= set(x) for x, _ in lines)
     for e in np.random.default_rng(2).uniform(eps[0], eps[-1], 200):
@@ -688,11 +684,10 @@ def test_one_bound_has_one_colour_in_every_figure(curves):
         kind=[BOUND_REGISTRY[name].kind for name in curves["bound"]], panel="", x=lambda t: t.x + 1
     )
     text = FigureText(title="", x_label="", y_label="", caption="", y_scale="linear")
-    all_bounds = paper_figures.all_bounds(table[table["eps0"] == 4.0], text).axes[0]
-    for axes in (all_bounds, curve_panels(table, text).axes[0]):
-        drawn = {line.get_label(): line.get_color() for line in axes.lines}
-        assert drawn.keys() >= {"upper", "lower", "single-bin"}
-        assert all(drawn[name] == expected[name] for name in BOUNDS if name in drawn)
+    lines = curve_panels(table, text).axes[0].lines
+    drawn = {line.get_label(): line.get_color() for line in lines}
+    assert drawn.keys() >= {"upper", "lower", "single-bin"}
+    assert all(drawn[name] == expected[name] for name in BOUNDS if name in drawn)
     same_family = ("clones pair, certified", "clones", "numeric clones, optimal composition")
     assert len({bound_colour(name) for name in same_family}) == 1
     assert bound_colour("k = 2") is None

@@ -9,14 +9,17 @@ import numpy as np
 import pytest
 import yaml
 from flint import arb, ctx
-from scipy.stats import kstest, norm, poisson
 
 from shuffledp.accounting.setting import Setting
 from shuffledp.data.lattice import make_lattice
 from shuffledp.data.regions import region_from_config
-from shuffledp.errors import InputError
 from shuffledp.papers import paper_a
-from shuffledp.papers.answers import (
+from shuffledp.papers.literature.as_printed import log_delta_as_printed
+from shuffledp.papers.literature.clones import clones_log_delta
+from shuffledp.papers.paper_a import log_delta_as_tabulated
+from shuffledp.papers.recomputed_figures import delta_contours, synthetic_distances
+from shuffledp.papers.reproduction import answers, summary, values_table, verdict_counts
+from shuffledp.papers.verdicts import (
     COLUMNS,
     COMPATIBLE,
     NOT_REPRODUCED,
@@ -27,18 +30,10 @@ from shuffledp.papers.answers import (
     Published,
     from_log,
     read_published,
-    relative_difference,
 )
-from shuffledp.papers.figures import delta_contours, synthetic_distances
-from shuffledp.papers.literature.as_printed import log_delta_as_printed
-from shuffledp.papers.literature.clones import clones_log_delta
-from shuffledp.papers.paper_a import james_stein, log_delta_as_tabulated, soft_threshold
-from shuffledp.papers.reproduction import answers, summary, values_table, verdict_counts
-from shuffledp.pipeline.streams import stream
 
 ROOT = Path(__file__).parents[2]
 RESOURCES = ROOT / "resources"
-HEADER = ",".join(COLUMNS)
 SEED = 20220506
 
 # Counts by paper and table: reproduced, by the printed formula only, compatible, not reproduced,
@@ -62,15 +57,6 @@ VERDICTS = {
 }
 # Cells of paper A's own columns that its formula does not reproduce: table, n, k, eps0, eps.
 MISSED = {("II", "1000", "", "0.49", "0.01"), ("IVb", "50", "10", "2", "1")}
-# Their values if the inner sums end at r = s, as in Theorem IV.1.
-ENDED_AT_S = {
-    "1.18E-14": "1.17903E-14",
-    "2.49E-15": "2.48373E-15",
-    "8.79E-11": "8.76592E-11",
-    "1.91E-08": "1.38995E-8",
-    "5.02E-12": "5.00820E-12",
-    "1.66E-18": "1.60197E-18",
-}
 
 
 def _histogram(region: str) -> np.ndarray:
@@ -131,42 +117,13 @@ def printed_number(published: str, table: str = "IVa", quantity: str = "delta") 
         ("1E-30", "0", False, False),
         ("0", "0", True, True),
         ("0", "1E-30", False, False),
-        ("123094", "123108", False, False),
     ],
 )
 def test_digits_are_rounded_or_truncated_by_table(value, printed, rounded, truncated):
     assert printed_number(printed).agrees(Decimal(value)) == rounded
     assert printed_number(printed, "II").agrees(Decimal(value)) == truncated
-
-
-def test_a_larger_value_agrees_with_at_least():
     factor = printed_number("10", quantity="gain, factor (at least)")
-    assert [factor.agrees(Decimal(value)) for value in ("9.9", "10", "17")] == [False, True, True]
-
-
-def test_relative_differences_may_span_hundreds_of_decades():
-    assert relative_difference(from_log(-1600.0 * np.log(10.0)), "1E-300") == pytest.approx(1)
-    assert relative_difference(Decimal("1E+5"), "2E-400").adjusted() == 404
-    assert relative_difference(Decimal(0), "0") == 0
-    assert relative_difference(Decimal(1), "0") is None
-
-
-@pytest.mark.parametrize(
-    ("header", "line", "message"),
-    [
-        ("paper,published", "A,1", "line 1: the columns must be paper,table"),
-        (HEADER, "A,II,delta,erlingsson,,,100,,0.49,0.01,,,", "line 2: a row must have 14 values"),
-        (HEADER, ",II,delta,erlingsson,,,100,,0.49,0.01,,,,0.999", "quantity must not be empty"),
-        (HEADER, "A,II,delta,erlingsson,,,100,,0.49,0.01,,,,about 1", "must be numbers"),
-        (HEADER, "A,II,delta,erlingsson,,,many,,0.49,0.01,,,,0.999", "must be numbers"),
-        (HEADER, "A,II,delta,erlingsson,,,100,,0.49,0.01,,,,", "must be numbers"),
-    ],
-)
-def test_bad_published_numbers_are_refused(tmp_path, header, line, message):
-    source = tmp_path / "published.csv"
-    source.write_text(f"{header}\n{line}\n")
-    with pytest.raises(InputError, match=message):
-        read_published(source)
+    assert [factor.agrees(Decimal(each)) for each in ("9.9", "10", "17")] == [False, True, True]
 
 
 def test_a_verdict_follows_from_the_values(published):
@@ -228,24 +185,6 @@ def _theorem_iv1(n: int, k: int, m: int, eps0: str, eps: str, first: int) -> arb
         return total
 
 
-def test_one_end_of_the_inner_sums_serves_all_cells_but_two(values):
-    """Sums that end at s - 1 reproduce eight more cells than sums that end at s, and lose none."""
-    own = values[(values["bound"] == "proposed") & (values["as_printed"] != "0")]
-    gained = []
-    for _, row in own[own["n"] != "1000"].iterrows():
-        number = printed_number(row["published"], row["table"])
-        setting = Setting(int(row["n"]), int(row["k"] or 10), float(row["eps0"]))
-        count = round(0.8 * setting.n)
-        whole = from_log(float(log_delta_as_printed(float(row["eps"]), setting, count)))
-        agrees = number.agrees(whole), number.agrees(Decimal(row["as_printed"]))
-        assert agrees != (True, False)
-        if agrees == (False, True):
-            gained.append(row["published"])
-            assert f"{whole:.5E}" == ENDED_AT_S[row["published"]]
-            assert f"{whole:.3E}" in row["note"]
-    assert sorted(gained) == sorted([*ENDED_AT_S, "2.49E-15", "2.49E-15"])
-
-
 @pytest.mark.parametrize("first", [0, 1])
 @pytest.mark.parametrize(
     ("eps0", "eps", "n", "k", "m"), [("1", "0.3", 12, 4, 1), ("2", "1.1", 30, 3, 20)]
@@ -277,7 +216,7 @@ def test_no_count_reproduces_the_missed_cell():
     logs = [log_delta_as_tabulated(1.0, setting, count) for count in range(50)]
     logs += log_delta_as_printed(1.0, setting, np.arange(50)).tolist()
     assert not any(row.agrees(from_log(log)) for log in logs)
-    assert float(row.value / from_log(logs[40])) == pytest.approx(11.6, abs=0.05)
+    assert float(Decimal(row.published) / from_log(logs[40])) == pytest.approx(11.6, abs=0.05)
 
 
 def test_a_guarantee_is_far_above_what_is_printed(values):
@@ -292,27 +231,6 @@ def test_a_guarantee_is_far_above_what_is_printed(values):
 # --- random numbers -----------------------------------------------------------------------------
 
 
-def test_percentiles_count_ties_half():
-    sample = np.array([0.0, 0.0, 1.0, 2.0])
-    assert paper_a.percentile(sample, 0.0) == 25.0
-    assert paper_a.percentile(sample, 1.5) == 75.0
-
-
-def test_one_numbering_of_cells_fits_both_cities(published, histograms):
-    rows = [row for row in published if row.table == "VI" and row.mechanism == "shuffle+INV"]
-    passed = set(paper_a.numberings(1, 1))
-    for region, counts in histograms.items():
-        rng = stream(SEED, "numbering", region)
-        errors = paper_a.repeated_errors(counts.ravel(), rng, 1000).by_mechanism
-        for order, index in paper_a.numberings(*counts.shape).items():
-            printed = [(int(row.x0), float(row.published)) for row in rows if row.region == region]
-            shuffled = errors["shuffle+INV"][:, index]
-            at = [paper_a.percentile(shuffled[:, cell - 1], number) for cell, number in printed]
-            if kstest(np.array(at) / 100.0, "uniform").pvalue < 0.01:
-                passed.discard(order)
-    assert passed == {paper_a.NUMBERING}
-
-
 def test_random_numbers_depend_on_the_seed_alone(published, histograms):
     rows = [row for row in published if row.table == "VI" and row.region == "paris"]
     first, again, other = (
@@ -322,21 +240,7 @@ def test_random_numbers_depend_on_the_seed_alone(published, histograms):
     assert not first["as_printed"].equals(other["as_printed"])
 
 
-def test_the_column_that_is_rejected_has_too_small_values_only(values):
-    rejected = values[(values["table"] == "VI") & (values["verdict"] == NOT_REPRODUCED)]
-    assert set(rejected["mechanism"]) == {"gaussian"}
-    assert set(rejected["region"]) == {"paris"}
-    assert (rejected["published"].map(float) < rejected["as_printed"].map(float)).all()
-
-
 # --- single numbers -----------------------------------------------------------------------------
-
-
-def test_checkins_are_counted_on_the_step_grids(histograms):
-    assert {region: (h.shape, h.sum()) for region, h in histograms.items()} == {
-        "san_francisco": ((16, 24), 123_094),
-        "paris": ((11, 15), 10_260),
-    }
 
 
 # --- summary and figures ------------------------------------------------------------------------
@@ -359,21 +263,15 @@ def test_the_summary_lists_all_numbers_that_are_not_reproduced(values):
 def test_the_printed_surface_lies_far_below_the_correct_one():
     table = paper_a.surface_table(np.array([0.1, 1.0, 2.0, 3.0]))
     wide = table.pivot(index=["eps", "eps0"], columns="bound", values="log10_delta")
-    gap = wide["upper"] - wide["single-bin-as-printed"]
     assert len(wide) == 6
-    assert gap.min() > 8
-    figure = delta_contours(table, paper_a.SURFACE_COUNT)
-    printed, right, scale = figure.axes
-    labels = [label.get_text() for label in scale.get_yticklabels()]
-    assert labels == [f"$10^{{{level}}}$" for level in (-40, -20, -10, -5, -2, 0)]
+    assert (wide["upper"] - wide["single-bin-as-printed"]).min() > 8
+    panels = delta_contours(table, paper_a.SURFACE_COUNT).axes
     # Both panels share one scale, whose bands contain the points with their deltas.
-    for axes, bound in ((printed, "single-bin-as-printed"), (right, "upper")):
+    for axes, bound in zip(panels, ("single-bin-as-printed", "upper"), strict=False):
         (bands,) = [one for one in axes.collections if one.get_array() is not None and one.filled]
-        assert list(bands.levels) == [-40.0, -20.0, -10.0, -5.0, -2.0, 0.0]
-        log_delta = wide.loc[(1.0, 2.0), bound]
         paths = enumerate(bands.get_paths())
         (band,) = [number for number, path in paths if path.contains_point((1.0, 2.0))]
-        assert bands.levels[band] <= log_delta <= bands.levels[band + 1]
+        assert bands.levels[band] <= wide.loc[(1.0, 2.0), bound] <= bands.levels[band + 1]
 
 
 def test_equal_privacy_brings_the_two_models_together():
@@ -391,27 +289,3 @@ def test_equal_privacy_brings_the_two_models_together():
     assert len(shown) == len(legend := figure.legends[0].get_texts()) == 6
     assert "shuffle, maximum likelihood" in {text.get_text() for text in legend}
     np.testing.assert_allclose(shown[0].get_ydata(), gaussian.to_numpy())
-
-
-@pytest.mark.parametrize("length", [0.0, 3.0, 20.0])
-def test_james_stein_has_its_closed_risk(length):
-    """The risk is ``k - (k-2)^2 E[1 / (k - 2 + 2 N)]``, where N is Poisson(|truth|^2 / 2)."""
-    k, truth = 10, np.zeros(10)
-    truth[3] = length
-    noisy = truth + np.random.default_rng(5).normal(size=(40_000, k))
-    squares = ((james_stein(2.0 * noisy, 2.0) / 2.0 - truth) ** 2).sum(axis=-1)
-    number = np.arange(600)
-    mean = poisson.pmf(number, length**2 / 2) @ (1.0 / (k - 2 + 2 * number))
-    expected = k - (k - 2) ** 2 * mean
-    assert squares.mean() == pytest.approx(expected, abs=5 * squares.std() / 200)
-    assert expected < k
-
-
-def test_soft_threshold_by_hand_and_on_noise_alone():
-    level = 2.0 * np.sqrt(2.0 * np.log(4))
-    denoised = soft_threshold([[0.0, 1.0, -10.0, 10.0]], 2.0)
-    assert denoised[0] == pytest.approx([0.0, 0.0, level - 10.0, 10.0 - level])
-    noise = np.random.default_rng(6).normal(size=(100_000, 4))
-    t = np.sqrt(2.0 * np.log(4))
-    expected = 2.0 * ((1.0 + t * t) * norm.sf(t) - t * norm.pdf(t))
-    assert (soft_threshold(noise, 1.0) ** 2).mean() == pytest.approx(expected, rel=0.03)

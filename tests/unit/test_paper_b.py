@@ -16,12 +16,10 @@ from shuffledp.accounting.bound_registry import BOUNDS
 from shuffledp.accounting.setting import Setting
 from shuffledp.papers import all_bounds as literature
 from shuffledp.papers import paper_b
-from shuffledp.papers.answers import read_published
-from shuffledp.papers.figure_specs import curve, curves
-from shuffledp.papers.figures import all_bounds
 from shuffledp.papers.literature.renyi import shuffled_rdp_upper, special_pair_renyi
 from shuffledp.papers.literature.theorems import advanced_epsilon, kov_epsilon
 from shuffledp.papers.paper_b import corollary_3_2, corollary_3_5, remark_3
+from shuffledp.papers.verdicts import read_published
 
 ORDERS = np.unique(np.round(np.geomspace(2.0, 16384.0, 120)))
 PUBLISHED = Path(__file__).parents[2] / "resources" / "published_values.csv"
@@ -135,38 +133,6 @@ def test_a_known_sample_averages_over_the_rounds_with_the_target() -> None:
     assert mean(typical) < 1e-8 < mean(typical - round(3 * (n * rate * (1 - rate)) ** 0.5))
 
 
-def test_sampling_everybody_is_no_sampling() -> None:
-    setting = Setting(500, 2, 1.0, 4)
-    all_users = paper_b.known_sample_epsilon(setting, 1.0)
-    plain = BOUNDS["any-randomiser"].curve(setting).epsilon(np.log(1e-8)).only
-    assert all_users == pytest.approx(float(plain), rel=1e-6)
-
-
-def test_all_bounds_are_listed_by_eps() -> None:
-    deltas = np.array([-2.0, -6.0, -12.0])
-    table = curves(
-        [
-            curve("one", "wide", "upper", [0.01, 0.05, 0.2], deltas),
-            curve("one", "upper", "upper", [0.001, 0.003, 0.01], deltas),
-            curve("one", "lost", "as printed", [0.1, 0.2, 0.3], [-812.5, -900.0, -999.0]),
-            curve("two", "other", "lower", [0.1, 0.2, 0.3], deltas),
-        ]
-    )
-    figure = all_bounds(table, literature.FIGURES["all-bounds"])
-    first, second = figure.axes
-    assert [line.get_label() for line in first.get_lines()] == ["upper", "wide"]
-    assert [line.get_label() for line in second.get_lines()] == ["upper", "other"]
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == [
-        "one",
-        "upper (0.003)",
-        "wide (0.05)",
-        "lost:\noff the plot, $\\delta<10^{-812}$",
-        "",
-        "two",
-        "other (0.2)",
-    ]
-
-
 def test_every_group_of_bounds_names_bounds() -> None:
     names = [name for group in literature.GROUPS.values() for name in group]
     assert len(set(names)) == len(names) and set(names) <= set(BOUNDS)
@@ -196,17 +162,6 @@ def test_corollary_3_5_is_below_its_pair(E, n):
         assert bound <= exact * (1 + 1e-12)
         if order == 2:
             assert bound == pytest.approx(exact, rel=1e-12)
-
-
-def test_no_central_moment_of_the_count_is_negative():
-    """For p <= 1/2 this proves Corollary 3.5 without convexity."""
-    for n in (1, 2, 5, 9):
-        for p in (Fraction(1, 2), Fraction(1, 3), Fraction(1, 9)):
-            for i in range(2, 12):
-                terms = (
-                    comb(n, x) * p**x * (1 - p) ** (n - x) * (x - n * p) ** i for x in range(n + 1)
-                )
-                assert sum(terms) >= 0
 
 
 def test_corollary_3_2_by_hand_and_its_condition():
@@ -270,6 +225,17 @@ def test_theorem_3_7_bounds_reports_of_three_kinds(E):
                 divergences.append(_all_equal_divergence(p, flipped, m, order))
         assert max(divergences) <= bound
         assert order > 2 or max(divergences) > 0.99 * bound
+
+
+def test_no_central_moment_of_the_count_is_negative():
+    """For p <= 1/2 this proves Corollary 3.5 without convexity."""
+    for n in (1, 2, 5, 9):
+        for p in (Fraction(1, 2), Fraction(1, 3), Fraction(1, 9)):
+            for i in range(2, 12):
+                terms = (
+                    comb(n, x) * p**x * (1 - p) ** (n - x) * (x - n * p) ** i for x in range(n + 1)
+                )
+                assert sum(terms) >= 0
 
 
 def test_clones_are_better_for_one_round():

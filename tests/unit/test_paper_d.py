@@ -4,31 +4,16 @@ import numpy as np
 import pytest
 from scipy.stats import binom, multinomial, multivariate_normal, norm
 
-from shuffledp.accounting.setting import Setting
-from shuffledp.mechanisms.matrix import MatrixRandomiser
 from shuffledp.papers.paper_d import curves as paper_d
 from shuffledp.papers.paper_d import published
 from shuffledp.papers.paper_d.curves import normal_distances
-from shuffledp.papers.paper_d.estimates import BUDGET_LAWS
+from shuffledp.papers.paper_d.estimation import BUDGET_LAWS
 from shuffledp.papers.paper_d.published import mu_gdp
 from shuffledp.personalised import budgets
 from shuffledp.personalised.groups import BudgetGroups
 from shuffledp.personalised.krr_reports import personalised_log_delta
 
 LOG_DELTA = -np.log(1000.0)
-
-
-@pytest.mark.parametrize("law", BUDGET_LAWS)
-def test_budgets_are_drawn_once_and_repeated(law):
-    once, more = paper_d.budget_groups(law, 1_000), paper_d.budget_groups(law, 30_000)
-    assert once.counts.sum() == 1_000
-    assert more.counts.sum() == 30_000
-    assert (more.values == once.values).all()
-    assert once.values.min() >= BUDGET_LAWS[law].low
-    assert once.values.max() == pytest.approx(min(BUDGET_LAWS[law].high, once.values.max()))
-    assert np.allclose(once.values / 0.05, np.round(once.values / 0.05))
-    middle = 1.0 if "2" in law or "3" in law else 0.5
-    assert once.values @ once.counts / 1_000 == pytest.approx(middle, abs=0.1)
 
 
 @pytest.mark.parametrize("law", ["Uniform 1", "Gauss 3"])
@@ -44,15 +29,6 @@ def test_bounds_are_in_order(law):
     # Another start of the search leads to the same eps.
     again = paper_d.bounds_on_epsilon(groups, LOG_DELTA, 0.03)
     assert again[paper_d.PERSONALISED] == pytest.approx(exact, rel=3e-5)
-
-
-def test_mu_gdp_by_its_formula():
-    groups = BudgetGroups(np.array([0.5, 1.5]), np.array([400, 600]))
-    eps = published.mu_gdp_epsilon(LOG_DELTA, groups)
-    # The sum leaves out the target, whose budget is 1.5.
-    mu = np.sqrt(2.0 / (400.0 / (1.0 + np.exp(0.5)) + 599.0 / (1.0 + np.exp(1.5))))
-    delta = norm.cdf(mu / 2 - eps / mu) - np.exp(eps) * norm.cdf(-mu / 2 - eps / mu)
-    assert delta == pytest.approx(1e-3, rel=1e-6)
 
 
 # --- Figures 2 and 3 ------------------------------------------------------------------------------
@@ -184,32 +160,6 @@ def test_corollaries_beside_what_is_certified():
     for kind, expected in (("laplace", 0.061), ("binary", 0.033)):
         how = budgets.reports(kind)
         assert round(budgets.epsilon(log_delta, groups, 2, how), 3) == expected
-
-
-def _law(first, others, d):
-    """Return the law of the numbers of reports that show record 0 and record 1."""
-    law = np.array([[1.0]])
-    for record in (first, *others):
-        wider = np.zeros(np.add(law.shape, 1))
-        wider[:-1, :-1] += (1.0 - d) * law
-        (wider[1:, :-1] if record == 0 else wider[:-1, 1:])[...] += d * law
-        law = wider
-    return law
-
-
-@pytest.mark.parametrize("n", [2, 5, 40])
-def test_a_record_that_is_shown_is_not_hidden_by_the_others(n):
-    """Lemma 2 of paper D: eps_i = 0, but the record is shown with probability delta_i."""
-    d = 0.1
-    others = [0] * (n - 1)
-    distance = np.abs(_law(0, others, d) - _law(1, others, d)).sum() / 2.0
-    assert distance == pytest.approx(d, rel=1e-12)
-    shown = MatrixRandomiser([[d, 0.0, 1.0 - d], [0.0, d, 1.0 - d]])
-    ends = shown.curve(Setting(n, 2)).log_delta(0.0)
-    assert np.log(d) - 1e-4 < ends.lower <= np.log(d) <= ends.upper < np.log(d) + 1e-4
-    # In (10) and (11) exchanging the records exchanges the target's own part only.
-    own = {(1, 0, 0): (1.0 - d) / 2.0, (0, 1, 0): (1.0 - d) / 2.0, (0, 0, 1): d}
-    assert {(b, a, c): mass for (a, b, c), mass in own.items()} == own
 
 
 def test_a_mixture_has_a_smaller_tradeoff_than_the_average_at_one_alpha():

@@ -10,14 +10,12 @@ from hypothesis import strategies as st
 from scipy.stats import binom, norm
 
 from shuffledp.accounting.conventions import log_of_delta
-from shuffledp.accounting.krr import upper_log_delta
 from shuffledp.accounting.laws.mixture import RandomTrials
 from shuffledp.accounting.rounds.tradeoff import (
     gdp_epsilon,
     gdp_to_log_delta,
     gdp_upper_log_delta,
 )
-from shuffledp.accounting.setting import Setting
 from shuffledp.cli import main
 from shuffledp.errors import InputError
 from shuffledp.papers.paper_d import published
@@ -98,7 +96,7 @@ def test_one_laplace_report_alone_has_its_own_divergence():
         assert truth <= log_delta <= truth * (1.0 + 2e-3)
 
 
-def test_laplace_reports_hide_nothing_from_their_own_budget_on():
+def test_laplace_hide_nothing_from_their_own_budget_on():
     assert laplace_log_delta(1.0, 1.0, THREE) == -np.inf
     # Neither users with a larger budget nor those with budget 0 are decoys.
     alone = laplace_log_delta(0.05, 0.1, BudgetGroups(np.zeros(0), np.zeros(0, np.int64)))
@@ -160,16 +158,6 @@ def test_the_ends_of_the_interval_are_the_worst_records(mu, share, eps, t, recor
     assert ends - 1e-6 <= of_nodes <= ends + most_spread(mu, nu, nodes, eps, t) + 1e-6
 
 
-@pytest.mark.filterwarnings("error")
-def test_gaussian_losses_that_hardly_reach_eps():
-    """G lies between -512,811 and .003."""
-    mus = np.array([0.01607113, 1.68787766])
-    others = BudgetGroups(mus, np.array([49, 12]))
-    log_delta = gaussian_log_delta(8.5, mus[1], others, -29.0)
-    assert log_delta <= float(gdp_to_log_delta(8.5, mus[1])) + 1e-10
-    assert log_delta >= -29.0 - 7.0
-
-
 def test_cautious_users_hide_bold_ones():
     """A hundred of 1,000 users have eps = 8: hidden by equals only, their eps would be 3.3."""
     sigmas = np.array([7.031827, 1.993813, 0.6002291])
@@ -177,19 +165,6 @@ def test_cautious_users_hide_bold_ones():
     mu = 1.0 / sigmas[2]
     assert gaussian_reports._TargetAndOthers(mu, mu, others).best[0] == 1.0 / sigmas[1]
     assert gaussian_log_delta(0.312, 1.0 / sigmas[2], others, LOG_DELTA) <= LOG_DELTA
-
-
-@pytest.mark.parametrize(
-    ("mu", "n", "wider"),
-    [(0.03, 10_000, 1.03), (0.3, 2, 1.5), (0.3, 10_000, 1.25), (1.0, 10_000, 2.2)],
-)
-def test_the_mean_of_gaussian_reports_gives_away_less(mu, n, wider):
-    """The mean is normal, so it gives a lower bound in closed form that is nearly reached."""
-    others = BudgetGroups(np.array([mu]), np.array([n - 1]))
-    of_mean = mu / math.sqrt(n)
-    least = float(gdp_to_log_delta(3.0 * of_mean, of_mean))
-    log_delta = gaussian_log_delta(3.0 * of_mean, mu, others, least)
-    assert least <= log_delta <= float(gdp_to_log_delta(3.0 * of_mean, wider * of_mean))
 
 
 @pytest.mark.parametrize("aim", [0.0, LOG_DELTA])
@@ -237,14 +212,6 @@ def test_own_eps_keeps_its_promise_and_wastes_little(kind, k, groups, target):
     assert sorted(one.eps for one in groups_eps) == [one.eps for one in groups_eps]
 
 
-def test_equal_budgets_have_the_ordinary_bound():
-    alike = BudgetGroups(np.array([1.0]), np.array([1000]))
-    for kind, k in (("krr", 16), ("binary", None)):
-        how = budgets.reports(kind, k)
-        bound = float(upper_log_delta(0.1, Setting(1000, k or 2, 1.0)))
-        assert how.curve(alike, 0, LOG_DELTA).log_delta(0.1).upper == pytest.approx(bound, rel=1e-9)
-
-
 def test_many_budgets_are_rounded_up_and_never_down():
     rng = np.random.default_rng(3)
     many = BudgetGroups.of(rng.uniform(0.05, 1.0, 4000))
@@ -271,16 +238,7 @@ def test_a_curve_of_several_budgets_holds_for_each(kind, low, high):
         assert max(each) <= whole.log_delta(eps).upper
 
 
-def test_more_than_64_budgets_of_noise_are_grouped():
-    many = BudgetGroups(np.append(0.0, np.geomspace(0.1, 1.0, 90)), np.full(91, 3))
-    how = budgets.reports("laplace")
-    index = budgets._range_index(many, how)
-    assert budgets.number_of_ranges(many, how) <= 64
-    assert (np.diff(index) >= 0).all()
-    assert index[1] > index[0]
-
-
-def test_laplace_reports_with_hardly_any_noise_are_as_private_as_alone():
+def test_laplace_with_hardly_any_noise_are_as_private_as_alone():
     """The smallest G is -1e162 times the largest, and its square overflows."""
     groups = BudgetGroups(np.array([1.0, 340.0]), np.array([50, 10]))
     own = list(budgets.own_epsilons(LOG_DELTA, groups, budgets.reports("laplace")))
@@ -300,37 +258,6 @@ def test_rounds_cost_more_than_one_and_less_than_the_sum(kind, k):
     for one, four in zip(once, often, strict=True):
         # A small eps grows like the square root of the rounds.
         assert 1.8 * one < four < 2.3 * one
-
-
-def test_a_budget_of_0_needs_no_decoys():
-    groups = BudgetGroups.of([0.0, 0.0, 1.0, 1.0])
-    for kind, k in (("krr", 4), ("laplace", None)):
-        groups_eps = list(budgets.own_epsilons(LOG_DELTA, groups, budgets.reports(kind, k)))
-        assert groups_eps[0].eps == 0.0
-        assert 0.0 < groups_eps[1].eps <= 1.0
-
-
-def test_echoes_follow_their_formula():
-    budgets = np.repeat(THREE.values, 20 * THREE.counts)
-
-    def shape(e):
-        return -np.expm1(-e) / e
-
-    expected = sum(
-        np.mean(shape(budgets) / shape(e) * np.exp(-np.maximum(e, budgets)))
-        for e in budgets[:-1:40]
-    )
-    groups = BudgetGroups(THREE.values, 20 * THREE.counts)
-    eps_bound = published.echoes_epsilon(LOG_DELTA, groups)
-    term = math.log(4e6)
-    # The sum has one in forty users; leaving out the target hardly matters among 20,000.
-    echoes = 40.0 * expected
-    ratio = (math.e - 1.0) / (math.e + 1.0)
-    eps = math.log(1.0 + ratio * (8.0 * math.sqrt(term / echoes) + 8.0 / echoes))
-    assert eps_bound == pytest.approx(eps, rel=1e-3)
-    assert published.echoes_epsilon(LOG_DELTA, THREE) is not None
-    few = BudgetGroups(THREE.values, np.array([50, 30, 10]))
-    assert published.echoes_epsilon(LOG_DELTA, few) is None
 
 
 def test_approximate_local_privacy_adds_the_delta_of_the_theorem():
@@ -376,16 +303,6 @@ def test_the_command_prints_what_the_library_says(tmp_path, capsys, mechanism):
     ]
 
 
-def test_the_command_reads_parquet_and_one_row_a_user(tmp_path, capsys):
-    import pandas as pd
-
-    source = tmp_path / "budgets.parquet"
-    pd.DataFrame({"eps": np.repeat(THREE.values, THREE.counts)}).to_parquet(source)
-    rows = answer(capsys, "--budgets", str(source), "--k", "16", "--delta", "1e-8")
-    assert [row["users"] for row in rows[:3]] == [540, 370, 90]
-    assert {row["delta"] for row in rows} == {1e-8}
-
-
 def test_approximate_reports_have_a_single_certified_row(tmp_path, capsys):
     source = tmp_path / "budgets.csv"
     source.write_text("eps,count,delta\n0.1,540,1e-12\n0.5,370,0\n1,90,1e-11\n")
@@ -429,12 +346,11 @@ def test_gaussian_reports_are_calibrated_to_eps_and_delta(tmp_path, capsys):
     ("text", "options", "message"),
     [
         ("count\n3\n", "--k 4", "no column eps"),
-        ("eps\n-1\n", "--k 4", "line 2: eps must be a number from 0 to 300, got -1"),
-        ("eps\n1\nnan\n", "--k 4", "line 3: eps must be a number"),
+        ("eps\n-1\n", "--k 4", "line 2: eps must be a number"),
         ("eps,count\n1,1.5\n", "--k 4", "whole number"),
         ("eps,count\n1,0\n", "--k 4", "has no users"),
-        ("eps\n", "--k 4", "has no users"),
-        ("eps,delta\n1,1\n", "--k 4", "line 2: delta must be a number from 0 below 1, got 1"),
+        ("eps,delta\n1,1\n", "--k 4", "line 2: delta must be a number"),
+        ("eps\n400\n", "--k 4", "eps must be a number from 0 to 300"),
         ("eps\n1\n", "--mechanism gaussian", "need delta > 0 for each user with eps > 0"),
         ("eps,delta\n0,0\n0.5,0\n", "--mechanism gaussian", "got eps=0.5 and delta=0"),
     ],

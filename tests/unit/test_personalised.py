@@ -22,7 +22,7 @@ from shuffledp.errors import InputError
 from shuffledp.papers.paper_d.curves import (
     personalised_clones_log_delta,
 )
-from shuffledp.papers.paper_d.estimates import BUDGET_LAWS, sample_budgets
+from shuffledp.papers.paper_d.estimation import BUDGET_LAWS, sample_budgets
 from shuffledp.papers.paper_d.published import mu_gdp
 from shuffledp.personalised import krr_reports
 from shuffledp.personalised.groups import BudgetGroups
@@ -110,14 +110,10 @@ def test_the_largest_budget_is_the_worst_target(budgets, k, share):
 
 EQUAL = [
     (1, 5, 1.0, 0.2),
-    (2, 2, 1.0, 0.3),
-    (100, 3, 4.0, 2.5),
     (100, 1000, 20.0, 10.0),
     (1000, 3, 0.001, 0.0005),
-    (1000, 10, 1.0, 0.2),
     (1000, 408, 4.0, 0.0),
     (10_000, 16, 1.0, 0.0186),
-    (10_000, 408, 4.0, 0.5),
     (100_000, 408, 4.0, 0.05),
     (1_000_000, 2, 1.0, 0.005),
     long(1_000_000, 408, 4.0, 0.02),
@@ -143,10 +139,8 @@ def test_equal_budgets_are_the_weak_adversary(monkeypatch, n, k, eps0, eps):
 @pytest.mark.parametrize(
     ("n", "k", "eps0", "share"),
     [
-        (300, 10, 20.0, 0.95),
         (2715, 24, 29.0, 1 - 1e-6),
         (15, 2, 31.4, 1 - 1e-6),
-        (638, 10, 26.2, 1 - 1e-6),
         (3, 2, 0.02, 1 - 1e-6),
         (60, 7309, 0.016, 1 - 1e-6),
     ],
@@ -177,17 +171,6 @@ def test_a_user_with_a_lower_budget_protects_the_others():
             personalised_log_delta([0.05, 0.5], after, k)
             < personalised_log_delta([0.05, 0.5], before, k)
         )
-
-
-def test_groups_arrays_and_targets_name_the_same_users():
-    users = np.array([1.0, 0.5, 1.0, 2.0, 0.5, 0.5])
-    groups = BudgetGroups(np.array([2.0, 0.5, 1.0]), np.array([1, 3, 2]))
-    for user, group in ((3, 0), (1, 1), (0, 2), (None, None)):
-        assert personalised_log_delta(0.2, users, 4, user) == pytest.approx(
-            float(personalised_log_delta(0.2, groups, 4, group)), rel=1e-13
-        )
-    assert personalised_log_delta(0.2, users, 4, 1) < personalised_log_delta(0.2, users, 4, 0)
-    assert personalised_log_delta(0.2, users, 4) == personalised_log_delta(0.2, users, 4, 3)
 
 
 # --- Paper D ------------------------------------------------------------------------------------
@@ -242,13 +225,7 @@ def test_mu_of_paper_d_is_no_bound():
     assert lower_log_delta(1.6910, Setting(1000, 2, 4.0)) >= np.log(1e-6)
     assert lower_log_delta(1.4494, Setting(1000, 2, 4.0)) > gdp_to_log_delta(1.4494, mu) + 1.0
     assert mu_gdp([1.0]) == np.inf
-
-
-def test_mu_leaves_out_the_target():
-    budgets = [0.0, 1.0, 2.0]
-    expected = np.sqrt(2.0 / (1 / (1 + np.exp(0.0)) + 1 / (1 + np.exp(1.0))))
-    assert mu_gdp(budgets) == pytest.approx(expected, rel=1e-14)
-    assert mu_gdp(budgets, 0) > mu_gdp(budgets, 2)
+    assert mu_gdp([0.0, 1.0, 2.0], 0) > mu_gdp([0.0, 1.0, 2.0], 2)  # the target is left out
 
 
 @pytest.mark.parametrize("name", sorted(BUDGET_LAWS))
@@ -315,10 +292,6 @@ def test_errors_name_the_argument(arguments, message):
         personalised_log_delta(0.1, *arguments)
 
 
-def test_eps_and_laws_of_budgets_are_checked():
+def test_a_negative_eps_is_refused():
     with pytest.raises(InputError, match="eps=-1"):
         personalised_log_delta(-1.0, [1.0, 2.0], 3)
-    with pytest.raises(InputError, match="Gauss 7"):
-        sample_budgets("Gauss 7", 3, np.random.default_rng(0))
-    with pytest.raises(InputError, match="n=0"):
-        sample_budgets("Gauss 1", 0, np.random.default_rng(0))

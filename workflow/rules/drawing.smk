@@ -84,30 +84,16 @@ AT_TARGET = {**OF_REGION, "target_delta": config["target_delta"]}
 RECOMPUTED = "The papers' figures, recomputed"
 CITIES = ("san_francisco", "paris")
 
-# The figures of shuffledp.papers.paper_d.estimates.
+# The figures of shuffledp.papers.paper_d.estimation.
 ESTIMATED = {
     "figure-6": "Chen et al., figure 6: means by Algorithm 2, over the share of conservative users",
     "figure-7": "Chen et al., figure 7: means by Algorithm 2, over the conservative users' budget",
     "figure-8": "Chen et al., figure 8: frequencies by Algorithm 3, over the conservative users' share and budget",
-    "dependence": "Records that depend on budgets: Chen et al.'s frequencies are biased, means are not",
 }
 
 
 def estimated(wildcards):
     return ESTIMATED[wildcards.figure]
-
-
-def estimates_privacy(wildcards):
-    """Return the table of the privacy of estimates, if a figure shows it."""
-    if wildcards.figure == "dependence":
-        return []
-    return result(f"personalised/privacy.{wildcards.figure}.csv")
-
-
-def curve_function(wildcards):
-    """Return the function that draws a figure of curves; that of all bounds has its own."""
-    name = "draw_all_bounds" if wildcards.study == "literature" else "draw_curves"
-    return f"papers.figures.{name}"
 
 
 def curve_caption(wildcards):

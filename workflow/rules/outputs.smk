@@ -84,12 +84,10 @@ def everything():
 
 def personalised_figures():
     """Return the stems of the figures of paper D's mechanisms, by figure."""
-    figures = {
+    return {
         f"D, figure {number}": [f"personalised.figure-{number}"]
         for number in (5, 6, 7, 8)
     }
-    dependence = "D, its estimators where records depend on budgets"
-    return {**figures, dependence: ["personalised.dependence"]}
 
 
 def reproduced_figures():

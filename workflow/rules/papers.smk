@@ -51,7 +51,7 @@ use rule draw_comparison as draw_curves with:
         study="paper_[bcd]|literature",
     params:
         code=DRAWING,
-        function=curve_function,
+        function="papers.recomputed_figures.draw_curves",
         caption=curve_caption,
 
 
@@ -64,7 +64,7 @@ use rule draw_comparison as draw_contours with:
         log_of("draw_contours"),
     params:
         code=DRAWING,
-        function="papers.figures.draw_contours",
+        function="papers.recomputed_figures.draw_contours",
 
 
 use rule draw_comparison as draw_synthetic_distances with:
@@ -76,7 +76,7 @@ use rule draw_comparison as draw_synthetic_distances with:
         log_of("draw_synthetic_distances"),
     params:
         code=DRAWING,
-        function="papers.figures.draw_synthetic_distances",
+        function="papers.recomputed_figures.draw_synthetic_distances",
 
 
 rule reproduce_values:

@@ -79,7 +79,7 @@ use rule draw_comparison as draw_budgets with:
         log_of("draw_budgets.{region}.{grid}"),
     params:
         **OF_REGION,
-        function="papers.paper_d.figures.draw_places",
+        function="papers.paper_d.experiment_figures.draw_places",
 
 
 use rule draw_comparison as draw_training with:
@@ -92,13 +92,13 @@ use rule draw_comparison as draw_training with:
         log_of("draw_training"),
     params:
         code=DRAWING,
-        function="papers.paper_d.figures.draw_training",
+        function="papers.paper_d.experiment_figures.draw_training",
 
 
 use rule draw_comparison as draw_personalised with:
     input:
         estimates=result("personalised/estimates.{figure}.csv"),
-        privacy=estimates_privacy,
+        privacy=result("personalised/privacy.{figure}.csv"),
     output:
         figure("personalised.{figure}", "personalised_estimates", RECOMPUTED),
     log:
@@ -107,7 +107,7 @@ use rule draw_comparison as draw_personalised with:
         figure="|".join(ESTIMATED),
     params:
         code=DRAWING,
-        function="papers.paper_d.figures.draw_estimates",
+        function="papers.paper_d.experiment_figures.draw_estimates",
         title=estimated,
 
 

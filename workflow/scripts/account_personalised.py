@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from shuffledp.papers.paper_d.estimates import privacy_table
+from shuffledp.papers.paper_d.estimation import privacy_table
 from shuffledp.pipeline.jobs import job
 from shuffledp.pipeline.tables import write_csv
 

@@ -1,7 +1,7 @@
 from pathlib import Path
 
-from shuffledp.papers.answers import read_published
 from shuffledp.papers.reproduction import answers, read_histogram, values_table
+from shuffledp.papers.verdicts import read_published
 from shuffledp.pipeline.jobs import job
 from shuffledp.pipeline.tables import write_csv
 

@@ -45,7 +45,7 @@ _CERTIFIED_BOUNDS = (
 _CERTIFIED: Final[Mapping[str, Bound]] = {bound.name: bound for bound in _CERTIFIED_BOUNDS}
 # Module with the bounds from papers. It is imported by name at the first use of such a bound,
 # because this package must not depend on it.
-_LITERATURE: Final = "shuffledp.papers.literature.bounds"
+_LITERATURE: Final = "shuffledp.papers.literature.published_bounds"
 
 
 class _LazyBounds(Mapping[str, Bound]):

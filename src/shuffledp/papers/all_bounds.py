@@ -10,6 +10,7 @@ from shuffledp.accounting.bound import Bound
 from shuffledp.accounting.bound_registry import BOUNDS
 from shuffledp.accounting.curve import NotApplicableError
 from shuffledp.accounting.setting import Setting
+from shuffledp.numerics.arrays import Floats
 from shuffledp.papers.figure_specs import FigureSpec, curve, curves
 
 # eps0 as in paper A, below the limit of 1/2 of Erlingsson et al. With 1e5 users every closed form
@@ -47,6 +48,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Rényi and Gaussian privacy": ("renyi", "renyi-simple", "renyi-special-pair", "mu-gdp"),
 }
 OTHERS: Final = "other bounds"
+_REFERENCE: Final = "upper"
 
 
 def _epsilon(bound: Bound, log10_delta: float) -> float:
@@ -57,29 +59,33 @@ def _epsilon(bound: Bound, log10_delta: float) -> float:
         return np.nan
 
 
-def _bound_curve(group: str, bound: Bound) -> pd.DataFrame:
-    """Return the curve at `LOG10_DELTAS`, or at `EPS_POINTS` if eps is 0 at all of these."""
+def _points(bound: Bound) -> tuple[Floats, Floats]:
+    """Return eps at `LOG10_DELTAS`, or delta at `EPS_POINTS` if eps is 0 at all of these."""
     eps = np.array([_epsilon(bound, log10_delta) for log10_delta in LOG10_DELTAS])
     if np.any(eps > 0.0):
         # A logarithmic axis cannot show eps = 0, and eps = eps0 holds without any bound.
         eps = np.where((eps > 0.0) & (eps < SETTING.eps0), eps, np.nan)
-        return curve(group, bound.name, bound.kind, eps, LOG10_DELTAS)
+        return eps, 10.0**LOG10_DELTAS
     log_delta = np.asarray(bound.curve(SETTING).log_delta(EPS_POINTS).only)
-    return curve(group, bound.name, bound.kind, EPS_POINTS, log_delta / np.log(10.0))
+    delta = np.exp(log_delta)
+    return EPS_POINTS, np.where(delta >= 10.0 ** LOG10_DELTAS[-1], delta, np.nan)
 
 
 def all_bounds() -> pd.DataFrame:
-    """Return the curves of all bounds that apply, columns `figure_specs.COLUMNS`.
+    """Return the curves of all bounds that apply: delta over eps, down to 1e-12.
 
-    x is eps, y the decimal logarithm of delta. A bound whose delta is below 1e-12 at every eps is
-    included, with y below -12. The panels are those of `GROUPS`, followed by `OTHERS`.
+    The panels are those of `GROUPS`, followed by `OTHERS`, and each has the bound ``upper``.
     """
-    group_of = {name: group for group, names in GROUPS.items() for name in names}
-    others = [name for name in BOUNDS if name not in group_of]
+    listed = {name for names in GROUPS.values() for name in names}
+    groups = {**GROUPS, OTHERS: tuple(name for name in BOUNDS if name not in listed)}
+    applying = {name for name in BOUNDS if BOUNDS[name].why_not(SETTING) is None}
+    points = {name: _points(BOUNDS[name]) for name in applying}
     return curves(
-        _bound_curve(group_of.get(name, OTHERS), BOUNDS[name])
-        for name in (*group_of, *others)
-        if BOUNDS[name].why_not(SETTING) is None
+        curve(group, name, BOUNDS[name].kind, *points[name])
+        for group, names in groups.items()
+        if applying.intersection(names)
+        for name in dict.fromkeys((_REFERENCE, *names))
+        if name in applying
     )
 
 
@@ -93,24 +99,19 @@ FIGURES: Final[Mapping[str, FigureSpec]] = {
         y_label=r"$\delta$",
         compute=all_bounds,
         caption=(
-            "One release by n = 100,000 users, k = 16 cells, eps0 = 0.49: the setting at "
-            "which the most bounds apply, because eps0 is below 1/2 (Erlingsson et al.) and n "
-            "large enough for every closed form to improve on eps0 at small delta; of those "
-            "that `shuffledp list` prints, exact-2rr (k = 2) and the three theorems on "
-            "composition (more than one round) are missing. Each panel has one group of "
-            "bounds, and `upper` for comparison. The numbers in the legend are eps at delta = "
-            "1e-6, by which each group is ordered. The true curve lies between the certified "
-            "bounds, `lower` and `upper`: a band thinner than the line. "
-            "Upper bounds hold for every data set; `clones`, `renyi` and the bounds called "
-            "generic hold for every local randomiser and cannot be tight for 16 cells; "
-            "`strong-adversary` is exact against an adversary who knows far more. Lower "
-            "bounds and approximate curves are no guarantee. `single-bin` is the divergence "
-            "of one cell's count if no other user is in that cell, the worst case. "
-            "`single-bin-as-printed`, the "
-            "theorem of Biswas, Jung and Palamidessi with its misprint, is off the plot, "
-            "thousands of orders of magnitude below the truth. `fourier` ends at its floor; "
-            "bounds begin where their eps is above 0 and end at eps0."
+            "One release by n = 100,000 users, k = 16 cells, eps0 = 0.49: the setting at which the "
+            "most bounds apply; of those that `shuffledp list` prints, exact-2rr (k = 2) and the "
+            "three theorems on composition (more than one round) are missing. Each panel has one "
+            "group of bounds, and `upper` for comparison. The true curve lies between `lower` and "
+            "`upper`: a band thinner than the line. Upper bounds hold for every data set; "
+            "`clones`, `renyi` and the bounds called generic hold for every local randomiser and "
+            "cannot be tight for 16 cells; `strong-adversary` is exact against an adversary who "
+            "knows far more. Lower bounds and approximate curves are no guarantee. `single-bin` is "
+            "the divergence of one cell's count if no other user is in that cell, the worst case. "
+            "`single-bin-as-printed`, the theorem of Biswas, Jung and Palamidessi with its "
+            "misprint, is off the plot, thousands of orders of magnitude below the truth. "
+            "`fourier` ends at its floor; bounds begin where eps is above 0 and end at eps0."
         ),
-        y_scale="linear",
+        between="delta over eps",
     )
 }

@@ -23,9 +23,8 @@ from shuffledp.papers.literature import closed_forms, renyi, theorems
 from shuffledp.papers.literature.as_printed import log_delta_as_printed
 from shuffledp.papers.literature.clones import clones_log_delta
 from shuffledp.papers.paper_d import published, training
-from shuffledp.papers.paper_d.algorithms.combination import share_weights
-from shuffledp.papers.paper_d.algorithms.frequency import pooled_weights
 from shuffledp.papers.paper_d.curves import normal_distances
+from shuffledp.papers.paper_d.group_estimates import pooled_weights, share_weights
 from shuffledp.personalised.groups import BudgetGroups
 
 
@@ -75,10 +74,12 @@ def _a9() -> Iterator[str]:
     rng, n, sigma = np.random.default_rng(1), 1000, gaussian.published_sigma(4.0)
     truth = paper_a.synthetic_counts(n, paper_a.BINNING, rng)
     noisy = truth + rng.normal(0, sigma, (2000, truth.size))
+    k, squares = truth.size, (noisy**2).sum(axis=-1, keepdims=True)
+    above = np.abs(noisy) - sigma * np.sqrt(2 * log(k))
     estimates = (
         noisy,
-        paper_a.james_stein(noisy, sigma),
-        paper_a.soft_threshold(noisy, sigma),
+        (1 - (k - 2) * sigma**2 / squares) * noisy,  # James and Stein
+        np.sign(noisy) * np.maximum(above, 0),  # soft thresholds
         n * estimators.project_simplex(noisy / n),
     )
     distances = (estimators.total_variation(one / n, truth / n).mean() for one in estimates)
@@ -197,7 +198,7 @@ def _d4() -> Iterator[str]:
 def _d5() -> Iterator[str]:
     groups = BudgetGroups(array([0.1, 0.5, 1.0]), array([5400, 3700, 900]))
     ones = array([270, 2196, 534]) / groups.counts
-    yield " ".join(f"{weights(groups) @ ones:.3f}" for weights in (pooled_weights, share_weights))
+    yield " ".join(f"{w @ ones:.3f}" for w in (pooled_weights(groups, 2), share_weights(groups)))
 
 
 def _d6() -> Iterator[str]:

@@ -12,13 +12,11 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
+from shuffledp.accounting.bound import Kind
 from shuffledp.numerics.arrays import Floats
 
-Kind = Literal["exact", "upper", "lower", "approximate", "as printed"]
-KINDS: tuple[Kind, ...] = ("exact", "upper", "lower", "approximate", "as printed")
 # How a guarantee may be drawn between two computed points; see `FigureText.between`.
 Between = Literal["points", "next", "delta over eps", "eps over delta"]
-COLUMNS = ("panel", "curve", "kind", "x", "y")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,10 +59,7 @@ class FigureText:
 
 @dataclass(frozen=True, kw_only=True)
 class FigureSpec(FigureText):
-    """Text of one figure, and the function that computes its curves.
-
-    The columns of the curves are `COLUMNS`; their rows are in drawing order.
-    """
+    """Text of one figure, and the function that computes its curves, in drawing order."""
 
     compute: Callable[[], pd.DataFrame]
 
@@ -92,11 +87,6 @@ LogDelta = Callable[[float], float]
 _END_REL_TOL: Final = 1e-3
 # Replaces -inf, so that the root finder sees finite values.
 _MIN_LOG_DELTA: Final = -100.0
-
-
-def log_deltas(log_delta: LogDelta, eps: Floats) -> Floats:
-    """Return the natural logs of delta on a grid of eps."""
-    return np.array([float(log_delta(float(e))) for e in eps])
 
 
 def end_of_profile(log_delta: LogDelta, delta: float, max_eps: float) -> float:
@@ -127,16 +117,7 @@ def eps_grid(
     return np.asarray(np.linspace(first, last, points))
 
 
-def eps_over_delta(
-    panel: str, name: str, kind: Kind, log_delta: LogDelta, eps: Floats
-) -> pd.DataFrame:
-    """Return a profile as a `curve` of eps (y) over delta (x), with a point at each eps."""
-    return curve(panel, name, kind, np.exp(log_deltas(log_delta, eps)), eps)
-
-
-def delta_over_eps(
-    panel: str, name: str, kind: Kind, log_delta: LogDelta, eps: Floats, min_delta: float
-) -> pd.DataFrame:
-    """Return a profile as a `curve` of delta (y) over eps (x), without deltas below a minimum."""
-    delta = np.exp(log_deltas(log_delta, eps))
-    return curve(panel, name, kind, eps, np.where(delta >= min_delta, delta, np.nan))
+def deltas_of(log_delta: LogDelta, eps: Floats, min_delta: float = 0.0) -> Floats:
+    """Return delta of a profile at each eps, NaN where it is below a minimum."""
+    delta = np.exp([float(log_delta(float(each))) for each in eps])
+    return np.where(delta >= min_delta, delta, np.nan)

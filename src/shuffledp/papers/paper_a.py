@@ -25,7 +25,7 @@ from typing import Any, Final
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.special import logsumexp, ndtr
 from scipy.stats import kstest
 
@@ -39,9 +39,9 @@ from shuffledp.mechanisms.gaussian import CentralGaussian, gaussian_sigma, publi
 from shuffledp.mechanisms.randomised_response import KRandomisedResponse
 from shuffledp.mechanisms.target_calibration import calibrations
 from shuffledp.numerics.arrays import Floats, Integers
-from shuffledp.papers.answers import Answer, Published, from_log
 from shuffledp.papers.literature import clones, closed_forms
 from shuffledp.papers.literature.as_printed import log_delta_as_printed
+from shuffledp.papers.verdicts import Answer, Published, Recompute, from_log
 from shuffledp.pipeline.streams import stream
 from shuffledp.studies.releases import releases
 from shuffledp.studies.sweeps import matched_budgets
@@ -131,15 +131,12 @@ def table_iv(row: Published) -> Answer:
     count = round(X0_SHARE * n)
     answer = proposed(float(row.eps), float(row.eps0), n, int(row.k), count)
     recovered = f"n_x0={count}" + ("" if n == 100 else " (recovered; 80 stated)")
-    note = _note_on_sums(answer, row, count) if _agrees(answer, row) else _NO_COUNT_FITS
+    agrees = answer.as_printed is not None and row.agrees(answer.as_printed)
+    note = _note_on_sums(row, count) if agrees else _NO_COUNT_FITS
     return replace(answer, recovered=recovered, note=note)
 
 
-def _agrees(answer: Answer, row: Published) -> bool:
-    return answer.as_printed is not None and row.agrees(answer.as_printed)
-
-
-def _note_on_sums(answer: Answer, row: Published, count: int) -> str:
+def _note_on_sums(row: Published, count: int) -> str:
     """Return a note with the delta of sums that end at r = s, empty if it has the same digits."""
     setting = Setting(int(row.n), int(row.k or CELLS), float(row.eps0))
     whole = from_log(float(log_delta_as_printed(float(row.eps), setting, count)))
@@ -157,31 +154,22 @@ def table_ii_eps0(row: Published) -> float:
 
 def table_ii(row: Published) -> Answer:
     """Recompute an entry of Table II: the paper's own column, or one of the bounds it compares."""
+    n, eps, eps0 = int(row.n), float(row.eps), table_ii_eps0(row)
     if row.bound != "proposed":
-        return _earlier_bound(row)
-    n, eps = int(row.n), float(row.eps)
-    if n == _LARGE_N:
-        return _table_ii_large_n(eps, table_ii_eps0(row), n)
-    count = round(X0_SHARE * n)
-    answer = proposed(eps, table_ii_eps0(row), n, CELLS, count)
-    return replace(
-        answer,
-        recovered=f"k={CELLS}, n_x0={count} (recovered)",
-        note=_note_on_sums(answer, row, count),
-    )
-
-
-def _table_ii_large_n(eps: float, eps0: float, n: int) -> Answer:
-    """Return paper A's delta for n = 1000, whose digits follow from one sum starting at r = 1."""
+        return _earlier_bound(row, eps, Setting(n, CELLS, eps0))
+    if n != _LARGE_N:
+        count = round(X0_SHARE * n)
+        recovered = f"k={CELLS}, n_x0={count} (recovered)"
+        answer = proposed(eps, eps0, n, CELLS, count)
+        return replace(answer, recovered=recovered, note=_note_on_sums(row, count))
     answer = proposed(eps, eps0, n, _LARGE_N_CELLS, 1)
-    beginning_at_1 = from_log(
-        log_delta_as_tabulated(eps, Setting(n, _LARGE_N_CELLS, eps0), 1, first=1)
-    )
+    # Here the digits follow from one sum that starts at r = 1.
+    log_delta = log_delta_as_tabulated(eps, Setting(n, _LARGE_N_CELLS, eps0), 1, first=1)
     recovered, note = "k, n_x0 unknown; k=2, n_x0=1 (assumed)", _ONE_DIFFERS
     if eps > _EPS_THRESHOLD:
         recovered = "k=2, n_x0=1, eps0=0.5 (recovered)"
         note = _SUM_BEGINS_AT_1.format(answer.as_printed)
-    return replace(answer, as_printed=beginning_at_1, recovered=recovered, note=note)
+    return replace(answer, as_printed=from_log(log_delta), recovered=recovered, note=note)
 
 
 def log_delta_as_tabulated(eps: float, setting: Setting, count: int, first: int = 0) -> float:
@@ -190,12 +178,9 @@ def log_delta_as_tabulated(eps: float, setting: Setting, count: int, first: int 
     A's appendix writes the sums at the start of (11) and (15) in this way, as does a program that
     uses ``range(s)``; in Definition IV.2 and Theorem IV.1 they end at s. The omitted term is the
     probability that every report of x0 is another user's true value, which matters for small eps or
-    small n. The result is never a guarantee: the theorem's privacy loss is wrong, and a probability
-    is omitted.
-
-    The setting has one round, and eps is at least 0. `count` is the number of other users in the
-    cell x0, at most ``n - 1``; ``(n + 1) (count + 1)`` numbers are kept in memory. `first` is the
-    first term of the inner sum of eq. (6): 1 for the column n = 1000 of Table II, else 0.
+    small n. The result is never a guarantee. `count` is the number of other users in the cell x0,
+    at most ``n - 1``. `first` is the first term of the inner sum of eq. (6): 1 for the column
+    n = 1000 of Table II, else 0.
     """
     n, k, E = setting.n, setting.k, float(np.exp(setting.eps0))
     p, q = probabilities(setting.eps0, k)
@@ -216,54 +201,62 @@ def log_delta_as_tabulated(eps: float, setting: Setting, count: int, first: int 
     return float(logsumexp(mass[counted] + np.log(-np.expm1(eps - loss[counted]))))
 
 
-# Earlier bounds in Table II: the formula as printed, and its description.
-_TABULATED: Final[Mapping[str, tuple[Callable[..., np.ndarray], str]]] = {
+# Earlier bounds in Table II: a function (n, eps, eps0) that returns the log of the formula as
+# printed, and its description. The last two are no guarantee, and only serve to reproduce.
+_TABULATED: Final[Mapping[str, tuple[Callable[[int, float, float], float], str]]] = {
     "erlingsson": (
-        closed_forms.as_tabulated_erlingsson_log_delta,
+        lambda n, eps, eps0: -n * (eps / (12.0 * eps0)) ** 2,
         "exp(-n (eps/(12 eps0))^2)",
     ),
     "balle": (
-        closed_forms.as_tabulated_balle_log_delta,
+        lambda n, eps, eps0: -n * eps**2 * np.exp(-2.0 * eps0),
         "exp(-n eps^2/exp(2 eps0)), a big-O bound without its constant",
     ),
     "feldman": (
-        closed_forms.as_tabulated_clones_log_delta,
+        lambda n, eps, eps0: -n * eps**2 / np.expm1(eps0),
         "exp(-n eps^2/(exp(eps0)-1)), a big-O bound without its constant, squared wrongly",
     ),
 }
 
 
-def _earlier_bound(row: Published) -> Answer:
+def _earlier_bound(row: Published, eps: float, setting: Setting) -> Answer:
     """Return the delta of a bound of another paper, as printed in Table II and correctly."""
     formula, formula_text = _TABULATED[row.bound]
-    eps, eps0, stated = float(row.eps), table_ii_eps0(row), float(row.eps0)
-    setting = Setting(int(row.n), CELLS, eps0)
-    correct, theorem = _correct_delta(row.bound, eps, setting)
+    as_printed = float(formula(setting.n, eps, setting.eps0))
+    correct, theorem = _correct_log_delta(row.bound, eps, setting, as_printed)
+    eps0, stated = setting.eps0, float(row.eps0)
     return Answer(
-        as_printed=from_log(float(formula(eps, setting))),
-        correct=correct,
+        as_printed=from_log(as_printed),
+        correct=None if correct is None else from_log(correct),
         recovered="" if eps0 == stated else f"eps0={eps0:g} (recovered; {stated:g} stated)",
         note=f"As printed: {formula_text} (recovered); correct: {theorem}.",
     )
 
 
-def _correct_delta(bound: str, eps: float, setting: Setting) -> tuple[Decimal | None, str]:
-    """Return the correct delta of an earlier bound, None if it does not apply, and its source."""
+def _correct_log_delta(
+    bound: str, eps: float, setting: Setting, as_printed: float
+) -> tuple[float | None, str]:
+    """Return an earlier bound's correct log delta, None if it does not apply, and its source."""
     if bound == "erlingsson":
         name = "Erlingsson et al. 2019, Corollary 9"
-        formula = float(closed_forms.as_tabulated_erlingsson_log_delta(eps, setting))
-        outside = closed_forms.erlingsson_domain(setting, formula)
+        outside = closed_forms.erlingsson_domain(setting, as_printed)
         if outside:
             return None, f"none, outside the range of {name}: {outside.partition(' (')[0]}"
-        return from_log(formula), name
+        return as_printed, name
     if bound == "balle":
         name = f"Balle et al. 2019, Theorem 3.1 with k={CELLS} (assumed)"
         value = float(closed_forms.balle_krr_log_delta(eps, setting))
-        if value < 0:
-            return from_log(value), name
-        return None, f"none, {name} covers no delta below 1 there"
-    value = float(clones.clones_log_delta(eps, setting))
-    return from_log(value), "Feldman et al. 2021, the clones bound computed numerically"
+        return (value, name) if value < 0 else (None, f"none, {name} covers no delta below 1 there")
+    name = "Feldman et al. 2021, the clones bound computed numerically"
+    return float(clones.clones_log_delta(eps, setting)), name
+
+
+NUMBERS: Final[Mapping[str, Recompute]] = {
+    "II": table_ii,
+    "IVa": table_iv,
+    "IVb": table_iv,
+    "IVc": table_iv,
+}
 
 
 # --- Random numbers: Tables V and VI, and distances in the text -----------------------------------
@@ -348,7 +341,22 @@ def _random_answer(
     )
 
 
-# --- Tables V and VI: single cells --------------------------------------------------------------
+def random_answers(
+    published: Sequence[Published], histograms: Mapping[str, Integers], seed: int, repetitions: int
+) -> Iterator[tuple[Published, Answer]]:
+    """Yield the numbers that are random or counted from the check-ins, with their answers.
+
+    A column of Table V or VI is tested as a whole, so its rows are recomputed together.
+    ``histograms`` has the check-ins by region, shape ``(rows, columns)`` from the south-west.
+    """
+    of = {
+        table: [row for row in published if (row.paper, row.table) == ("A", table)]
+        for table in ("V", "VI", "V-C2 text", "V-D text")
+    }
+    yield from table_v(of["V"], seed, repetitions)
+    yield from table_vi(of["VI"], histograms, seed, repetitions)
+    yield from ((row, text_distance(row, seed, repetitions)) for row in of["V-C2 text"])
+    yield from ((row, checkins(row, histograms)) for row in of["V-D text"])
 
 
 def _column_fit(rows: Sequence[Published], errors: Floats) -> float:
@@ -361,7 +369,7 @@ def _column_fit(rows: Sequence[Published], errors: Floats) -> float:
 
 
 def _column_answers(
-    rows: Sequence[Published], errors: Errors, cells: Sequence[int], recovered: str, note: str
+    rows: Sequence[Published], errors: Errors, cells: Sequence[int], recovered: str, note: str = ""
 ) -> Iterator[tuple[Published, Answer]]:
     """Yield the answers for a column of a table; ``cells`` has the index of each row's cell."""
     samples = errors.by_mechanism[rows[0].mechanism][:, cells]
@@ -373,14 +381,12 @@ def _column_answers(
         whole += f" Rejected as a whole: typically {ratio:.2g} of the simulated errors."
     for j, row in enumerate(rows):
         answer = _random_answer(row, samples[:, j], errors, recovered, f"{whole} {note}".strip())
-        if fit < _MIN_P_VALUE and answer.plausible:
-            answer = replace(answer, plausible=False)
-        yield row, answer
+        yield row, replace(answer, plausible=answer.plausible and fit >= _MIN_P_VALUE)
 
 
 def _grouped(
-    rows: Sequence[Published], key: Callable[[Published], tuple[str, ...]]
-) -> Iterator[tuple[tuple[str, ...], list[Published]]]:
+    rows: Sequence[Published], key: Callable[[Published], str]
+) -> Iterator[tuple[str, list[Published]]]:
     """Yield each value of a key and the rows that have it."""
     for value, group in groupby(sorted(rows, key=key), key):
         yield value, list(group)
@@ -390,10 +396,11 @@ def table_v(
     rows: Sequence[Published], seed: int, repetitions: int
 ) -> Iterator[tuple[Published, Answer]]:
     """Recompute Table V: errors of single cells of the synthetic histogram; x0 counts from 1."""
-    for (n, _), column in _grouped(rows, lambda row: (row.n, row.mechanism)):
+    for n, of_size in _grouped(rows, lambda row: row.n):
         errors = _synthetic_errors(int(n), BINNING, seed, repetitions)
-        cells = [int(row.x0) - 1 for row in column]
-        yield from _column_answers(column, errors, cells, f"{BINNING} (assumed)", "")
+        for _, column in _grouped(of_size, lambda row: row.mechanism):
+            cells = [int(row.x0) - 1 for row in column]
+            yield from _column_answers(column, errors, cells, f"{BINNING} (assumed)")
 
 
 def _synthetic_errors(n: int, binning: str, seed: int, repetitions: int) -> Errors:
@@ -418,43 +425,33 @@ def numberings(rows: int, columns: int) -> dict[str, Integers]:
 def table_vi(
     rows: Sequence[Published], histograms: Mapping[str, Integers], seed: int, repetitions: int
 ) -> Iterator[tuple[Published, Answer]]:
-    """Recompute Table VI: errors of single cells of the real histograms.
+    """Recompute Table VI: errors of single cells of the real histograms, numbered by `NUMBERING`.
 
-    The cells are numbered by `NUMBERING` in both cities. ``histograms`` has the check-ins by
-    region, shape ``(rows, columns)`` from the south-west.
+    A note says how well a column fits if the cells are numbered in another order; the error of the
+    Gaussian does not depend on the cell.
     """
-    for (region,), printed in _grouped(rows, lambda row: (row.region,)):
+    for region, printed in _grouped(rows, lambda row: row.region):
         counts = histograms[region]
         rng = stream(seed, "paper A, table VI", region)
         errors = repeated_errors(counts.ravel(), rng, repetitions)
-        index = numberings(*counts.shape)
         recovered = (
             f"n={counts.sum()}, k={counts.size}; cells {NUMBERING}, counted from 1 (assumed)"
         )
-        for (mechanism,), column in _grouped(printed, lambda row: (row.mechanism,)):
+        for mechanism, column in _grouped(printed, lambda row: row.mechanism):
             cells = {
-                order: [int(indices[int(row.x0) - 1]) for row in column]
-                for order, indices in index.items()
+                order: [int(index[int(row.x0) - 1]) for row in column]
+                for order, index in numberings(*counts.shape).items()
             }
             note = ""
-            if mechanism == "shuffle+INV":  # the error of the Gaussian does not depend on the cell
-                note = _other_orders(column, errors.by_mechanism[mechanism], cells)
+            if mechanism == "shuffle+INV":
+                samples = errors.by_mechanism[mechanism]
+                fits = [
+                    f"{_column_fit(column, samples[:, index]):.2g} {order}"
+                    for order, index in cells.items()
+                    if order != NUMBERING
+                ]
+                note = f"With the cells in another order p is {', '.join(fits)}."
             yield from _column_answers(column, errors, cells[NUMBERING], recovered, note)
-
-
-def _other_orders(
-    column: Sequence[Published], errors: Floats, cells: Mapping[str, list[int]]
-) -> str:
-    """Return a note on how well a column fits if cells are numbered in another order."""
-    fits = [
-        f"{_column_fit(column, errors[:, indices]):.2g} {order}"
-        for order, indices in cells.items()
-        if order != NUMBERING
-    ]
-    return f"With the cells in another order p is {', '.join(fits)}."
-
-
-# --- Single numbers -----------------------------------------------------------------------------
 
 
 def text_distance(row: Published, seed: int, repetitions: int) -> Answer:
@@ -487,33 +484,6 @@ def checkins(row: Published, histograms: Mapping[str, Integers]) -> Answer:
     return Answer(as_printed=Decimal(count), correct=Decimal(count), recovered=recovered)
 
 
-# --- Denoisers ------------------------------------------------------------------------------------
-
-
-def james_stein(noisy: ArrayLike, sigma: float) -> Floats:
-    """Shrink each row y of noisy values towards 0, to ``(1 - (k-2) sigma^2 / |y|^2) y``.
-
-    For k >= 3 its expected squared error is below that of y, whatever the true values are. This is
-    the first of the two denoisers of Balle and Wang (2018), which paper A says its Gaussian uses.
-    The values, shape ``(..., k)``, have independent normal noise with standard deviation sigma; no
-    row is all 0.
-    """
-    noisy = np.asarray(noisy, np.float64)
-    square = (noisy * noisy).sum(axis=-1, keepdims=True)
-    return np.asarray((1.0 - (noisy.shape[-1] - 2) * sigma**2 / square) * noisy)
-
-
-def soft_threshold(noisy: ArrayLike, sigma: float) -> Floats:
-    """Move each value towards 0 by ``sigma sqrt(2 log k)``, at most to 0.
-
-    This is the second denoiser of Balle and Wang (2018), suited to true values that are mostly 0.
-    See `james_stein` for parameters and shape.
-    """
-    noisy = np.asarray(noisy, np.float64)
-    threshold = sigma * np.sqrt(2.0 * np.log(noisy.shape[-1]))
-    return np.asarray(np.sign(noisy) * np.maximum(np.abs(noisy) - threshold, 0.0))
-
-
 # --- Figures 1 and 2 ------------------------------------------------------------------------------
 
 # Ranges of Table III. Figure 1 does not state n, k and n_x0; those of Table IV(a) are used.
@@ -533,21 +503,20 @@ def surface_table(budgets: Floats = BUDGETS) -> pd.DataFrame:
     ``budgets`` are the values of both eps and eps0. The columns are those of
     `pipeline.tables.PRIVACY`, with rows only for eps < eps0, because delta is 0 from eps0 on.
     """
-    pairs = [(eps, eps0) for eps0 in budgets for eps in budgets if eps < eps0]
-    settings = [(e, Setting(SURFACE_N, CELLS, e0)) for e, e0 in pairs]
-    log_deltas = {
-        "single-bin-as-printed": [
-            log_delta_as_printed(e, setting, SURFACE_COUNT) for e, setting in settings
-        ],
-        "upper": [krr.upper_log_delta(e, setting) for e, setting in settings],
+    bounds: dict[str, Callable[[float, Setting], Floats]] = {
+        "single-bin-as-printed": lambda e, s: log_delta_as_printed(e, s, SURFACE_COUNT),
+        "upper": krr.upper_log_delta,
     }
-    parts = []
-    for bound, values in log_deltas.items():
-        table = pd.DataFrame(pairs, columns=["eps", "eps0"])
-        log_delta = np.array(values, dtype=np.float64)
-        table = table.assign(n=SURFACE_N, k=CELLS, bound=bound, delta=np.exp(log_delta))
-        parts.append(table.assign(log10_delta=log_delta / np.log(10.0)))
-    return pd.concat(parts, ignore_index=True)
+    rows = [
+        (eps, eps0, SURFACE_N, CELLS, name, float(bound(eps, Setting(SURFACE_N, CELLS, eps0))))
+        for name, bound in bounds.items()
+        for eps0 in budgets
+        for eps in budgets
+        if eps < eps0
+    ]
+    table = pd.DataFrame(rows, columns=["eps", "eps0", "n", "k", "bound", "log_delta"])
+    log_delta = table.pop("log_delta")
+    return table.assign(delta=np.exp(log_delta), log10_delta=log_delta / np.log(10.0))
 
 
 def distance_table(seed: int, repetitions: int = _FIGURE_REPETITIONS) -> pd.DataFrame:

@@ -8,7 +8,7 @@ eps0-LDP randomiser, so they are compared with certified curves for the worst of
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final
 
 import numpy as np
@@ -16,23 +16,30 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from shuffledp.accounting import calibrate, krr, pairs
+from shuffledp.accounting.bound import Kind
 from shuffledp.accounting.bound_registry import BOUNDS
 from shuffledp.accounting.conventions import Side
 from shuffledp.accounting.one_round import single_bin
 from shuffledp.accounting.rounds.privacy_loss import default_step
 from shuffledp.accounting.setting import Setting
 from shuffledp.numerics.arrays import Floats
-from shuffledp.papers.answers import Answer, Published
 from shuffledp.papers.figure_specs import FigureSpec, curve, curves
 from shuffledp.papers.literature import closed_forms, renyi, theorems
 from shuffledp.papers.literature.renyi import shuffled_rdp_upper
+from shuffledp.papers.verdicts import Answer, Published, Recompute
 
 # --- Shared by several figures --------------------------------------------------------------------
+
+# Functions of orders and a setting; of a log delta and a setting; composition theorems.
+Rdp = Callable[[Floats, Setting], Floats]
+OneRound = Callable[[float, Setting], float]
+Composition = Callable[[Floats, Floats, Floats, Floats], Floats]
 
 ORDERS: Final = np.unique(np.round(np.geomspace(2.0, 131072.0, 120)))
 
 UPPER: Final = "certified upper bound"
 THEOREM_3_1: Final = "Girgis et al., Theorem 3.1"
+SPECIAL_PAIR: Final = "special pair of 2-RR, exact, larger direction"
 ERLINGSSON: Final = "Erlingsson et al., Rényi (Girgis et al., eq. 9, reconstructed)"
 
 CERTIFIED_NOTE: Final = (
@@ -75,10 +82,8 @@ SHORTFALLS: Final = np.geomspace(0.002, 0.98, 60)
 def corollary_3_2(order: ArrayLike, setting: Setting) -> Floats:
     """Return Corollary 3.2's upper bound ``log(1 + C(l,2) 4 (E-1)^2 / n) / (l - 1)`` on RDP.
 
-    The result is inf where the condition ``l^4 E^5 < n / 9`` fails. As the paper says in its proof,
-    the bound follows from Theorem 3.1 for large n only: at small eps0 the tail
-    ``exp(eps0 l - (n-1)/(8E))`` may be larger (docs/errata.md, B6). Orders are integers >= 2 of any
-    shape; the number of cells does not matter.
+    It is inf where the condition ``l^4 E^5 < n / 9`` fails. The bound follows from Theorem 3.1 for
+    large n only (docs/errata.md, B6). Orders are integers >= 2 of any shape.
     """
     orders = np.asarray(order, np.float64)
     holds = 4.0 * np.log(orders) + 5.0 * setting.eps0 < np.log(setting.n / 9.0)
@@ -95,8 +100,7 @@ def corollary_3_5(order: ArrayLike, setting: Setting) -> Floats:
 def remark_3(order: ArrayLike, setting: Setting) -> Floats:
     """Return Theorem 3.1's upper bound on RDP at the best of `SHORTFALLS` for each order.
 
-    The value that the remark uses is missing from the available text. Theorem 3.1 itself uses 1/2;
-    compared with that, the leading term is halved at best, and terms of higher order decrease more.
+    The share that the remark uses is missing from the available text; Theorem 3.1 itself uses 1/2.
     """
     bounds = [shuffled_rdp_upper(order, setting, float(share)) for share in SHORTFALLS]
     return np.asarray(np.min(bounds, axis=0))
@@ -110,18 +114,17 @@ def _quadratic(orders: Floats, variance: float) -> Floats:
 
 
 def _order_panel(setting: Setting) -> Iterator[pd.DataFrame]:
-    n, eps0 = setting.n, setting.eps0
-    panel = rf"$\epsilon_0={eps0:g}$, $n=10^{{{np.log10(n):.0f}}}$ (assumed)"
+    panel = rf"$\epsilon_0={setting.eps0:g}$, $n=10^{{{np.log10(setting.n):.0f}}}$ (assumed)"
     orders = ORDERS[ORDERS <= 2000.0]
-    exact = renyi.special_pair_renyi(orders, setting)
-    yield curve(panel, ERLINGSSON, "upper", orders, erlingsson_rdp(orders, setting))
-    second = renyi.shuffled_rdp_upper_simple(orders, setting)
-    yield curve(panel, "Girgis et al., Theorem 3.3", "upper", orders, second)
-    first = renyi.shuffled_rdp_upper(orders, setting)
-    yield curve(panel, THEOREM_3_1, "upper", orders, first)
-    yield curve(panel, "special pair of 2-RR, exact, larger direction", "exact", orders, exact)
-    lower = renyi.shuffled_rdp_lower(orders, setting)
-    yield curve(panel, "Girgis et al., Theorem 3.4", "lower", orders, lower)
+    lines: tuple[tuple[str, Kind, Rdp], ...] = (
+        (ERLINGSSON, "upper", erlingsson_rdp),
+        ("Girgis et al., Theorem 3.3", "upper", renyi.shuffled_rdp_upper_simple),
+        (THEOREM_3_1, "upper", renyi.shuffled_rdp_upper),
+        (SPECIAL_PAIR, "exact", renyi.special_pair_renyi),
+        ("Girgis et al., Theorem 3.4", "lower", renyi.shuffled_rdp_lower),
+    )
+    for name, kind, rdp in lines:
+        yield curve(panel, name, kind, orders, rdp(orders, setting))
 
 
 def rdp_against_order() -> pd.DataFrame:
@@ -133,7 +136,6 @@ def rdp_against_order() -> pd.DataFrame:
 # --- Figure 3: eps of one round over eps0 ---------------------------------------------------------
 
 SINGLE_DELTA: Final = 1e-6
-
 _FEW_ORDERS = ORDERS[::4]  # the special pair is slow: its RDP is a sum over counts
 
 
@@ -153,31 +155,32 @@ def special_pair_epsilon(log_delta: float, setting: Setting) -> float:
 def _eps0_panel(letter: str, budgets: Floats, n: int) -> Iterator[pd.DataFrame]:
     panel = rf"{letter}: $n=10^{{{np.log10(n):.0f}}}$ (assumed)"
     log_delta = float(np.log(SINGLE_DELTA))
-    settings = [Setting(n, 2, float(eps0)) for eps0 in budgets]
 
-    def each(function: Callable[[Setting], float]) -> Floats:
-        return np.array([function(setting) for setting in settings])
+    def registered(*names: str) -> Callable[[Setting], float]:
+        return lambda s: min(BOUNDS[name].curve(s).epsilon(log_delta).only for name in names)
 
-    def registered(*names: str) -> Floats:
-        return each(lambda s: min(BOUNDS[name].curve(s).epsilon(log_delta).only for name in names))
+    def converted(rdp: Rdp, orders: Floats) -> Callable[[Setting], float]:
+        return lambda s: float(renyi.rdp_to_dp(orders, rdp(orders, s), log_delta))
 
-    def converted(rdp: Callable[[Floats, Setting], Floats], orders: Floats) -> Floats:
-        return each(lambda s: float(renyi.rdp_to_dp(orders, rdp(orders, s), log_delta)))
-
-    yield curve(panel, UPPER, "upper", budgets, registered("any-randomiser"))
-    lower = each(lambda s: special_pair_epsilon(log_delta, s))
-    yield curve(panel, "special pair, exact", "lower", budgets, lower)
-    clones = registered("clones")
-    yield curve(panel, "clones, numeric", "upper", budgets, below_budget(clones, budgets))
     blanket = registered("blanket-hoeffding-generic", "blanket-bennett-generic")
-    name = "privacy blanket, smaller of two inequalities"
-    yield curve(panel, name, "upper", budgets, below_budget(blanket, budgets))
-    first = below_budget(converted(renyi.shuffled_rdp_upper, ORDERS), budgets)
-    yield curve(panel, THEOREM_3_1, "upper", budgets, first)
-    special = converted(renyi.special_pair_renyi, _FEW_ORDERS)
-    yield curve(panel, "special pair, by its Rényi divergence", "approximate", budgets, special)
-    erlingsson = converted(erlingsson_rdp, ORDERS)
-    yield curve(panel, ERLINGSSON, "upper", budgets, below_budget(erlingsson, budgets))
+    # Curves that are shown only where they improve on eps0 are marked True.
+    lines: tuple[tuple[str, Kind, Callable[[Setting], float], bool], ...] = (
+        (UPPER, "upper", registered("any-randomiser"), False),
+        ("special pair, exact", "lower", partial(special_pair_epsilon, log_delta), False),
+        ("clones, numeric", "upper", registered("clones"), True),
+        ("privacy blanket, smaller of two inequalities", "upper", blanket, True),
+        (THEOREM_3_1, "upper", converted(renyi.shuffled_rdp_upper, ORDERS), True),
+        (
+            "special pair, by its Rényi divergence",
+            "approximate",
+            converted(renyi.special_pair_renyi, _FEW_ORDERS),
+            False,
+        ),
+        (ERLINGSSON, "upper", converted(erlingsson_rdp, ORDERS), True),
+    )
+    for name, kind, epsilon, improving in lines:
+        eps = np.array([epsilon(Setting(n, 2, float(eps0))) for eps0 in budgets])
+        yield curve(panel, name, kind, budgets, below_budget(eps, budgets) if improving else eps)
 
 
 def eps_of_one_round() -> pd.DataFrame:
@@ -202,9 +205,6 @@ SPLIT_NOTE: Final = (
 # and the result is still certified.
 _GRID_COARSENING: Final = 4.0
 
-OneRound = Callable[[float, Setting], float]
-Composition = Callable[[Floats, Floats, Floats, Floats], Floats]
-
 
 @lru_cache(maxsize=256)
 def numeric_clones_epsilon(log_delta: float, setting: Setting) -> float:
@@ -228,12 +228,10 @@ def composed_dp(
 
     Half of delta is spent on the rounds, in equal shares, and half on the slack of the theorem.
     `one_round` returns eps at ``(log delta, setting)``, and `compose` is one of the ``*_epsilon``
-    functions of `theorems`. The setting has one round and the users who report in it; the numbers
-    of rounds have shape (m,).
-
-    A user takes part in a round with probability `rate`; 1 means no sampling. (eps, delta) becomes
-    ``(log(1 + rate (exp(eps) - 1)), rate delta)`` (Li, Qardaji and Su 2012). That theorem is about
-    adding or removing a user.
+    functions of `theorems`. The setting has one round and the users who report in it. A user takes
+    part in a round with probability `rate`. (eps, delta) then becomes
+    ``(log(1 + rate (exp(eps) - 1)), rate delta)`` (Li, Qardaji and Su 2012, about adding or
+    removing a user).
     """
     log_delta = np.log(COMPOSED_DELTA)
     step_log_delta = log_delta - np.log(2.0 * rounds)
@@ -272,26 +270,24 @@ def composed_renyi(rdp: Floats, orders: Floats, rounds: Floats) -> Floats:
 
 def _clones_curves(setting: Setting, rounds: Floats, rate: float = 1.0) -> dict[str, Floats]:
     """Return the total eps of clones for each number of rounds, by bound and theorem."""
-    optimal, advanced = theorems.kov_epsilon, theorems.advanced_epsilon
-    numeric, closed = numeric_clones_epsilon, closed_clones_epsilon
     sampled = ", sampled" if rate < 1.0 else ""
     return {
         f"{name} clones{sampled}, {theorem} composition": composed_dp(
             one_round, compose, setting, rounds, rate
         )
         for name, one_round, theorem, compose in (
-            ("numeric", numeric, "optimal", optimal),
-            ("numeric", numeric, "advanced", advanced),
-            ("closed-form", closed, "optimal", optimal),
+            ("numeric", numeric_clones_epsilon, "optimal", theorems.kov_epsilon),
+            ("numeric", numeric_clones_epsilon, "advanced", theorems.advanced_epsilon),
+            ("closed-form", closed_clones_epsilon, "optimal", theorems.kov_epsilon),
         )
     }
 
 
 def _rounds_panel(title: str, setting: Setting) -> Iterator[pd.DataFrame]:
-    upper = certified_composition(setting, FEW_ROUNDS, "upper")
-    yield curve(title, UPPER, "upper", FEW_ROUNDS, upper)
-    lower = certified_composition(setting, FEW_ROUNDS, "lower")
-    yield curve(title, LOWER, "lower", FEW_ROUNDS, lower)
+    sides: tuple[tuple[str, Side], ...] = ((UPPER, "upper"), (LOWER, "lower"))
+    for name, side in sides:
+        certified = certified_composition(setting, FEW_ROUNDS, side)
+        yield curve(title, name, side, FEW_ROUNDS, certified)
     theorem, erlingsson = (
         composed_renyi(rdp(ORDERS, setting), ORDERS, ROUNDS)
         for rdp in (renyi.shuffled_rdp_upper, erlingsson_rdp)
@@ -323,8 +319,7 @@ def known_sample_epsilon(setting: Setting, rate: float) -> float:
     """Return the certified eps at delta = 1e-8 of sampled 2-RR if the adversary knows the sample.
 
     It holds for replacement neighbours and for every eps0-LDP randomiser. The setting has the users
-    before sampling and the number of rounds; each user takes part in a round independently of the
-    others, with a probability of ``rate``.
+    before sampling, each of whom takes part in a round with a probability of ``rate``.
     """
     sampled = BOUNDS["any-randomiser"].curve(replace(setting, sampling_rate=rate))
     return float(sampled.epsilon(np.log(COMPOSED_DELTA)).promised)
@@ -338,9 +333,8 @@ def mean_sample(setting: Setting, rate: float) -> Setting:
 def sampled_renyi(setting: Setting, rate: float, rounds: Floats) -> Floats:
     """Return the eps that B plots in figure 5, from Theorem 3.1 for ``rate * n`` users.
 
-    The RDP is subsampled, composed and converted. The result, at delta = 1e-8 for each number of
-    rounds, is no guarantee for replacement neighbours (see `renyi.subsampled_rdp`). See
-    `known_sample_epsilon` for ``setting`` and ``rate``.
+    The RDP is subsampled, composed and converted at delta = 1e-8. The result is no guarantee for
+    replacement neighbours (`renyi.subsampled_rdp`). See `known_sample_epsilon` for the parameters.
     """
     participants = mean_sample(setting, rate)
     rdp = renyi.subsampled_rdp(
@@ -506,3 +500,10 @@ def interactions(row: Published) -> Answer:
 def _rounds_at(eps: float, rounds: Floats, needed: Floats) -> float:
     """Return the interpolated number of rounds at which ``needed`` is eps; both arrays increase."""
     return float(np.exp(np.interp(np.log(eps), np.log(needed), np.log(rounds))))
+
+
+NUMBERS: Final[Mapping[str, Recompute]] = {
+    "Fig 4a headline": headline,
+    "Fig 5a headline": headline,
+    "text 1": interactions,
+}

@@ -3,7 +3,7 @@
 The rules write the results to results/reproduction/values.csv and summary.md.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
@@ -14,16 +14,17 @@ import pyarrow.parquet as pq
 
 from shuffledp.numerics.arrays import Integers
 from shuffledp.papers import all_bounds, paper_a, paper_b, paper_c
-from shuffledp.papers.answers import (
+from shuffledp.papers.figure_specs import FigureSpec
+from shuffledp.papers.paper_d import curves
+from shuffledp.papers.verdicts import (
     NOT_REPRODUCED,
     NOT_TRIED,
     REPRODUCED,
     VERDICTS,
     Answer,
     Published,
+    Recompute,
 )
-from shuffledp.papers.figure_specs import FigureSpec
-from shuffledp.papers.paper_d import curves
 from shuffledp.pipeline.tables import CHECKED, reading
 
 # Figures that are drawn from a table of curves, by the prefix of their file names.
@@ -32,6 +33,13 @@ FIGURES: Final[Mapping[str, Mapping[str, FigureSpec]]] = {
     "paper_c": paper_c.FIGURES,
     "paper_d": curves.FIGURES,
     "literature": all_bounds.FIGURES,
+}
+# Functions that recompute a number, by paper and table; `paper_a.random_answers` has the others.
+NUMBERS: Final[Mapping[str, Mapping[str, Recompute]]] = {
+    "A": paper_a.NUMBERS,
+    "B": paper_b.NUMBERS,
+    "C": paper_c.NUMBERS,
+    "D": curves.NUMBERS,
 }
 
 
@@ -54,51 +62,26 @@ def answers(
 ) -> list[tuple[Published, Answer]]:
     """Recompute printed numbers, and return each with its recomputed values, in the same order.
 
-    The printed numbers are rows of any of the papers' tables; it is a ValueError if a row's table
-    is unknown. The histograms are check-ins per cell of paper A's grids by region, shape
-    ``(rows, columns)`` from the south-west. Each random quantity is simulated `repetitions` times,
-    with random streams of this seed.
+    The histograms are check-ins per cell of paper A's grids by region, shape ``(rows, columns)``
+    from the south-west. Each random quantity is simulated `repetitions` times, with random streams
+    of this seed.
     """
-    recompute: dict[tuple[str, str], Callable[[Published], Answer]] = {
-        ("A", "II"): paper_a.table_ii,
-        ("A", "V-C2 text"): lambda r: paper_a.text_distance(r, seed, repetitions),
-        ("A", "V-D text"): lambda r: paper_a.checkins(r, histograms),
-        ("B", "Fig 4a headline"): paper_b.headline,
-        ("B", "Fig 5a headline"): paper_b.headline,
-        ("B", "text 1"): paper_b.interactions,
-        ("C", "text 6.3"): paper_c.duration,
-        ("D", "Fig 3 caption"): curves.optimal_composition,
-        ("D", "eq. (15)"): curves.normal_law,
-        ("D", "text 4.1"): curves.accuracy,
-        **{("A", f"IV{part}"): paper_a.table_iv for part in "abc"},
-    }
-    # A column of Table V or VI is tested as a whole, so these rows are recomputed together.
-    table_v, table_vi = ([row for row in published if row.table == name] for name in ("V", "VI"))
-    results = dict(paper_a.table_v(table_v, seed, repetitions))
-    results |= paper_a.table_vi(table_vi, histograms, seed, repetitions)
-    for row in published:
-        if row not in results:
-            if (row.paper, row.table) not in recompute:
-                raise ValueError(f"unknown table {row.table!r} of paper {row.paper}")
-            results[row] = recompute[row.paper, row.table](row)
-    return [(row, results[row]) for row in published]
+    results = dict(paper_a.random_answers(published, histograms, seed, repetitions))
+    return [
+        (row, results[row] if row in results else NUMBERS[row.paper][row.table](row))
+        for row in published
+    ]
 
 
 def values_table(results: Sequence[tuple[Published, Answer]]) -> pd.DataFrame:
     """Return a table with one row per printed number and only text columns.
 
-    The columns are those of `Published` and, after the parameters: ``recovered``, ``published``,
-    ``as_printed``, ``single_bin``, ``lower``, ``upper``, ``correct`` (see `Answer`),
-    ``relative_difference_*`` (``|value / published - 1|``), ``percentile``, ``verdict``, ``note``.
+    The columns are the parameters of `Published`, followed by those of `Answer.row`.
     """
     rows = []
     for row, answer in results:
-        printed = dict(vars(row))
-        number = printed.pop("published")
-        computed = answer.row(row)
-        rows.append(
-            {**printed, "recovered": computed["recovered"], "published": number, **computed}
-        )
+        stated = {name: value for name, value in vars(row).items() if name != "published"}
+        rows.append(stated | answer.row(row))
     return pd.DataFrame(rows, dtype=str)
 
 
@@ -127,14 +110,34 @@ def summary(values: pd.DataFrame, figures: Mapping[str, Sequence[str]]) -> str:
     ``figures`` has the names of the files that show each figure of the papers.
     """
     rows: list[Row] = list(values.to_dict("records"))
+    counts = verdict_counts(values)
+    by_verdict = [[*index, *numbers] for index, *numbers in counts.itertuples()]
+    worst = sorted(rows, key=orders_too_small, reverse=True)[:_MAX_UNSAFE_ROWS]
     lines = [
         *("# The papers' numbers, recomputed", "", _PAPERS, ""),
-        *(*_counts(values), _VERDICT_LEGEND, ""),
-        *(_reproduced(rows), ""),
+        *_markdown(
+            ["paper", "table", *VERDICTS], [*by_verdict, ["all", len(values), *counts.sum()]]
+        ),
+        *(_VERDICT_LEGEND, "", _reproduced(rows), ""),
         *("## Not reproduced", "", *_with_verdict(rows, NOT_REPRODUCED)),
         *("## Not tried", "", *_with_verdict(rows, NOT_TRIED)),
-        *("## Furthest on the unsafe side", "", *_unsafe(rows)),
-        *("## Figures", "", *_figures(figures), _NOT_DRAWN, ""),
+        *("## Furthest on the unsafe side", ""),
+        *_markdown(
+            [
+                *("paper", "table", "setting", "printed delta", "correct delta of that count"),
+                *("certified delta of the histogram", "powers of ten"),
+            ],
+            [
+                [*_place(r), r["published"], r["single_bin"], r["correct"], f"{orders:.0f}"]
+                for orders, r in zip(map(orders_too_small, worst), worst, strict=True)
+            ],
+        ),
+        *("## Figures", ""),
+        *_markdown(
+            ["figure", "files in ../figures (png, pdf, svg)"],
+            [[name, ", ".join(f"`{file}`" for file in files)] for name, files in figures.items()],
+        ),
+        *(_NOT_DRAWN, ""),
     ]
     return "\n".join(lines)
 
@@ -154,22 +157,16 @@ def orders_too_small(row: Row) -> float:
     return float((correct / printed).log10()) if printed and correct else 0.0
 
 
-def _table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
+def _markdown(header: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
+    """Return the lines of a table, and an empty one."""
     cells = [header, ["---"] * len(header), *rows]
     return ["| " + " | ".join(str(cell) for cell in row) + " |" for row in cells] + [""]
 
 
-def _setting(row: Row) -> str:
+def _place(row: Row) -> list[str]:
+    """Return paper, table and setting of a number."""
     stated = [f"{name}={row[name]}" for name in _PARAMETERS if row[name]]
-    return ", ".join([row["quantity"], *stated])
-
-
-def _counts(values: pd.DataFrame) -> list[str]:
-    counts = verdict_counts(values)
-    rows = [[*index, *numbers] for index, *numbers in counts.itertuples()]
-    return _table(
-        ["paper", "table", *VERDICTS], [*rows, ["all", len(values), *counts.sum().tolist()]]
-    )
+    return [row["paper"], row["table"], ", ".join([row["quantity"], *stated])]
 
 
 def _reproduced(rows: Iterable[Row]) -> str:
@@ -182,36 +179,11 @@ def _reproduced(rows: Iterable[Row]) -> str:
 
 
 def _with_verdict(rows: Iterable[Row], verdict: str) -> list[str]:
-    return _table(
+    return _markdown(
         ["paper", "table", "setting", "printed", "recomputed", "note"],
         [
-            [r["paper"], r["table"], _setting(r), r["published"], r["as_printed"], r["note"]]
+            [*_place(r), r["published"], r["as_printed"], r["note"]]
             for r in rows
             if r["verdict"] == verdict
         ],
-    )
-
-
-def _unsafe(rows: Iterable[Row]) -> list[str]:
-    """Return a table of the printed deltas that are furthest below the correct ones."""
-    worst = sorted(rows, key=orders_too_small, reverse=True)[:_MAX_UNSAFE_ROWS]
-    return _table(
-        [
-            *("paper", "table", "setting", "printed delta", "correct delta of that count"),
-            *("certified delta of the histogram", "powers of ten"),
-        ],
-        [
-            [
-                *(r["paper"], r["table"], _setting(r), r["published"], r["single_bin"]),
-                *(r["correct"], f"{orders_too_small(r):.0f}"),
-            ]
-            for r in worst
-        ],
-    )
-
-
-def _figures(figures: Mapping[str, Sequence[str]]) -> list[str]:
-    return _table(
-        ["figure", "files in ../figures (png, pdf, svg)"],
-        [[name, ", ".join(f"`{file}`" for file in files)] for name, files in figures.items()],
     )

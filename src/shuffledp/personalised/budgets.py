@@ -1,8 +1,9 @@
 """Smallest certified central eps, at a common delta, of users with personal local budgets."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final, Protocol
+from functools import partial
+from typing import Final
 
 import numpy as np
 
@@ -24,28 +25,17 @@ _MAX_ROUNDED_BUDGETS = 11 * _RANGES
 _MAX_SINGLE_BUDGETS = 64
 
 
-class CurveOf(Protocol):
-    """Function that returns an upper bound on delta for users of a group, or a range of groups."""
-
-    def __call__(
-        self, groups: BudgetGroups, group: int, target_log_delta: float, first: int | None = None
-    ) -> UpperCurve:
-        """Return a curve that holds for the groups ``first`` (by default ``group``) to ``group``.
-
-        It is an upper bound for every eps; truncation may depend on ``target_log_delta``.
-        """
-        ...
-
-
 @dataclass(frozen=True)
 class Reports:
     """A kind of reports with personal budgets.
 
-    ``ordered`` says whether delta never decreases when the target's budget, or that of another
-    user, increases.
+    ``curve`` is a function ``(groups, group, target_log_delta, first)`` that returns an upper bound
+    on delta for users of the groups ``first`` (by default ``group``) to ``group``. It holds for
+    every eps; truncation may depend on ``target_log_delta``. ``ordered`` says whether delta never
+    decreases when the target's budget, or that of another user, increases.
     """
 
-    curve: CurveOf
+    curve: Callable[..., UpperCurve]
     ordered: bool
 
 
@@ -63,28 +53,11 @@ def reports(kind: str, k: int | None = None) -> Reports:
     if (kind == "krr") != (k is not None):
         raise InputError(f"k, the number of cells, is required for krr and only for krr, got k={k}")
     if kind == "laplace":
-        return Reports(_laplace, ordered=False)
+        return Reports(laplace.curve, ordered=False)
     if kind == "gaussian":
         return Reports(gaussian_reports.curve, ordered=False)
     cells = Setting(1, 2 if k is None else k).k  # raises InputError for other values
-    return Reports(_krr(cells), ordered=True)
-
-
-def _laplace(
-    groups: BudgetGroups, group: int, target_log_delta: float, first: int | None = None
-) -> UpperCurve:
-    del target_log_delta
-    return laplace.curve(groups, group, first)
-
-
-def _krr(k: int) -> CurveOf:
-    def curve(
-        groups: BudgetGroups, group: int, target_log_delta: float, first: int | None = None
-    ) -> UpperCurve:
-        del target_log_delta, first  # the largest budget is the worst
-        return krr_reports.curve(groups, group, k)
-
-    return curve
+    return Reports(partial(krr_reports.curve, k=cells), ordered=True)
 
 
 def epsilon(log_delta: float, groups: BudgetGroups, group: int, how: Reports) -> float:
@@ -122,24 +95,19 @@ def _ranges_of_equal_size(groups: BudgetGroups, ranges: int) -> Integers:
     return np.asarray(before * ranges // groups.counts.sum())
 
 
-def _ranges_of_equal_width(groups: BudgetGroups, ranges: int) -> Integers:
-    """Return the index of each group's range; ranges have equal widths in the log of the budget."""
-    values = groups.values
-    positive = np.log(values[values > 0.0])
-    index = np.zeros(values.size, np.int64)  # range 0 is the budget 0
-    position = (positive - positive[0]) / np.ptp(positive)
-    index[values > 0.0] = 1 + np.minimum(position * (ranges - 1), ranges - 2).astype(np.int64)
-    return index
-
-
 def _range_index(groups: BudgetGroups, how: Reports) -> Integers:
     """Return the index of each group's range; if there are few groups, each is its own range."""
-    size = groups.values.size
-    if size <= (_RANGES if how.ordered else _MAX_SINGLE_BUDGETS):
-        return np.arange(size)
+    values = groups.values
+    if values.size <= (_RANGES if how.ordered else _MAX_SINGLE_BUDGETS):
+        return np.arange(values.size)
     if how.ordered:
         return _ranges_of_equal_size(groups, _RANGES)
-    return _ranges_of_equal_width(groups, _MAX_SINGLE_BUDGETS)
+    # Ranges of equal width in the log of the budget; range 0 is the budget 0.
+    positive = np.log(values[values > 0.0])
+    index = np.zeros(values.size, np.int64)
+    position = (positive - positive[0]) / np.ptp(positive) * (_MAX_SINGLE_BUDGETS - 1)
+    index[values > 0.0] = 1 + np.minimum(position, _MAX_SINGLE_BUDGETS - 2).astype(np.int64)
+    return index
 
 
 def number_of_ranges(groups: BudgetGroups, how: Reports) -> int:

@@ -49,7 +49,7 @@ and independently of the other ratio given y. G is linear in the ratios, so its 
 as well, and G increases in the convex order.
 
 **A range of budgets.** A change of the unit of length turns every mu between low and high into
-high, as for Laplace noise (`personalised.laplace`). Each kappa_i is then the smallest value for
+high, as for Laplace noise (`laplace`). Each kappa_i is then the smallest value for
 budgets from mu_i to ``mu_i high / low``. It is attained at an end of this range, since
 ``x exp(-x^2/8)`` increases and then decreases.
 
@@ -221,7 +221,7 @@ def curve(
     """Return an upper bound on delta, for every data set, that holds for a range of mu.
 
     It is never above the curve of a single report without other users. The arguments are those of
-    `laplace.curve`, with mu in place of the budget. mu is the length of the records' interval in
+    `laplace.curve`, with mu in place of the budget: the length of the records' interval in
     standard deviations of the noise, and 0 if a user reports nothing. `target_log_delta` is the
     approximate natural log of the delta of interest, at most 0. Truncation adds at most a
     thousandth of this delta. The curve is an upper bound for every eps.

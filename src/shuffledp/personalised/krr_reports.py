@@ -123,11 +123,19 @@ def approximate_log_delta(eps: float, groups: BudgetGroups, k: int, group: int) 
     return log_chernoff_bound(replace(pair, trials=1 + round(decoys)).weighted_sum(eps))
 
 
-def curve(groups: BudgetGroups, group: int, k: int) -> UpperCurve:
+def curve(
+    groups: BudgetGroups,
+    group: int,
+    target_log_delta: float = 0.0,
+    first: int | None = None,
+    *,
+    k: int,
+) -> UpperCurve:
     """Return an upper bound on delta, for every data set and a target in the given group.
 
-    ``groups`` has all users in order of budget.
+    It also holds for smaller budgets. ``groups`` has all users in order of budget.
     """
+    del target_log_delta, first
     budget = float(groups.values[group])
     if groups.values.size == 1 and budget:  # equal budgets have a sharper bound
         equal = upper_curve(groups.setting(budget, k))

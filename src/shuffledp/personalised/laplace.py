@@ -72,13 +72,16 @@ def _decoys(others: BudgetGroups, low: float, high: float) -> RandomTrials:
     return decoy_trials(log_kappa, others.counts[may_hide])
 
 
-def curve(groups: BudgetGroups, group: int, first: int | None = None) -> UpperCurve:
+def curve(
+    groups: BudgetGroups, group: int, target_log_delta: float = 0.0, first: int | None = None
+) -> UpperCurve:
     """Return an upper bound on delta, for every data set, that holds for a range of budgets.
 
     `groups` has all users in order of budget. `group` and `first` are the indices of the groups
     with the largest and the smallest budget of the range; `first` is by default `group`. Users with
     a larger budget than that of `first` are not counted as decoys.
     """
+    del target_log_delta
     first = group if first is None else first
     high = float(groups.values[group])
     if not high:

@@ -8,8 +8,7 @@ shape of the result.
 Every ``*_epsilon`` or ``*_log_delta`` function returns an upper bound, never above what local
 privacy guarantees (eps at most eps0, and delta 0 for eps >= eps0). Outside the range of its proof
 the bound is vacuous, ``eps = inf`` or ``log_delta = 0``; its ``*_domain`` function returns the
-reason, or None. The three functions ``as_tabulated_*`` are the exception: they are no guarantee and
-only serve to reproduce a printed table.
+reason, or None.
 """
 
 from collections.abc import Callable
@@ -87,7 +86,7 @@ def erlingsson_epsilon(log_delta: ArrayLike, setting: Setting) -> Floats:
 def erlingsson_log_delta(eps: ArrayLike, setting: Setting) -> Floats:
     """Return the log of the delta at which :func:`erlingsson_epsilon` gives ``eps``."""
     eps = eps_values(eps)
-    formula = as_tabulated_erlingsson_log_delta(eps, setting)
+    formula = -setting.n * (eps / (12.0 * setting.eps0)) ** 2
     value = np.where(formula < np.log(0.01), formula, 0.0)
     return _as_log_delta(erlingsson_domain, value, eps, setting)
 
@@ -300,34 +299,3 @@ def blanket_log_delta(
     # At eps = 0 the formula is 0/0 or infinite; the bound is vacuous.
     value = np.where(np.isnan(value), 0.0, value)
     return _as_log_delta(any_domain, value, eps, setting)
-
-
-# --- Columns of paper A's Table II --------------------------------------------------------------
-
-
-def as_tabulated_erlingsson_log_delta(eps: ArrayLike, setting: Setting) -> Floats:
-    """Return ``-n (eps / (12 eps0))^2``, column [11] of paper A's Table II.
-
-    It is Erlingsson's formula without a check of its range; see `erlingsson_log_delta` for a bound.
-    """
-    eps, eps0, n = eps_values(eps), setting.eps0, setting.n
-    return np.asarray(-n * (eps / (12.0 * eps0)) ** 2)
-
-
-def as_tabulated_balle_log_delta(eps: ArrayLike, setting: Setting) -> Floats:
-    """Return ``-n eps^2 / exp(2 eps0)``, column [10] of paper A's Table II.
-
-    Not a guarantee: a big-O bound without its constant. Only for reproducing the table.
-    """
-    eps, eps0, n = eps_values(eps), setting.eps0, setting.n
-    return np.asarray(-n * eps**2 * np.exp(-2.0 * eps0))
-
-
-def as_tabulated_clones_log_delta(eps: ArrayLike, setting: Setting) -> Floats:
-    """Return ``-n eps^2 / (exp(eps0) - 1)``, column [12] of paper A's Table II.
-
-    Not a guarantee: a big-O bound without its constant, squared wrongly. Only for reproducing the
-    table.
-    """
-    eps, eps0, n = eps_values(eps), setting.eps0, setting.n
-    return np.asarray(-n * eps**2 / np.expm1(eps0))

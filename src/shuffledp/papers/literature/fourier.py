@@ -25,25 +25,14 @@ from shuffledp.accounting.rounds.privacy_loss import Tally
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import UNIT, Floats
 
-# Grid of paper C, appendix C.
-HALF_WIDTH = 20.0
-N_GRID = 10_000_000
-_BLOCK_POINTS = 1_000_000
-
 
 @dataclass(frozen=True)
 class LossAtoms:
-    """Privacy losses of the outcomes of one round, and their probabilities under P.
-
-    The finite losses are in any order, and ``masses`` are their probabilities. ``infinite`` is the
-    probability of an infinite loss, and ``left_out`` an upper bound on the probability of all
-    omitted outcomes.
-    """
+    """Finite privacy losses of a round, their probabilities under P, and that of infinite loss."""
 
     losses: Floats
     masses: Floats
     infinite: float
-    left_out: float
 
 
 @dataclass(frozen=True)
@@ -74,14 +63,10 @@ class GridComposition:
     def delta(self, eps: float) -> tuple[float, float]:
         """Return delta by Algorithm 1, and a bound on the rounding error of its sum."""
         first = int(np.searchsorted(self.losses, eps, side="right"))
-        value, squares = 0.0, 0.0
-        for i in range(first, self.losses.size, _BLOCK_POINTS):
-            weights = -np.expm1(eps - self.losses[i : i + _BLOCK_POINTS])
-            value += float(np.sum(weights * self.mass[i : i + _BLOCK_POINTS]))
-            squares += float(
-                np.sum(weights * weights)
-            )  # not BLAS, whose sums depend on the threads
-        return self.infinite + value, float(np.sqrt(squares)) * self.transform_error
+        weights = -np.expm1(eps - self.losses[first:])
+        # Not BLAS, whose sums depend on the number of threads.
+        value, squares = np.sum(weights * self.mass[first:]), np.sum(weights * weights)
+        return self.infinite + float(value), float(np.sqrt(squares)) * self.transform_error
 
 
 @dataclass(frozen=True)
@@ -118,10 +103,11 @@ class _Piece:
     loss_error: float = 0.0
 
 
-def _pieces(loss: Pair | LossAtoms, side: Side) -> tuple[Iterator[_Piece], float, float]:
-    """Return outcomes that dominate (upper) or are dominated, and mass at infinity and omitted."""
+def _pieces(loss: Pair | LossAtoms, side: Side) -> tuple[Iterator[_Piece], float]:
+    """Return outcomes that dominate (upper) or are dominated, and the mass that they leave out."""
     if isinstance(loss, LossAtoms):
-        return iter([_Piece(loss.losses, loss.masses)]), loss.infinite, loss.left_out
+        whole = np.append(loss.losses, np.inf), np.append(loss.masses, loss.infinite)
+        return iter([_Piece(*whole)]), 0.0
     parts, left_out = bundles(loss, side)
 
     def both_signs() -> Iterator[_Piece]:
@@ -131,7 +117,7 @@ def _pieces(loss: Pair | LossAtoms, side: Side) -> tuple[Iterator[_Piece], float
             mirrored = masses[finite] * np.exp(-losses[finite])
             yield _Piece(-losses[finite], mirrored, *errors)
 
-    return both_signs(), 0.0, left_out
+    return both_signs(), left_out
 
 
 def _wrap_bound(points: Floats, mass: Floats, rounds: int, half_width: float, side: Side) -> float:
@@ -157,7 +143,8 @@ def _composed(
     loss: Pair | LossAtoms, rounds: int, half_width: float, n_grid: int, side: Side
 ) -> GridComposition:
     step, half = 2.0 * half_width / n_grid, n_grid // 2
-    pieces, infinite, left_out = _pieces(loss, side)
+    pieces, left_out = _pieces(loss, side)
+    infinite = left_out if side == "upper" else 0.0
     tally, mass_error, loss_error = Tally(n_grid), 0.0, 0.0
     for piece in pieces:
         losses, masses = piece.losses, piece.masses
@@ -174,16 +161,14 @@ def _composed(
             index = np.where(beyond & (losses < np.inf), n_grid - 1, index)
         inside = (index >= 0) & (index < n_grid)
         tally.add(index[inside], masses[inside])
-    infinite += left_out if side == "upper" else 0.0
     rounding = 8.0 * UNIT * (1.0 + half_width)
     points, mass = step * np.arange(-half, half, dtype=np.float64), tally.total
     # The permutation D of Algorithm 1: the loss 0 comes first.
     power = scipy.fft.rfft(np.fft.ifftshift(mass)) ** rounds
     composed = np.fft.fftshift(scipy.fft.irfft(power, n_grid))
-    positive = slice(half + 1, None)
     return GridComposition(
-        losses=points[positive],
-        mass=composed[positive],
+        losses=points[half + 1 :],
+        mass=composed[half + 1 :],
         infinite=float(-np.expm1(rounds * np.log1p(-min(infinite, 1.0)))),
         wrap_error=_wrap_bound(points, mass, rounds, half_width, side),
         transform_error=transform_error(n_grid, rounds, float(np.linalg.norm(mass))),
@@ -193,14 +178,14 @@ def _composed(
 
 
 def fourier_bounds(
-    loss: Pair | LossAtoms, rounds: int, half_width: float = HALF_WIDTH, n_grid: int = N_GRID
+    loss: Pair | LossAtoms, rounds: int, half_width: float = 20.0, n_grid: int = 10_000_000
 ) -> FourierBounds:
     """Return the laws of the privacy loss over ``rounds`` rounds, rounded down and up on a grid.
 
     The loss is a pair whose two laws are mirror images, or the loss atoms of any other pair.
     `rounds` is at least 1 (n_c in the paper). `half_width` and `n_grid` are L and m of the paper:
     the grid is ``-L + 2 L i / m``, with m even. Source: paper C, section 2.2, Algorithm 1 and Lemma
-    6; the bounds on the errors are this project's.
+    6, with the grid of appendix C; the bounds on the errors are this project's.
     """
     if not (rounds >= 1 and rounds == int(rounds)):
         raise InputError(f"rounds must be an integer >= 1, got {rounds!r}")

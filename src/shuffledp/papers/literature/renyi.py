@@ -14,9 +14,8 @@ not above 1 or exceeds 1,000,000 is an `InputError`, and so is a fraction where 
 from collections.abc import Callable
 
 import numpy as np
-import scipy
 from numpy.typing import ArrayLike
-from scipy.special import gammaln, logsumexp, xlog1py, xlogy
+from scipy.special import gammaln, logsumexp
 
 from shuffledp.accounting.laws.binomial import log_pmf
 from shuffledp.accounting.setting import Setting
@@ -166,21 +165,23 @@ def _ratio_moment(power: float, eps0: float, n: float) -> float:
     ``1 + E[(1+Y)^power - 1 - power Y]``: no term is negative, and the small excess over 1 does not
     cancel.
     """
-    p = 1.0 / (np.exp(eps0) + 1.0)
     excess = []
     for low, high in _windows(power, eps0, n):
         step = max(1.0, np.floor((high - low) / _WINDOW_POINTS)) if n > _MAX_EXACT_N else 1.0
         # The summand is smooth over many steps, so a coarser lattice gives the same sum.
         x = np.arange(low, high + 1.0, step)
-        y = 2.0 * np.sinh(eps0) * (x / n - p)
-        log_ratio = np.where(
-            y < -0.5,
-            np.log(2.0 * np.sinh(eps0) * x / n + np.exp(-eps0)),
-            np.log1p(np.maximum(y, -0.5)),
-        )
-        log_excess = _log_convexity(y, log_ratio, power)
-        excess.append(logsumexp(log_pmf(x, n, p) + log_excess) + np.log(step))
+        y, log_ratio = _likelihood_ratio(x, eps0, n)
+        log_mass = log_pmf(x, n, 1.0 / (np.exp(eps0) + 1.0))
+        excess.append(logsumexp(log_mass + _log_convexity(y, log_ratio, power)) + np.log(step))
     return float(np.logaddexp(0.0, logsumexp(excess)))
+
+
+def _likelihood_ratio(x: Floats, eps0: float, n: float) -> tuple[Floats, Floats]:
+    """Return Y and ``log(1+Y)`` at counts x."""
+    scale = 2.0 * np.sinh(eps0) / n
+    y = scale * (x - n / (np.exp(eps0) + 1.0))
+    near = np.log1p(np.maximum(y, -0.5))
+    return y, np.where(y < -0.5, np.log(scale * x + np.exp(-eps0)), near)
 
 
 def _log_convexity(y: Floats, log_ratio: Floats, power: float) -> Floats:
@@ -198,63 +199,23 @@ def _log_convexity(y: Floats, log_ratio: Floats, power: float) -> Floats:
 
 
 def _windows(power: float, eps0: float, n: float) -> list[tuple[float, float]]:
-    """Return disjoint integer ranges that hold nearly all of the binomial and the tilted law."""
+    """Return disjoint integer ranges that hold nearly all of the binomial and the tilted law.
+
+    They are the ranges where ``Pr[x]`` or ``Pr[x] (1+Y)^power`` exceeds about e^-50 times its
+    maximum. ``x = n sin(t)^2`` has nearly the same standard deviation in t, ``1 / (2 sqrt(n))``,
+    under every binomial law, so that a grid in t of about this distance finds them.
+    """
     if n <= _MAX_EXACT_N:
         return [(0.0, n)]
-    windows = sorted(_tilted_windows(0.0, eps0, n) + _tilted_windows(power, eps0, n))
-    merged = [windows[0]]
-    for low, high in windows[1:]:
-        if low <= merged[-1][1] + 1.0:
-            merged[-1] = (merged[-1][0], max(merged[-1][1], high))
-        else:
-            merged.append((low, high))
-    return merged
-
-
-def _tilted_windows(power: float, eps0: float, n: float) -> list[tuple[float, float]]:
-    """Return the ranges where ``Pr[x] (1+Y)^power`` exceeds about e^-50 times its maximum."""
-    p = 1.0 / (np.exp(eps0) + 1.0)
-    shift = n / np.expm1(2.0 * eps0)  # 1+Y is proportional to x + shift
-
-    def log_term(x: float) -> float:
-        mass = -xlogy(x, x / (n * p)) - xlog1py(n - x, (n * p - x) / (n - n * p))
-        return float(mass + power * np.log(x + shift))
-
-    def slope(x: float) -> float:
-        return float(np.log((n - x) / x) - eps0 + power / (x + shift))
-
-    # The slope decreases, or decreases, increases and decreases again. It turns where
-    # n (x + shift)^2 = -power x (n - x), and a peak is a zero on a decreasing stretch.
-    turns = np.roots([n - power, 2.0 * n * shift + power * n, n * shift**2])
-    turns = np.sort(turns[np.isreal(turns)].real)
-    edges = [n * 1e-15, *(turns[(turns > 0) & (turns < n)]), n * (1.0 - 1e-15)]
-    peaks = []
-    for left, right in zip(edges[::2], edges[1::2], strict=True):
-        rising, falling = slope(left) > 0, slope(right) < 0
-        if rising and falling:
-            peaks.append(float(scipy.optimize.brentq(slope, left, right)))
-        elif left == edges[0] and not rising:
-            peaks.append(left)
-        elif right == edges[-1] and not falling:
-            peaks.append(right)
-    level = max(map(log_term, peaks)) - _WINDOW_DEPTH
-    valley = [float(scipy.optimize.brentq(slope, *edges[1:3]))] if len(peaks) > 1 else []
-    ends = [edges[0], *valley, edges[-1]]
-    return [
-        (
-            np.floor(_crossing(log_term, level, ends[i], peak)),
-            np.ceil(_crossing(log_term, level, ends[i + 1], peak)),
-        )
-        for i, peak in enumerate(peaks)
-        if log_term(peak) > level
-    ]
-
-
-def _crossing(log_term: Callable[[float], float], level: float, end: float, peak: float) -> float:
-    """Return where ``log_term`` crosses ``level`` between ``end`` and ``peak``, else ``end``."""
-    if log_term(end) >= level:
-        return end
-    return float(scipy.optimize.brentq(lambda x: log_term(x) - level, end, peak))
+    x = np.round(n * np.sin(np.linspace(0.0, np.pi / 2.0, int(2.0 * np.sqrt(n)))) ** 2)
+    log_mass = log_pmf(x, n, 1.0 / (np.exp(eps0) + 1.0))
+    tilted = log_mass + power * _likelihood_ratio(x, eps0, n)[1]
+    inside = (log_mass > log_mass.max() - _WINDOW_DEPTH) | (tilted > tilted.max() - _WINDOW_DEPTH)
+    changes = np.flatnonzero(np.diff(np.pad(inside, 1).astype(np.int8)))
+    # One point more on each side; adjacent windows have at least two points between them.
+    starts, ends = np.maximum(changes[::2] - 1, 0), np.minimum(changes[1::2], x.size - 1)
+    apart = np.append(True, starts[1:] > ends[:-1])
+    return list(zip(x[starts[apart]], x[ends[np.append(apart[1:], True)]], strict=True))
 
 
 # --- Composition, conversion, subsampling -------------------------------------------------------

@@ -69,8 +69,7 @@ def advanced_epsilon(
     """Return the total eps by advanced composition.
 
     It is ``step_eps sqrt(2 rounds log(1/slack)) + rounds step_eps (exp(step_eps) - 1)``, where
-    ``slack = delta - rounds * step_delta``, and inf where the slack is not positive. Basic
-    composition, which is better for few rounds, is not considered.
+    ``slack = delta - rounds * step_delta``, and inf where the slack is not positive.
 
     Source: Dwork, Rothblum and Vadhan (2010); Dwork and Roth (2014), Theorem 3.20, as used in
     paper C.

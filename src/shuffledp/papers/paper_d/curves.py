@@ -16,16 +16,17 @@ from numpy.typing import ArrayLike
 from scipy.optimize import root_scalar
 from scipy.special import ndtr, ndtri
 
+from shuffledp.accounting.bound import Kind
 from shuffledp.accounting.calibrate import epsilon
 from shuffledp.accounting.krr import weak_adversary_log_delta
 from shuffledp.accounting.laws.binomial import log_pmf
 from shuffledp.accounting.rounds.tradeoff import tradeoff
 from shuffledp.numerics.arrays import Floats
-from shuffledp.papers.answers import Answer, Published
-from shuffledp.papers.figure_specs import FigureSpec, Kind, curve, curves
+from shuffledp.papers.figure_specs import FigureSpec, curve, curves
 from shuffledp.papers.literature import theorems
-from shuffledp.papers.paper_d.estimates import BUDGET_LAWS, sample_budgets
+from shuffledp.papers.paper_d.estimation import BUDGET_LAWS, sample_budgets
 from shuffledp.papers.paper_d.published import echoes_epsilon, mu_gdp_epsilon
+from shuffledp.papers.verdicts import Answer, Published, Recompute, not_tried
 from shuffledp.personalised.groups import BudgetGroups, split_target
 from shuffledp.personalised.krr_reports import (
     divergence_log_delta,
@@ -78,20 +79,16 @@ def _eps_delta_tradeoff(alpha: Floats, eps: float, delta: float) -> Floats:
         return tradeoff(alpha, eps, np.log(delta))
 
 
-_NO_LOSS: Final = r"no privacy loss, $1-\alpha$"
-
-
 def figure_2() -> pd.DataFrame:
     """Return the curves of figure 2: trade-off functions of (eps, delta)-DP and of Gaussian DP."""
     left, right = r"$(\epsilon, \delta)$-DP", r"$\mu$-GDP"
-    parts = [curve(panel, _NO_LOSS, "exact", _ALPHAS, 1.0 - _ALPHAS) for panel in (left, right)]
-    for eps, delta in ((_EPS, 0.0), (_EPS, _EPS_DELTA)):
-        name = rf"$\epsilon={eps:g}$, $\delta={delta:g}$"
-        parts.append(curve(left, name, "exact", _ALPHAS, _eps_delta_tradeoff(_ALPHAS, eps, delta)))
-    for mu in _MUS:
-        y = gaussian_tradeoff(_ALPHAS, mu)
-        parts.append(curve(right, rf"$\mu={mu:g}$", "exact", _ALPHAS, y))
-    return curves(parts)
+    no_loss = r"no privacy loss, $1-\alpha$"
+    lines = [(panel, no_loss, 1.0 - _ALPHAS) for panel in (left, right)]
+    for delta in (0.0, _EPS_DELTA):
+        name = rf"$\epsilon={_EPS:g}$, $\delta={delta:g}$"
+        lines.append((left, name, _eps_delta_tradeoff(_ALPHAS, _EPS, delta)))
+    lines += [(right, rf"$\mu={mu:g}$", gaussian_tradeoff(_ALPHAS, mu)) for mu in _MUS]
+    return curves(curve(panel, name, "exact", _ALPHAS, y) for panel, name, y in lines)
 
 
 def figure_3() -> pd.DataFrame:
@@ -345,14 +342,10 @@ _N_NORMAL: Final = 50
 
 def optimal_composition(row: Published) -> Answer:
     """Recompute the eps in figure 3: 10 rounds of (1/sqrt(10), 0)-DP, composed optimally."""
-    rounds = int(row.rounds)
-    log_delta = np.log(float(row.delta))
-    eps = float(theorems.kov_epsilon(log_delta, rounds**-0.5, -np.inf, rounds))
-    return Answer(
-        as_printed=Decimal(eps),
-        correct=Decimal(eps),
-        note="Optimal composition (Kairouz, Oh and Viswanath); the figure is Dong et al.'s.",
-    )
+    del row
+    eps = Decimal(composed_epsilon())
+    note = "Optimal composition (Kairouz, Oh and Viswanath); the figure is Dong et al.'s."
+    return Answer(as_printed=eps, correct=eps, note=note)
 
 
 def normal_law(row: Published) -> Answer:
@@ -372,13 +365,14 @@ def normal_law(row: Published) -> Answer:
     )
 
 
-def accuracy(row: Published) -> Answer:
-    """Return an answer without values, because training on MNIST is not tried (docs/papers.md)."""
-    del row
-    return Answer(
-        note="Not tried on MNIST's 60,000 training images, which do not come with the project. On "
+NUMBERS: Final[Mapping[str, Recompute]] = {
+    "Fig 3 caption": optimal_composition,
+    "eq. (15)": normal_law,
+    "text 4.1": not_tried(
+        "Not tried on MNIST's 60,000 training images, which do not come with the project. On "
         "8,000 counted as 60,000, with the budgets of Uniform 1, the test set ends at .72 with the "
         "noise as printed, at .91 with a sixth of it (by a client's 600 records in place of "
         "m = 100), at .95 with a hundredth. Not stated: the width of the hidden layer, the law of "
         "the budgets, the seed."
-    )
+    ),
+}

@@ -7,7 +7,6 @@ users and Gaussian noise by a curator are calibrated to the same certified eps.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import product
 from typing import Any, Final
 
@@ -25,13 +24,22 @@ from shuffledp.mechanisms.gaussian import CentralGaussian
 from shuffledp.mechanisms.protocol import Mechanism
 from shuffledp.mechanisms.randomised_response import KRandomisedResponse
 from shuffledp.numerics.arrays import Floats, Integers
-from shuffledp.papers.paper_d.algorithms import histogram
-from shuffledp.papers.paper_d.algorithms.combination import combine, share_weights, variance
-from shuffledp.papers.paper_d.estimates import BY_PRECISION, BY_SHARE, DROPPED, SMALLEST
+from shuffledp.papers.paper_d.estimation import BY_PRECISION, BY_SHARE, DROPPED, SMALLEST
+from shuffledp.papers.paper_d.group_estimates import (
+    cell_moments,
+    cell_variances,
+    estimate_cells,
+    pooled_factors,
+    precision_weights,
+    share_weights,
+    weight_factors,
+)
 from shuffledp.personalised.budgets import epsilon, reports
 from shuffledp.personalised.groups import BudgetGroups
 from shuffledp.pipeline.streams import stream
 from shuffledp.studies.samples import sample_counts
+
+# --- Who has which budget -------------------------------------------------------------------------
 
 AT_RANDOM: Final = "at-random"
 FROM_SOUTH: Final = "from-south"
@@ -39,7 +47,6 @@ AS_CHOSEN: Final = "as-chosen"
 # If there are more different budgets, they are rounded: reports that reveal their budget would
 # otherwise be hidden among too few others.
 MAX_BUDGETS: Final = 25
-
 # Numbers of rounding steps per unit of budget, in the order of the search: 1, 2, 5, 10, ...
 _STEPS: Final = [first * 10**power for power in range(10) for first in (1, 2, 5)]
 
@@ -62,9 +69,8 @@ class BudgetAssignment:
     @property
     def description(self) -> str:
         """Return the shares and budgets as text: ``0.54 at 2, 0.46 at 4``."""
-        groups = self.groups
-        shares = groups.counts / groups.counts.sum()
-        pairs = zip(shares.tolist(), groups.values.tolist(), strict=True)
+        shares = self.groups.counts / self.groups.counts.sum()
+        pairs = zip(shares.tolist(), self.groups.values.tolist(), strict=True)
         return ", ".join(f"{share:.3g} at {value:g}" for share, value in pairs) + self.rounding
 
 
@@ -73,17 +79,28 @@ def assign_budgets(
 ) -> BudgetAssignment:
     """Assign budgets to the users of a place.
 
-    The counts are users per cell, shape ``(k,)``, row-major from the south-west. `budgets` are
-    either one budget for all users or groups (see `budget_groups`), placed at random and from the
-    south; or a table of `pipeline.tables.BUDGETS` with the budgets that users chose, which are
-    rounded by `rounded_down` and placed as chosen and at random. Seed, region and grid name the
-    random streams. Raises `InputError` as `budget_groups` and `place_groups` do, or if table and
-    counts differ in users per cell.
+    The counts are users per cell, shape ``(k,)``, row-major from the south-west. `budgets` are one
+    budget for all users or mappings with ``eps`` and ``share``, placed at random and from the south
+    (users of the smallest budget are the southernmost), or a table of `pipeline.tables.BUDGETS`
+    with the budgets that users chose, `rounded_down` and placed as chosen and at random. Seed,
+    region and grid name the random streams. Raises `InputError` if a share is less than one user,
+    or table and counts differ in users per cell.
     """
-    place = partial(place_groups, counts, seed=seed, region=region, grid=grid)
+
+    def at_random(groups: BudgetGroups) -> Integers:
+        """Draw the users of one group after the other without replacement."""
+        rest, samples = counts, []
+        for budget, count in zip(groups.values.tolist(), groups.counts.tolist(), strict=True):
+            samples.append(sample_counts(rest, count, seed, region, f"{grid}, budget {budget:g}"))
+            rest = rest - samples[-1]
+        return np.stack(samples)
+
     if not isinstance(budgets, pd.DataFrame):
-        groups = budget_groups(budgets, int(counts.sum()))
-        return BudgetAssignment(groups, {p: place(groups, p) for p in (AT_RANDOM, FROM_SOUTH)})
+        groups = _groups_of_shares(budgets, int(counts.sum()))
+        reached = np.minimum(np.cumsum(counts), np.cumsum(groups.counts)[:, np.newaxis])
+        from_south = np.diff(np.diff(reached, prepend=0, axis=0), prepend=0, axis=1)
+        placements = {AT_RANDOM: at_random(groups), FROM_SOUTH: np.asarray(from_south)}
+        return BudgetAssignment(groups, placements)
     users = budgets["count"].to_numpy()
     values, rounding = rounded_down(budgets["budget"].to_numpy(), users)
     distinct, group = np.unique(values, return_inverse=True)
@@ -95,21 +112,35 @@ def assign_budgets(
             "as the counts: delete both tables and run again"
         )
     groups = BudgetGroups.of_counts(distinct, as_chosen.sum(axis=1))
-    at_random = place(groups, AT_RANDOM)
-    return BudgetAssignment(groups, {AS_CHOSEN: as_chosen, AT_RANDOM: at_random}, rounding)
+    placements = {AS_CHOSEN: as_chosen, AT_RANDOM: at_random(groups)}
+    return BudgetAssignment(groups, placements, rounding)
+
+
+def _groups_of_shares(budgets: Budgets, n: int) -> BudgetGroups:
+    """Return groups of n users in order of budget, by their shares, which sum to 1."""
+    if isinstance(budgets, float | int):
+        budgets = [{"eps": budgets, "share": 1.0}]
+    ordered = sorted(budgets, key=lambda group: group["eps"])
+    cumulative = np.cumsum([group["share"] for group in ordered])
+    counts = np.diff(np.rint(cumulative / cumulative[-1] * n).astype(np.int64), prepend=0)
+    for group, count in zip(ordered, counts, strict=True):
+        if count < 1:
+            raise InputError(
+                f"budgets: a share of {group['share']:g} (eps: {group['eps']:g}) is less than one "
+                f"of {n} users: increase it or remove the group"
+            )
+    return BudgetGroups.of_counts([group["eps"] for group in ordered], counts)
 
 
 def rounded_down(budgets: Floats, users: Integers) -> tuple[Floats, str]:
     """Round budgets down so that at most `MAX_BUDGETS` different ones remain.
 
-    First the largest budgets are lowered to a common value, so that at least one in `MAX_BUDGETS`
-    users has it: a few users with larger budgets would hardly hide each other. Then all budgets are
-    rounded down to multiples of the finest step among 1, 1/2, 1/5, ... that leaves few enough.
     Lower budgets weaken nobody's privacy: they reveal less of their users and hide others better.
-    If there are at most `MAX_BUDGETS` different budgets, they are returned unchanged.
-
-    The budgets are from 0 to 20, and ``users`` has the number of users with each. The second result
-    is a description of the rounding, empty if there was none.
+    First the largest budgets are lowered to a common value that one in `MAX_BUDGETS` users has: a
+    few users with larger budgets would hardly hide each other. Then all budgets are rounded down to
+    multiples of the finest step among 1, 1/2, 1/5, ... that leaves few enough. The budgets are from
+    0 to 20, and ``users`` has the number of users with each. The second result is a description of
+    the rounding, empty if there was none.
     """
     n_different = np.unique(budgets).size
     if n_different <= MAX_BUDGETS:
@@ -134,49 +165,67 @@ def _floor(values: Floats, steps: int) -> Floats:
     return np.asarray(whole / steps)
 
 
-def budget_groups(budgets: Budgets, n: int) -> BudgetGroups:
-    """Return groups of n users by their shares, in order of budget.
-
-    ``budgets`` is one budget for all users, or mappings with ``eps`` and ``share``; the shares sum
-    to 1. A share of less than one user is an `InputError`.
-    """
-    if isinstance(budgets, float | int):
-        budgets = [{"eps": budgets, "share": 1.0}]
-    ordered = sorted(budgets, key=lambda group: group["eps"])
-    cumulative = np.cumsum([group["share"] for group in ordered])
-    counts = np.diff(np.rint(cumulative / cumulative[-1] * n).astype(np.int64), prepend=0)
-    for group, count in zip(ordered, counts, strict=True):
-        if count < 1:
-            raise InputError(
-                f"budgets: a share of {group['share']:g} (eps: {group['eps']:g}) is less than one "
-                f"of {n} users: increase it or remove the group"
-            )
-    return BudgetGroups.of_counts([group["eps"] for group in ordered], counts)
-
-
-def place_groups(
-    counts: Integers, groups: BudgetGroups, placement: str, *, seed: int, region: str, grid: str
-) -> Integers:
-    """Return the users of each group per cell, shape ``(g, k)``; the groups sum to ``counts``.
-
-    With the placement `AT_RANDOM`, each group is a sample without replacement, which may raise the
-    errors of `studies.samples.sample_counts`. With `FROM_SOUTH`, the users of the smallest budget
-    are the southernmost, and so on. See `assign_budgets` for the other parameters.
-    """
-    if placement == FROM_SOUTH:
-        cumulative = np.minimum(np.cumsum(counts), np.cumsum(groups.counts)[:, np.newaxis])
-        return np.asarray(np.diff(np.diff(cumulative, prepend=0, axis=0), prepend=0, axis=1))
-    rest, samples = counts, []
-    for budget, count in zip(groups.values.tolist(), groups.counts.tolist(), strict=True):
-        label = f"{grid}, budget {budget:g}"
-        samples.append(sample_counts(rest, count, seed, region, label))
-        rest = rest - samples[-1]
-    return np.stack(samples)
-
-
-# --- Releases -------------------------------------------------------------------------------------
+# --- Estimators -----------------------------------------------------------------------------------
 
 TOGETHER: Final = "together"
+
+
+@dataclass(frozen=True)
+class HistogramSeries:
+    """An estimator of the histogram: each group's budget and factor, 0 if it does not report.
+
+    If ``tagged``, reports reveal their budget; else all reports are shuffled together. Tables
+    contain the name.
+    """
+
+    name: str
+    groups: BudgetGroups
+    factors: Floats
+    tagged: bool = False
+
+    @property
+    def reporting(self) -> BudgetGroups:
+        """Return the budgets of the users who report."""
+        used = self.factors > 0.0
+        return BudgetGroups(self.groups.values[used], self.groups.counts[used])
+
+
+def histogram_series(groups: BudgetGroups, k: int) -> list[HistogramSeries]:
+    """Return the estimators of a histogram of k cells; all budgets 0 are an `InputError`."""
+    weights = {
+        BY_PRECISION: precision_weights(cell_variances(groups, k)),
+        BY_SHARE: share_weights(groups),
+    }
+    all_series = [
+        HistogramSeries(name, groups, weight_factors(each, groups, k), tagged=True)
+        for name, each in weights.items()
+    ]
+    all_series.append(HistogramSeries(TOGETHER, groups, pooled_factors(groups, k)))
+    if groups.values.size > 1:
+        others = pooled_factors(BudgetGroups(groups.values[1:], groups.counts[1:]), k)
+        all_series.append(HistogramSeries(DROPPED, groups, np.append(0.0, others)))
+    return all_series
+
+
+def certified_epsilon(groups: BudgetGroups, tagged: bool, k: int, log_delta: float) -> float:
+    """Return an eps that holds for every user at a natural log of delta, rounded up.
+
+    The groups are all users who report, in increasing order of budget. If reports are tagged with
+    their budget, a user is hidden only among users of the same budget, with the eps of the bound
+    ``upper``, and the result is the eps of the least private group.
+    """
+    if not tagged and groups.values.size > 1:
+        return epsilon(log_delta, groups, groups.values.size - 1, reports("krr", k))
+    return max(
+        BOUNDS["upper"].curve(Setting(count, k, value)).epsilon(log_delta).promised
+        if value > 0.0
+        else 0.0
+        for value, count in zip(groups.values.tolist(), groups.counts.tolist(), strict=True)
+    )
+
+
+# --- Errors ---------------------------------------------------------------------------------------
+
 ANY: Final = "any"  # placement in rows that do not depend on who has which budget
 # Mechanisms that are compared: all users at one budget, and a curator's noise.
 _COMPARED: Final[Mapping[str, Mechanism[Any]]] = {
@@ -193,77 +242,6 @@ COLUMNS: Final = (
 )
 
 
-@dataclass(frozen=True)
-class Series:
-    """An estimator of the histogram from users with personal budgets.
-
-    ``first`` is the first group that reports, 0 if all groups report, and ``reporting`` has the
-    budgets of the users who report. ``weights`` are those of the groups that report, if reports
-    reveal their budget; they are None if all reports are shuffled together. Tables contain the
-    name.
-    """
-
-    name: str
-    first: int
-    reporting: BudgetGroups
-    weights: Floats | None = None
-
-    @property
-    def tagged(self) -> bool:
-        """Return whether reports reveal their budget."""
-        return self.weights is not None
-
-    def estimate(self, reported: Integers) -> Floats:
-        """Return shares of the cells, ``(..., k)``, from every group's reports, ``(..., g, k)``."""
-        reported = reported[..., self.first :, :]
-        if self.weights is None:
-            return histogram.pooled(reported.sum(axis=-2), self.reporting)
-        return histogram.by_group(reported, self.reporting, self.weights)
-
-    def moments(self, placement: Integers) -> tuple[Floats, Floats]:
-        """Return mean and variance of each cell's estimate, given the users by group and cell."""
-        shares = placement[self.first :] / self.reporting.counts[:, np.newaxis]
-        if self.weights is None:
-            weights = histogram.pooled_weights(self.reporting, placement.shape[-1])
-            variances = histogram.pooled_variance(shares, self.reporting)
-        else:
-            weights = self.weights
-            variances = variance(weights, histogram.variances(shares, self.reporting))
-        return combine(shares.T, weights), variances
-
-
-def histogram_series(groups: BudgetGroups, k: int) -> list[Series]:
-    """Return the estimators of a histogram of k cells; all budgets 0 are an `InputError`."""
-    all_series = [
-        Series(BY_PRECISION, 0, groups, histogram.least_variance_weights(groups, k)),
-        Series(BY_SHARE, 0, groups, share_weights(groups)),
-        Series(TOGETHER, 0, groups),
-    ]
-    if groups.values.size > 1:
-        all_series.append(Series(DROPPED, 1, BudgetGroups(groups.values[1:], groups.counts[1:])))
-    return all_series
-
-
-def certified_epsilon(groups: BudgetGroups, tagged: bool, k: int, log_delta: float) -> float:
-    """Return an eps that holds for every user at a natural log of delta, rounded up.
-
-    The groups are all users who report, in increasing order of budget. If reports are tagged with
-    their budget, a user is hidden only among users of the same budget, and the result is the eps of
-    the least private group. Otherwise a user is hidden among all who report.
-
-    Equal budgets have the eps of the bound ``upper``, and unequal ones that of
-    `personalised.krr_reports.personalised_log_delta`, which is slightly looser.
-    """
-    if not tagged and groups.values.size > 1:
-        return epsilon(log_delta, groups, groups.values.size - 1, reports("krr", k))
-    return max(
-        BOUNDS["upper"].curve(Setting(count, k, value)).epsilon(log_delta).promised
-        if value > 0.0
-        else 0.0
-        for value, count in zip(groups.values.tolist(), groups.counts.tolist(), strict=True)
-    )
-
-
 def places_table(
     counts: Integers,
     budgets: Budgets | pd.DataFrame,
@@ -276,18 +254,14 @@ def places_table(
 ) -> pd.DataFrame:
     """Release a histogram with every estimator, and measure the errors.
 
-    There are `repetitions` independent releases, and the eps of all users is certified at this
-    delta. The other arguments are those of `assign_budgets`. Raises `InputError` as
-    `assign_budgets` and `histogram_series` do.
-
-    The columns are `COLUMNS`, with mean and quartiles of the total variation distance over the
-    repetitions, for the ``raw`` estimate and for its projection to the simplex (``projected``).
-    ``expected_tv_distance`` is that of the raw estimate, given who has which budget, and ``bias``
-    is the distance of its mean from the truth. Only `BY_SHARE` has bias 0 for all data, if no
-    budget is 0. ``krr`` with one budget for all users, and a curator's ``gaussian`` noise, are
-    calibrated to the certified eps of each series but `BY_SHARE`, named in ``matched_to``, and to
-    that of all users at the smallest budget (`SMALLEST`), unless this is 0. ``local_eps0`` is
-    infinite for the curator, who sees the true records.
+    The eps of all users is certified at this delta. See `assign_budgets` for the other arguments
+    and errors. The columns are `COLUMNS`, with mean and quartiles of the total variation distance
+    over the repetitions, for the ``raw`` estimate and its projection to the simplex
+    (``projected``). ``expected_tv_distance`` is that of the raw estimate, given who has which
+    budget, and ``bias`` is the distance of its mean from the truth. Only `BY_SHARE` has bias 0 for
+    all data, if no budget is 0. ``krr`` with one budget for all users, and a curator's ``gaussian``
+    noise, are calibrated to the certified eps of each series but `BY_SHARE`, named in
+    ``matched_to``, and to that of all users at the smallest budget (`SMALLEST`), unless this is 0.
     """
     n, k, log_delta = int(counts.sum()), counts.size, float(np.log(delta))
     assignment = assign_budgets(counts, budgets, seed=seed, region=region, grid=grid)
@@ -305,10 +279,12 @@ def places_table(
         reported = _reports(users, groups, repetitions, rng)
         for series in all_series:
             labels = {"placement": placement, "series": series.name, "tagged": series.tagged}
-            mean, variances = series.moments(users)
+            shares = users / groups.counts[:, np.newaxis]
+            mean, variances = cell_moments(shares, groups, series.factors)
             expected = _expected_distance(mean, variances, truth)
             bias = float(total_variation(mean, truth).round(_BIAS_DECIMALS))
-            measured = _distance_rows(series.estimate(reported), truth, expected, bias)
+            estimates = estimate_cells(reported, groups, series.factors)
+            measured = _distance_rows(estimates, truth, expected, bias)
             rows += [labels | {"eps_upper": series_eps[series.name]} | row for row in measured]
     if groups.values[0] > 0.0:
         at_smallest = BudgetGroups(groups.values[:1], np.array([n]))
@@ -335,13 +311,13 @@ def _reports(
 ) -> Integers:
     """Draw histograms of every group's reports, shape ``(repetitions, g, k)``."""
     k = placement.shape[-1]
-    reports = [
+    drawn = [
         randomised_response.randomise(users, value, rng, repetitions)
         if value > 0.0
         else rng.multinomial(users.sum(), np.full(k, 1.0 / k), repetitions)
         for users, value in zip(placement, groups.values.tolist(), strict=True)
     ]
-    return np.stack(reports, axis=1)
+    return np.stack(drawn, axis=1)
 
 
 def _distance_rows(

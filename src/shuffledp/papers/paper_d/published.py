@@ -10,23 +10,44 @@ from scipy.special import expit
 
 from shuffledp.accounting import calibrate
 from shuffledp.accounting.rounds.tradeoff import gdp_epsilon
-from shuffledp.accounting.setting import Setting
-from shuffledp.numerics.arrays import Floats
 from shuffledp.papers.literature.clones import clones_log_delta
 from shuffledp.personalised.groups import BudgetGroups, split_target
 
 
-def mu_gdp(budgets: "ArrayLike | BudgetGroups", target: int | None = None) -> float:
-    """Return paper D's ``mu = sqrt(2 / sum 1/(1+exp(eps_i)))``: an approximation, NOT a bound.
+def mu_gdp(
+    budgets: "ArrayLike | BudgetGroups", target: int | None = None, deltas: ArrayLike = 0.0
+) -> float:
+    """Return paper D's ``mu = sqrt(2 / sum (1-delta_i)/(1+exp(eps_i)))``: NOT a bound.
 
     The sum is over all users but the target. Theorem 3 of paper D has an error term C/sqrt(n-1)
     with an unspecified C, which the paper then drops. For n=1000, all budgets 4 and delta=1e-6, mu
     gives eps=1.449, but there is a data set whose eps is 1.691. The result is inf if there is no
-    other user. See `personalised.krr_reports.personalised_log_delta` for the parameters and errors.
+    other user. ``deltas`` are the mean delta_i of each group. See
+    `personalised.krr_reports.personalised_log_delta` for the other parameters and errors.
     """
-    others = split_target(budgets, target)[2]
-    weight = float(others.counts @ expit(-others.values))
+    _, groups, others = split_target(budgets, target)
+    kept = np.broadcast_to(1.0 - np.asarray(deltas), groups.values.shape)
+    kept = kept[np.isin(groups.values, others.values)]
+    weight = float(others.counts @ (kept * expit(-others.values)))
     return float(np.sqrt(2.0 / weight)) if weight > 0.0 else np.inf
+
+
+def mu_gdp_epsilon(
+    log_delta: float, groups: BudgetGroups, deltas: ArrayLike = 0.0, largest: float = 0.0
+) -> float:
+    """Return the eps of paper D's mu-GDP at a natural log of delta: an approximation, NOT a bound.
+
+    If users have deltas of their own, it is not even an approximation: the true delta may be larger
+    by their sum (docs/errata.md, D7). The target has the largest budget; the result is inf if it is
+    the only user. `deltas` are the mean delta_i of each group, and `largest` is the largest delta_i
+    of all users. Source: paper D, Theorem 3 without its error term, and Fact 2.
+    """
+    # The approximated delta is 1 - largest times the delta of mu-GDP.
+    gdp_log_delta = log_delta - float(np.log1p(-largest))
+    if gdp_log_delta >= 0.0:
+        return 0.0
+    mu = mu_gdp(groups, deltas=deltas)
+    return gdp_epsilon(mu, gdp_log_delta) if mu < np.inf else np.inf
 
 
 def echoes_epsilon(log_delta: float, groups: BudgetGroups) -> float | None:
@@ -51,28 +72,6 @@ def echoes_epsilon(log_delta: float, groups: BudgetGroups) -> float | None:
         return None
     ratio = np.tanh(values[-1] / 2.0)
     return float(np.log1p(ratio * (8.0 * np.sqrt(log_term / echoes) + 8.0 / echoes)))
-
-
-def mu_gdp_epsilon(
-    log_delta: float, groups: BudgetGroups, deltas: Floats | None = None, largest: float = 0.0
-) -> float:
-    """Return the eps of paper D's mu-GDP at a natural log of delta: an approximation, NOT a bound.
-
-    If users have deltas of their own, it is not even an approximation: the true delta may be larger
-    by their sum (docs/errata.md, D7). The target has the largest budget; the result is inf if it is
-    the only user. The budgets of all users are in increasing order. `deltas` are the mean delta_i
-    of each group, by default 0, and `largest` is the largest delta_i of all users. Source: paper D,
-    Theorem 3 without its error term, and Fact 2.
-    """
-    others = groups.counts.astype(np.float64)
-    others[-1] -= 1.0
-    kept = 1.0 if deltas is None else 1.0 - deltas
-    weight = float(others @ (kept * expit(-groups.values)))
-    # The approximated delta is 1 - largest times the delta of mu-GDP.
-    gdp_log_delta = log_delta - float(np.log1p(-largest))
-    if gdp_log_delta >= 0.0:
-        return 0.0
-    return gdp_epsilon(float(np.sqrt(2.0 / weight)), gdp_log_delta) if weight > 0.0 else np.inf
 
 
 def approximate_epsilon(log_delta: float, groups: BudgetGroups, deltas: float) -> float | None:
@@ -100,14 +99,10 @@ def approximate_epsilon(log_delta: float, groups: BudgetGroups, deltas: float) -
         remaining = log_delta + np.log(
             -np.expm1(log_replacement + np.logaddexp(eps, 0.0) - log_delta)
         )
-        eps = _clones_epsilon(float(remaining), setting)
+        eps = calibrate.epsilon(
+            lambda eps: float(clones_log_delta(eps, setting)), float(remaining), largest, "upper"
+        )
         if total_log_delta(eps) <= log_delta:
             return eps
         eps *= 1.0 + 1e-9
     return None
-
-
-def _clones_epsilon(log_delta: float, setting: Setting) -> float:
-    return calibrate.epsilon(
-        lambda eps: float(clones_log_delta(eps, setting)), log_delta, setting.eps0, "upper"
-    )

@@ -6,6 +6,9 @@ Replacing one record moves the result by at most ``2 C / m``, so a step is ``2 C
 for a record. A permutation of the clients, drawn once, is repeated in each of T epochs. The T steps
 of a client together are GDP with sqrt(T) times that mu, which is exact against an adversary who
 sees every iterate. Shuffling does not enter the privacy stated here.
+
+The classifier has one ReLU layer and a softmax output. Its parameters are a list of the weights and
+biases of both layers.
 """
 
 import gzip
@@ -26,12 +29,33 @@ from shuffledp.accounting.rounds.tradeoff import gdp_epsilon
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.gaussian import classical_sigma
 from shuffledp.numerics.arrays import Floats, Integers
-from shuffledp.papers.paper_d.estimates import BUDGET_LAWS, sample_budgets
+from shuffledp.papers.paper_d.estimation import BUDGET_LAWS, sample_budgets
 from shuffledp.papers.paper_d.published import mu_gdp
 from shuffledp.personalised.groups import BudgetGroups
 from shuffledp.pipeline.streams import stream
 
 logger = logging.getLogger(__name__)
+
+# Parameters of paper D's Table 2.
+CLIENTS: Final = 100
+EPOCHS: Final = 50
+CLIP: Final = 2.0
+STEP: Final = 0.05
+DELTA: Final = 1e-5
+PAPER_N: Final = 60_000
+COMPONENTS: Final = 60
+CLASSES: Final = 10
+# Not stated in paper D.
+HIDDEN: Final = 64
+TEST_SHARE: Final = 0.2
+# Used in place of a law of budgets.
+NO_NOISE: Final = "no noise"
+
+COLUMNS: Final = (
+    *("data", "n_train", "n_test", "counted_as", "law", "epoch", "train_accuracy"),
+    "test_accuracy",
+)
+_STREAM: Final = "paper D, algorithm 1"
 
 # --- Noise and privacy ----------------------------------------------------------------------------
 
@@ -41,21 +65,9 @@ def noise_scale(budgets: ArrayLike, delta: float, clip: float, clients: int) -> 
 
     It is ``(2 C / m) sqrt(2 log(1.25 / delta)) / eps``, the classical Gaussian mechanism for one
     record. C is the largest norm ``clip`` of a record's gradient, and m the number of clients.
-    Budgets and delta are those of one step and one record. A budget that is not positive and finite
-    (its noise would be infinite) is an `InputError`, and so is another argument out of range.
+    Budgets, which are positive, and delta are those of one step and one record.
     """
-    eps = np.asarray(budgets, np.float64)
-    wrong = eps[~((eps > 0.0) & np.isfinite(eps))]
-    if wrong.size:
-        raise InputError(
-            f"budgets must be positive and finite, got {wrong[0]}: a client with budget 0 cannot "
-            "take part in training"
-        )
-    if not 0.0 < delta < 1.0:
-        raise InputError(f"delta must be above 0 and below 1, got {delta}")
-    if not (clip > 0.0 and clients >= 1):
-        raise InputError(f"clip must be positive and clients >= 1, got {clip} and {clients}")
-    return classical_sigma(eps, delta, 2.0 * clip / clients)
+    return classical_sigma(np.asarray(budgets, np.float64), delta, 2.0 * clip / clients)
 
 
 def record_mu(sigma: ArrayLike, clip: float, clients: int, epochs: int = 1) -> Floats:
@@ -63,16 +75,50 @@ def record_mu(sigma: ArrayLike, clip: float, clients: int, epochs: int = 1) -> F
 
     It holds for replacement of the record in every data set, against an adversary who sees every
     iterate, all other records and the permutation. A whole client with r records has r times mu.
-    ``sigma`` is the standard deviation of the noise; see `noise_scale` for ``clip`` and
-    ``clients``.
+    See `noise_scale`, whose result is ``sigma``, for ``clip`` and ``clients``.
     """
     sensitivity = 2.0 * clip / clients
     return np.asarray(np.sqrt(epochs) * sensitivity / np.asarray(sigma, np.float64))
 
 
+def client_budgets(law: str, seed: int) -> Floats:
+    """Draw the budgets of the clients from a law of paper D's Table 3."""
+    return sample_budgets(law, CLIENTS, stream(seed, _STREAM, "budgets", law))
+
+
+def noise_table(seed: int) -> pd.DataFrame:
+    """Return the noise of every client in order of budget, and the privacy of one of its records.
+
+    ``eps`` and ``delta`` are the targets of Algorithm 1, step 6. ``mu_step`` and ``eps_step`` are
+    the exact Gaussian DP of one step and its eps at that delta; ``mu_whole`` and ``eps_whole`` are
+    those of all epochs. They are guarantees for replacement of one record. ``mu_published`` is
+    sqrt(T) times the mu of Theorem 3 over the clients, which is how Theorem 4 is read; it and its
+    eps, ``eps_published``, are no guarantee.
+    """
+    log_delta = float(np.log(DELTA))
+    parts = []
+    for law in BUDGET_LAWS:
+        budgets = np.sort(client_budgets(law, seed))
+        published = EPOCHS**0.5 * mu_gdp(BudgetGroups.of(budgets))
+        sigma = noise_scale(budgets, DELTA, CLIP, CLIENTS)
+        columns = {
+            "law": law,
+            "client": np.arange(CLIENTS),
+            "eps": budgets,
+            "delta": DELTA,
+            "sigma": sigma,
+        }
+        for name, epochs in (("step", 1), ("whole", EPOCHS)):
+            mu = record_mu(sigma, CLIP, CLIENTS, epochs)
+            columns[f"mu_{name}"] = mu
+            columns[f"eps_{name}"] = [gdp_epsilon(one, log_delta) for one in mu]
+        columns |= {"mu_published": published, "eps_published": gdp_epsilon(published, log_delta)}
+        parts.append(pd.DataFrame(columns))
+    return pd.concat(parts, ignore_index=True)
+
+
 # --- Images ---------------------------------------------------------------------------------------
 
-CLASSES: Final = 10
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _UNSIGNED_BYTES: Final = 0x08
 # Keys of the four files of MNIST in the configuration.
@@ -97,36 +143,27 @@ class Images:
 def read_idx(path: Path, key: str, dimensions: int) -> NDArray[np.uint8]:
     """Read unsigned bytes in the IDX format, plain or compressed with gzip.
 
-    Images have 3 dimensions and labels 1. Error messages name the key of the configuration. Raises
-    `InputError` if the file cannot be read, is damaged or truncated, is not an IDX file of unsigned
-    bytes, or has another number of dimensions.
+    Images have 3 dimensions and labels 1. Raises `InputError`, which names the key of the
+    configuration, if the file cannot be read or is not a whole IDX file of these dimensions.
     """
     try:
         raw = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{key}: {path} cannot be read ({error.strerror})") from None
-    try:
         data = gzip.decompress(raw) if raw.startswith(_GZIP_MAGIC) else raw
     except (EOFError, OSError, zlib.error) as error:
-        raise InputError(f"{key}: {path} is damaged or truncated ({error}): replace it") from None
-    magic = int.from_bytes(data[:4])
-    expected = _UNSIGNED_BYTES << 8 | dimensions
-    if len(data) < 4 or magic >> 8 != _UNSIGNED_BYTES:
+        raise InputError(f"{key}: {path} is missing or damaged ({error}): replace it") from None
+    magic = bytes([0, 0, _UNSIGNED_BYTES, dimensions])
+    if not data.startswith(magic):
         raise InputError(
-            f"{key}: {path} is not an IDX file of unsigned bytes: it begins with "
-            f"{data[:4].hex()!r} instead of {expected:08x}"
-        )
-    if magic != expected:
-        raise InputError(
-            f"{key}: {path} begins with {magic:08x} instead of {expected:08x}: images have 3 "
-            "dimensions and labels 1; check that the two files are not exchanged"
+            f"{key}: {path} is not an IDX file of unsigned bytes in {dimensions} dimensions: it "
+            f"begins with {data[:4].hex()!r} instead of {magic.hex()}; images have 3 dimensions "
+            "and labels 1"
         )
     start = 4 + 4 * dimensions
     shape = [int.from_bytes(data[place : place + 4]) for place in range(4, start, 4)]
     if len(data) != start + math.prod(shape):
         raise InputError(
             f"{key}: {path} has {len(data)} bytes, but by its header it must have "
-            f"{start + math.prod(shape)}: it is truncated or damaged; replace it"
+            f"{start + math.prod(shape)}: it is damaged; replace it"
         )
     return np.frombuffer(data, np.uint8, offset=start).reshape(shape)
 
@@ -145,14 +182,11 @@ def _read_labelled(
     """Return the pixels, scaled to [0, 1], and labels of the files with these keys."""
     pixels = read_idx(files[images], f"{key}.{images}", 3)
     digits = read_idx(files[labels], f"{key}.{labels}", 1).astype(np.int64)
-    if len(pixels) != len(digits):
+    if len(pixels) != len(digits) or digits.max(initial=0) >= CLASSES:
         raise InputError(
-            f"{key}.{labels}: {files[labels]} has {len(digits)} labels for {len(pixels)} images of "
-            f"{files[images]}: use the files of one data set"
-        )
-    if digits.size and digits.max() >= CLASSES:
-        raise InputError(
-            f"{key}.{labels}: {files[labels]} has a label {digits.max()}: labels must be 0 to 9"
+            f"{key}.{labels}: {files[labels]} must have a label from 0 to 9 for each of the "
+            f"{len(pixels)} images of {files[images]}, got {len(digits)} labels up to "
+            f"{digits.max(initial=0)}"
         )
     return pixels.reshape(len(pixels), math.prod(pixels.shape[1:])) / 255.0, digits
 
@@ -163,10 +197,9 @@ def load_images(
     """Read the images for training and test, the training set in random order.
 
     `files` are IDX files by `IMAGES`, `LABELS`, and optionally `TEST_IMAGES` and `TEST_LABELS`; if
-    it is empty, the bundled digits are used. If there are no files for the test, it has a share
-    `test_share` of the images: the last ones after a random permutation. Error messages name `key`,
-    the key of the configuration that names the files. Raises `InputError` as `read_idx` does, or if
-    labels do not fit images, or the test images have another size.
+    it is empty, the bundled digits are used. Without files for the test, it has a share
+    `test_share` of the images. `key` is that of the configuration, for messages. Raises
+    `InputError` as `read_idx` does, or if labels or test images do not fit the images.
     """
     name = "MNIST" if files else "digits"
     pixels, labels = _read_labelled(files, IMAGES, LABELS, key) if files else bundled_digits()
@@ -185,147 +218,77 @@ def load_images(
 
 
 def principal_components(train: Floats, test: Floats, number: int) -> tuple[Floats, Floats]:
-    """Project both sets to the training set's leading principal components, without scaling.
+    """Project both sets, whose records are rows, to the training set's principal components.
 
-    Records are rows. The largest entry of each component is made positive. The components are
-    computed from the true data without noise; what they reveal is not part of any privacy
-    statement.
+    The components are computed from the true data without noise; what they reveal is not part of
+    any privacy statement.
     """
-    centre = train.mean(axis=0)
-    axes = np.linalg.eigh((train - centre).T @ (train - centre))[1][:, ::-1][:, :number]
-    largest = np.abs(axes).argmax(axis=0)
-    axes = axes * np.sign(axes[largest, np.arange(axes.shape[1])])
-    return (train - centre) @ axes, (test - centre) @ axes
+    from sklearn.decomposition import PCA  # this import takes a second
+
+    components = PCA(number, svd_solver="covariance_eigh").fit(train)
+    return components.transform(train), components.transform(test)
 
 
-# --- Network --------------------------------------------------------------------------------------
+# --- Classifier -----------------------------------------------------------------------------------
+
+Parameters = list[Floats]  # weights and biases of the hidden layer, then of the output
 
 
-@dataclass(frozen=True)
-class Network:
-    """Classifier with a ReLU hidden layer and softmax output, given the width of each layer.
+def initial_parameters(inputs: int, hidden: int, rng: np.random.Generator) -> Parameters:
+    """Draw initial parameters: normal weights with variance 2 / (input width), biases 0."""
+    first = rng.normal(0.0, np.sqrt(2.0 / inputs), (inputs, hidden))
+    second = rng.normal(0.0, np.sqrt(2.0 / hidden), (hidden, CLASSES))
+    return [first, np.zeros(hidden), second, np.zeros(CLASSES)]
 
-    Its parameters are one vector ``theta`` of shape ``(size,)``. Records have the shape
-    ``(n, inputs)``, and their labels ``(n,)``.
+
+def _forward(parameters: Parameters, records: Floats) -> tuple[Floats, Floats]:
+    """Return the hidden layer and the logits of records, shape ``(n, classes)``."""
+    first, bias, second, last = parameters
+    hidden = np.maximum(records @ first + bias, 0.0)
+    return hidden, hidden @ second + last
+
+
+def accuracy(parameters: Parameters, records: Floats, labels: Integers) -> float:
+    """Return the share of records whose largest logit is that of their label."""
+    return float(np.mean(_forward(parameters, records)[1].argmax(axis=1) == labels))
+
+
+def clipped_gradient(
+    parameters: Parameters, records: Floats, labels: Integers, clip: float
+) -> Parameters:
+    """Return the sum of the records' gradients, each scaled down to norm ``clip`` at most.
+
+    A record's gradient with respect to a layer's weights is the outer product of the layer's
+    input and the derivative with respect to its output. Its norm is the product of their norms,
+    so gradients of single records need not be stored. ``clip`` may be inf for no clipping.
     """
-
-    inputs: int
-    hidden: int
-    classes: int
-
-    @property
-    def size(self) -> int:
-        """Return the number of parameters."""
-        return (self.inputs + 1) * self.hidden + (self.hidden + 1) * self.classes
-
-    def initial(self, rng: np.random.Generator) -> Floats:
-        """Draw initial parameters: normal weights with variance 2 / (input width), biases 0."""
-        theta = np.zeros(self.size)
-        first, _, second, _ = self._parts(theta)
-        first[:] = rng.normal(0.0, np.sqrt(2.0 / self.inputs), first.shape)
-        second[:] = rng.normal(0.0, np.sqrt(2.0 / self.hidden), second.shape)
-        return theta
-
-    def scores(self, theta: Floats, records: Floats) -> Floats:
-        """Return the logits of records, shape ``(n, classes)``."""
-        return self._forward(theta, records)[1]
-
-    def accuracy(self, theta: Floats, records: Floats, labels: Integers) -> float:
-        """Return the share of records whose largest logit is that of their label."""
-        return float(np.mean(self.scores(theta, records).argmax(axis=1) == labels))
-
-    def clipped_gradient(
-        self, theta: Floats, records: Floats, labels: Integers, clip: float
-    ) -> Floats:
-        """Return the sum of the records' gradients, each scaled down to norm ``clip`` at most.
-
-        A record's gradient with respect to a layer's weights is the outer product of the layer's
-        input and the derivative with respect to its output. Its norm is the product of their norms,
-        so gradients of single records need not be stored. ``clip`` may be inf for no clipping.
-        """
-        hidden, logits = self._forward(theta, records)
-        output = np.exp(log_softmax(logits, axis=1))
-        output[np.arange(len(labels)), labels] -= 1.0
-        second = self._parts(theta)[2]
-        inner = (output @ second.T) * (hidden > 0.0)
-        squared_norms = _input_squared_norms(records) * _squared_norms(inner)
-        squared_norms += _input_squared_norms(hidden) * _squared_norms(output)
-        factor = (1.0 / np.maximum(1.0, np.sqrt(squared_norms) / clip))[:, None]
-        inner *= factor
-        output *= factor
-        gradient = np.empty(self.size)
-        for part, value in zip(
-            self._parts(gradient),
-            (records.T @ inner, inner.sum(axis=0), hidden.T @ output, output.sum(axis=0)),
-            strict=True,
-        ):
-            part[:] = value
-        return gradient
-
-    def _parts(self, theta: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return views of the weights and biases of both layers."""
-        shapes = ((self.inputs, self.hidden), (self.hidden,), (self.hidden, self.classes))
-        ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
-        first, bias, second, last = np.split(theta, ends)
-        return first.reshape(shapes[0]), bias, second.reshape(shapes[2]), last
-
-    def _forward(self, theta: Floats, records: Floats) -> tuple[Floats, Floats]:
-        first, bias, second, last = self._parts(theta)
-        hidden = np.maximum(records @ first + bias, 0.0)
-        return hidden, hidden @ second + last
+    hidden, logits = _forward(parameters, records)
+    output = np.exp(log_softmax(logits, axis=1))
+    output[np.arange(len(labels)), labels] -= 1.0
+    inner = (output @ parameters[2].T) * (hidden > 0.0)
+    # The 1 stands for the bias, a weight of a constant input.
+    squared_norms = (_squares(records) + 1.0) * _squares(inner)
+    squared_norms += (_squares(hidden) + 1.0) * _squares(output)
+    factor = (1.0 / np.maximum(1.0, np.sqrt(squared_norms) / clip))[:, np.newaxis]
+    inner *= factor
+    output *= factor
+    return [records.T @ inner, inner.sum(axis=0), hidden.T @ output, output.sum(axis=0)]
 
 
-def _squared_norms(rows: Floats) -> Floats:
+def _squares(rows: Floats) -> Floats:
     return np.asarray(np.einsum("ij,ij->i", rows, rows))
 
 
-def _input_squared_norms(inputs: Floats) -> Floats:
-    """Return the squared norm of a layer's input, including the constant 1 of its bias."""
-    return _squared_norms(inputs) + 1.0
-
-
-# --- Training -------------------------------------------------------------------------------------
-
-# Parameters of paper D's Table 2.
-CLIENTS: Final = 100
-EPOCHS: Final = 50
-CLIP: Final = 2.0
-STEP: Final = 0.05
-DELTA: Final = 1e-5
-PAPER_N: Final = 60_000
-COMPONENTS: Final = 60
-# Not stated in paper D.
-HIDDEN: Final = 64
-TEST_SHARE: Final = 0.2
-# Used in place of a law of budgets.
-NO_NOISE: Final = "no noise"
-
-COLUMNS: Final = (
-    *("data", "n_train", "n_test", "counted_as", "law", "epoch", "train_accuracy"),
-    "test_accuracy",
-)
-NOISE_COLUMNS: Final = (
-    *("law", "client", "eps", "delta", "sigma", "mu_step", "eps_step", "mu_whole", "eps_whole"),
-    *("mu_published", "eps_published"),
-)
-_STREAM: Final = "paper D, algorithm 1"
-
-
-def client_budgets(law: str, seed: int) -> Floats:
-    """Draw the budgets of the clients from a law of paper D's Table 3."""
-    return sample_budgets(law, CLIENTS, stream(seed, _STREAM, "budgets", law))
-
-
 def descend(
-    network: Network,
     records: Floats,
     labels: Integers,
     sigma: Floats,
     weight: float,
     seed: int,
     law: str,
-) -> Iterator[Floats]:
-    """Run Algorithm 1 and yield the parameters after each epoch, in one array that is reused.
+    hidden: int = HIDDEN,
+) -> Iterator[Parameters]:
+    """Run Algorithm 1 and yield the parameters after each epoch.
 
     Records and labels are client by client, the same number for each client; `sigma` is the
     standard deviation of each client's noise, shape ``(m,)``. `weight` is a factor of the
@@ -334,16 +297,19 @@ def descend(
     """
     m = sigma.size
     per_client = len(labels) // m
-    theta = network.initial(stream(seed, _STREAM, "start"))
+    parameters = initial_parameters(records.shape[1], hidden, stream(seed, _STREAM, "start"))
     order = stream(seed, _STREAM, "order").permutation(m)
     rng = stream(seed, _STREAM, "noise", law, weight)
     for _ in range(EPOCHS):
         for client in order:
             rows = slice(client * per_client, (client + 1) * per_client)
-            gradient = network.clipped_gradient(theta, records[rows], labels[rows], CLIP)
-            noise = sigma[client] * rng.standard_normal(network.size)
-            theta -= STEP * (weight / m * gradient + noise)
-        yield theta
+            gradient = clipped_gradient(parameters, records[rows], labels[rows], CLIP)
+            noise = [sigma[client] * rng.standard_normal(part.shape) for part in parameters]
+            parameters = [
+                part - STEP * (weight / m * slope + added)
+                for part, slope, added in zip(parameters, gradient, noise, strict=True)
+            ]
+        yield parameters
 
 
 def training_table(files: Mapping[str, Path], key: str, seed: int) -> pd.DataFrame:
@@ -367,59 +333,18 @@ def training_table(files: Mapping[str, Path], key: str, seed: int) -> pd.DataFra
     logger.info("%d clients have %d images each; %d images are unused", CLIENTS, per_client, unused)
     train, test = principal_components(images.train[:n], images.test, COMPONENTS)
     labels, test_labels = images.train_labels[:n], images.test_labels
-    network = Network(COMPONENTS, HIDDEN, CLASSES)
     rows = []
     for counted in sorted({n, max(n, PAPER_N)}):
         for law in (NO_NOISE, *BUDGET_LAWS):
-            iterates = descend(network, train, labels, _noise(law, seed), counted / n, seed, law)
-            for epoch, theta in enumerate(iterates, start=1):
-                train_accuracy = network.accuracy(theta, train, labels)
-                test_accuracy = network.accuracy(theta, test, test_labels)
-                rows.append(
-                    (images.name, n, len(test), counted, law, epoch, train_accuracy, test_accuracy),
+            sigma = np.zeros(CLIENTS)
+            if law != NO_NOISE:
+                sigma = noise_scale(client_budgets(law, seed), DELTA, CLIP, CLIENTS)
+            iterates = descend(train, labels, sigma, counted / n, seed, law)
+            for epoch, parameters in enumerate(iterates, start=1):
+                reached = (
+                    accuracy(parameters, train, labels),
+                    accuracy(parameters, test, test_labels),
                 )
-            logger.info("%d images counted as %d, %s: %.4f", n, counted, law, test_accuracy)
+                rows.append((images.name, n, len(test), counted, law, epoch, *reached))
+            logger.info("%d images counted as %d, %s: %.4f", n, counted, law, reached[1])
     return pd.DataFrame(rows, columns=list(COLUMNS))
-
-
-def _noise(law: str, seed: int) -> Floats:
-    if law == NO_NOISE:
-        return np.zeros(CLIENTS)
-    return noise_scale(client_budgets(law, seed), DELTA, CLIP, CLIENTS)
-
-
-def noise_table(seed: int) -> pd.DataFrame:
-    """Return the noise of every client, and the privacy of one of its records.
-
-    The columns are `NOISE_COLUMNS`, with clients in order of budget. ``eps`` and ``delta`` are the
-    targets of Algorithm 1, step 6. ``mu_step`` and ``eps_step`` are the exact Gaussian DP of one
-    step and its eps at that delta; ``mu_whole`` and ``eps_whole`` are those of all epochs. They are
-    guarantees for replacement of one record. ``mu_published`` is sqrt(T) times the mu of Theorem 3
-    over the clients, which is how Theorem 4 is read; it and its eps, ``eps_published``, are no
-    guarantee.
-    """
-    log_delta = float(np.log(DELTA))
-    parts = []
-    for law in BUDGET_LAWS:
-        budgets = np.sort(client_budgets(law, seed))
-        published = EPOCHS**0.5 * mu_gdp(BudgetGroups.of(budgets))
-        sigma = noise_scale(budgets, DELTA, CLIP, CLIENTS)
-        step, whole = (record_mu(sigma, CLIP, CLIENTS, epochs) for epochs in (1, EPOCHS))
-        parts.append(
-            pd.DataFrame(
-                {
-                    "law": law,
-                    "client": np.arange(CLIENTS),
-                    "eps": budgets,
-                    "delta": DELTA,
-                    "sigma": sigma,
-                    "mu_step": step,
-                    "eps_step": [gdp_epsilon(mu, log_delta) for mu in step],
-                    "mu_whole": whole,
-                    "eps_whole": [gdp_epsilon(mu, log_delta) for mu in whole],
-                    "mu_published": published,
-                    "eps_published": gdp_epsilon(published, log_delta),
-                }
-            )
-        )
-    return pd.concat(parts, ignore_index=True)

@@ -38,7 +38,7 @@ def _any_randomiser(eps: float, s: Setting) -> float:
 def _fourier(setting: Setting) -> fourier.FourierBounds:
     """Return the bounds for every eps, from one FFT."""
     pair = pairs.weak_adversary(setting)
-    return fourier.fourier_bounds(pair, setting.rounds, fourier.HALF_WIDTH, FOURIER_GRID_POINTS)
+    return fourier.fourier_bounds(pair, setting.rounds, n_grid=FOURIER_GRID_POINTS)
 
 
 def _as_printed(eps: float, s: Setting) -> float:

@@ -3,98 +3,90 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from textwrap import fill
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from numpy.typing import ArrayLike
 
 from shuffledp.figures import style
 from shuffledp.mechanisms.catalogue import Look
 
-# Legend and look of each estimator of `shuffledp.papers.paper_d.estimates`.
+_PUBLISHED, _BY_SHARE = Look("#0072B2", "o"), Look("#009E73", "s")
+_BY_PRECISION, _DROPPED = Look("#D55E00", "^"), Look("#CC79A7", "D", filled=False)
+
+
+def _marks(axes: Axes, x: ArrayLike, y: ArrayLike, look: Look, size: float = 4.0) -> None:
+    """Draw points without a line."""
+    axes.plot(x, y, linestyle="none", markersize=size, **style.marker_style(look))
+
+
+# --- Figures 6 to 8: estimates of means and frequencies -------------------------------------------
+
+# Legend and look of each estimator of `shuffledp.papers.paper_d.estimation`.
 _LOOKS: Final[Mapping[str, tuple[str, Look]]] = {
-    "as-published": ("Chen et al., reports shuffled together", Look("#0072B2", "o")),
+    "as-published": ("Chen et al., reports shuffled together", _PUBLISHED),
     "by-share": (
         "by group, weighted by share (reports reveal their budget): unbiased for all data",
-        Look("#009E73", "s"),
+        _BY_SHARE,
     ),
     "by-precision": (
         "by group, by precision (reports reveal their budget): biased if records depend on budgets",
-        Look("#D55E00", "^"),
+        _BY_PRECISION,
     ),
     "smallest-budget": (
         "all users at the conservative users' budget",
         Look("#777777", "v", filled=False),
     ),
-    "without-conservative": (
-        "without conservative users",
-        Look("#CC79A7", "D", filled=False),
-    ),
+    "without-conservative": ("without conservative users", _DROPPED),
 }
 _X_LABELS: Final[Mapping[str, str]] = {
     "share": "share of conservative users $f_C$",
     "budget": r"budget of conservative users $\epsilon_C$",
-    "density": "share of ones among conservative users",
-    "shift": "mean of conservative users minus mean of all",
-}
-_Y_LABELS: Final[Mapping[str, str]] = {
-    "share": "estimate",
-    "budget": "estimate",
-    "density": "estimated share of ones",
-    "shift": "estimated mean",
 }
 _SERIES_OFFSET: Final = 0.008  # share of the axis; keeps the ranges of series apart
 
 
-def draw_estimates(estimates: Path, privacy: Path | None = None, *, title: str) -> Figure:
-    """Draw `estimate_panels` from CSV files of estimates and, optionally, of their privacy."""
-    table = pd.read_csv(estimates)
-    if privacy is not None:
-        certified = pd.read_csv(privacy).drop(columns="tagged")
-        table = table.merge(certified, on=["varied", "value", "estimator"])
+def draw_estimates(estimates: Path, privacy: Path, *, title: str) -> Figure:
+    """Draw `estimate_panels` from CSV files of estimates and of their privacy."""
+    certified = pd.read_csv(privacy).drop(columns="tagged")
+    table = pd.read_csv(estimates).merge(certified, on=["varied", "value", "estimator"])
     return estimate_panels(table, title)
 
 
 @style.local_style()
 def estimate_panels(table: pd.DataFrame, title: str) -> Figure:
-    """Draw estimates with their range, and their error, along each sweep of a figure.
+    """Draw estimates with their range, their error and certified eps, along each sweep.
 
-    The table has the columns `shuffledp.papers.paper_d.estimates.COLUMNS` of one figure, optionally
-    with ``delta``, ``eps_upper`` and ``eps_published``. Each sweep has a panel with means and 5 to
-    95 % ranges of the estimates and the truth (grey line), and a panel with the root mean square
-    error, simulated (marks) and by closed forms (lines). If the table has the certified eps, a
-    further panel shows it as marks.
+    The table has the columns `COLUMNS` and `PRIVACY_COLUMNS` of
+    `shuffledp.papers.paper_d.estimation` for one figure. Each sweep has a panel with means and 5 to
+    95 % ranges of the estimates and the truth (grey line), one with the root mean square error,
+    simulated (marks) and by closed forms (lines), and one with the certified eps.
     """
     sweeps = list(table["varied"].unique())
     names = [name for name in _LOOKS if name in set(table["estimator"])]
     one_row = len(sweeps) == 1
-    has_privacy = "eps_upper" in table
-    height = 2.9 if one_row else 5.2 + 2.3 * has_privacy
-    figure = style.new_figure(height + 0.16 * (len(names) + has_privacy))
-    shape = (1, 2 + has_privacy) if one_row else (2 + has_privacy, 2)
-    panels = figure.subplots(*shape, squeeze=False)
-    panels_by_sweep = [panels[0]] if one_row else list(panels.T)
-    for (estimates, errors, *privacy), varied in zip(panels_by_sweep, sweeps, strict=True):
+    figure = style.new_figure((2.9 if one_row else 7.5) + 0.16 * (len(names) + 1))
+    panels = figure.subplots(*((1, 3) if one_row else (3, 2)), squeeze=False)
+    for columns, varied in zip([panels[0]] if one_row else panels.T, sweeps, strict=True):
         rows = table[table["varied"] == varied]
-        _draw_estimates(estimates, rows, names)
-        _draw_errors(errors, rows, names)
-        estimates.set_ylabel(_Y_LABELS[varied])
-        errors.set_ylabel("root mean square error")
-        for axes in privacy:
-            _draw_privacy(axes, rows, names)
-        for axes in (estimates, errors, *privacy):
+        for axes, draw in zip(columns, (_draw_estimates, _draw_errors, _draw_privacy), strict=True):
+            draw(axes, rows, names)
             axes.set_xlabel(_X_LABELS[varied])
             axes.grid(visible=True, axis="both")
-        for axes in (errors, *privacy):
+        for axes in columns[1:]:
             axes.set_yscale("log")
             axes.margins(y=0.1)
             style.plain_log_axis(axes.yaxis)
-    handles = [_legend_handle(name) for name in names]
-    if has_privacy:
-        handles.append(_published_privacy_line())
+    handles = [
+        Line2D([], [], linewidth=0.9, **style.marker_style(look), label=label)
+        for label, look in (_LOOKS[name] for name in names)
+    ]
+    label = "privacy of the first estimator as stated by Chen et al.: approximate, no guarantee"
+    handles.append(Line2D([], [], color=_PUBLISHED.colour, linestyle=":", label=label))
     figure.legend(handles=handles, loc="outside lower left", ncols=1)
     figure.suptitle(title)
     return figure
@@ -107,7 +99,8 @@ def _draw_estimates(axes: Axes, rows: pd.DataFrame, names: list[str]) -> None:
     for place, (look, series) in enumerate(_series(rows, names)):
         at = series["value"] + _SERIES_OFFSET * width * (place - (len(names) - 1) / 2.0)
         axes.vlines(at, series["p05"], series["p95"], color=look.colour, linewidth=0.9)
-        axes.plot(at, series["mean"], linestyle="none", markersize=3.0, **style.marker_style(look))
+        _marks(axes, at, series["mean"], look, 3.0)
+    axes.set_ylabel("estimate")
 
 
 def _draw_errors(axes: Axes, rows: pd.DataFrame, names: list[str]) -> None:
@@ -115,16 +108,14 @@ def _draw_errors(axes: Axes, rows: pd.DataFrame, names: list[str]) -> None:
         measured = np.hypot(series["mean"] - series["truth"], series["deviation"])
         expected = np.hypot(series["expected_bias"], series["expected_deviation"])
         axes.plot(series["value"], expected, color=look.colour, linewidth=0.9)
-        axes.plot(
-            series["value"], measured, linestyle="none", markersize=3.5, **style.marker_style(look)
-        )
+        _marks(axes, series["value"], measured, look, 3.5)
+    axes.set_ylabel("root mean square error")
 
 
 def _draw_privacy(axes: Axes, rows: pd.DataFrame, names: list[str]) -> None:
     for look, series in _series(rows, names):
         # Marks without a line: nothing is certified between them.
-        points = series["value"], series["eps_upper"]
-        axes.plot(*points, linestyle="none", markersize=3.5, **style.marker_style(look))
+        _marks(axes, series["value"], series["eps_upper"], look, 3.5)
     ((look, series),) = _series(rows, ["as-published"])
     axes.plot(series["value"], series["eps_published"], color=look.colour, linestyle=":")
     axes.set_ylabel(rf"certified $\epsilon$, $\delta={style.power(rows['delta'].iloc[0])}$")
@@ -136,15 +127,7 @@ def _series(rows: pd.DataFrame, names: list[str]) -> Iterator[tuple[Look, pd.Dat
         yield _LOOKS[name][1], rows[rows["estimator"] == name]
 
 
-def _published_privacy_line() -> Line2D:
-    label = "privacy of the first estimator as stated by Chen et al.: approximate, no guarantee"
-    return Line2D([], [], color=_LOOKS["as-published"][1].colour, linestyle=":", label=label)
-
-
-def _legend_handle(name: str) -> Line2D:
-    label, look = _LOOKS[name]
-    return Line2D([], [], linewidth=0.9, **style.marker_style(look), label=label)
-
+# --- Figure 5: training ---------------------------------------------------------------------------
 
 # Looks of the laws of paper D's Table 3, in Okabe and Ito's colours, with marks for grey print.
 _LAWS: Final[Mapping[str, Look]] = {
@@ -156,12 +139,11 @@ _LAWS: Final[Mapping[str, Look]] = {
     "Gauss 3": Look("#CC79A7", "v"),
 }
 _EPOCHS_PER_MARK: Final = 10
-# Test accuracy that paper D prints.
-_PRINTED_ACCURACY: Final = 0.9678
+_PRINTED_ACCURACY: Final = 0.9678  # test accuracy that paper D prints
 
 
 def draw_training(accuracies: Path, noise: Path) -> Figure:
-    """Draw `training_panels` from files of accuracies and of the noise."""
+    """Draw `training_panels` from CSV files of accuracies and of the noise."""
     return training_panels(pd.read_csv(accuracies), pd.read_csv(noise))
 
 
@@ -169,10 +151,9 @@ def draw_training(accuracies: Path, noise: Path) -> Figure:
 def training_panels(accuracies: pd.DataFrame, noise: pd.DataFrame) -> Figure:
     """Draw accuracy over epochs for each law of budgets, and the certified eps of a record.
 
-    The tables have the columns `COLUMNS` and `NOISE_COLUMNS` of
-    `shuffledp.papers.paper_d.training`. There is a panel for each ``counted_as`` with the accuracy
-    (training set solid, test set dashed), and a panel with the certified eps of one step and of all
-    epochs over the budget of a step.
+    The tables are `training_table` and `noise_table` of `shuffledp.papers.paper_d.training`. There
+    is a panel for each ``counted_as`` with the accuracy (training set solid, test set dashed), and
+    a panel with the certified eps of one step and of all epochs over the budget of a step.
     """
     counts = list(accuracies["counted_as"].unique())
     figure = style.new_figure(3.3)
@@ -181,13 +162,14 @@ def training_panels(accuracies: pd.DataFrame, noise: pd.DataFrame) -> Figure:
     for axes, size in zip(panels, counts, strict=True):
         rows = accuracies[accuracies["counted_as"] == size]
         for place, (law, look) in enumerate(_LAWS.items()):
-            series = rows[rows["law"] == law]
-            marked = style.marker_style(look) | {
-                "markevery": (2 * place % _EPOCHS_PER_MARK, _EPOCHS_PER_MARK)
-            }
+            series, every = (
+                rows[rows["law"] == law],
+                (2 * place % _EPOCHS_PER_MARK, _EPOCHS_PER_MARK),
+            )
+            marked = style.marker_style(look) | {"markevery": every}
             axes.plot(series["epoch"], series["train_accuracy"], linewidth=1.2, **marked)
-            test = series["test_accuracy"]
-            axes.plot(series["epoch"], test, color=look.colour, linewidth=0.8, linestyle="--")
+            dashed: dict[str, Any] = {"color": look.colour, "linewidth": 0.8, "linestyle": "--"}
+            axes.plot(series["epoch"], series["test_accuracy"], **dashed)
         axes.axhline(_PRINTED_ACCURACY, color="0.5", linewidth=0.8, linestyle=":")
         axes.set(xlabel="epoch", ylim=(0.0, 1.02))
         axes.grid(visible=True, axis="both")
@@ -207,49 +189,37 @@ def training_panels(accuracies: pd.DataFrame, noise: pd.DataFrame) -> Figure:
 
 
 def _draw_budgets(axes: Axes, noise: pd.DataFrame) -> None:
-    delta, middle = noise["delta"].iloc[0], noise.iloc[len(noise) // 4]
-    for column, text, colour, side in (
-        ("eps_whole", "all epochs", "#000000", 1),
-        ("eps_step", "one step", "#777777", -1),
-    ):
-        axes.plot(noise["eps"], noise[column], color=colour)
-        axes.annotate(
-            text,
-            (middle["eps"], middle[column]),
-            xytext=(-3 * side, 2 * side),
-            textcoords="offset points",
-            ha="right" if side > 0 else "left",
-            va="bottom" if side > 0 else "top",
-            fontsize=7,
-        )
+    axes.plot(noise["eps"], noise["eps_whole"], color="#000000")
+    axes.plot(noise["eps"], noise["eps_step"], color="#777777")
     axes.plot(noise["eps"], noise["eps"], color="0.5", linewidth=0.8, linestyle=":")
+    middle = noise.iloc[len(noise) // 4]
+    small: dict[str, Any] = {"textcoords": "offset points", "fontsize": 7}
+    axes.annotate("all epochs", (middle["eps"], middle["eps_whole"]), (-3, 2), ha="right", **small)
+    axes.annotate("one step", (middle["eps"], middle["eps_step"]), (3, -2), va="top", **small)
     axes.set(xlabel=r"budget of a step $\epsilon_i$", xscale="log", yscale="log")
     axes.set_xlim(noise["eps"].min() / 3.0, noise["eps"].max() * 2.0)
-    axes.set_ylabel(rf"certified $\epsilon$ of a record, $\delta={style.power(delta)}$")
+    delta = style.power(noise["delta"].iloc[0])
+    axes.set_ylabel(rf"certified $\epsilon$ of a record, $\delta={delta}$")
     style.plain_log_axis(axes.xaxis)
     style.plain_log_axis(axes.yaxis)
     axes.grid(visible=True, axis="both")
     axes.set_title("privacy of a record", loc="left")
 
 
+# --- Histograms of places -------------------------------------------------------------------------
+
 # Legend and look of each series of `shuffledp.papers.paper_d.places`; colours as in `_LOOKS`.
 _PLACE_LOOKS: Final[Mapping[str, tuple[str, Look]]] = {
     "by-precision": (
         "reports reveal their budget: by group, by precision (biased if cells depend on budgets)",
-        Look("#D55E00", "^"),
+        _BY_PRECISION,
     ),
     "by-share": (
         "reports reveal their budget: by group, by share (unbiased for all data)",
-        Look("#009E73", "s"),
+        _BY_SHARE,
     ),
-    "together": (
-        "reports shuffled together (biased if cells depend on budgets)",
-        Look("#0072B2", "o"),
-    ),
-    "without-conservative": (
-        "the same without users of the smallest budget",
-        Look("#CC79A7", "D", filled=False),
-    ),
+    "together": ("reports shuffled together (biased if cells depend on budgets)", _PUBLISHED),
+    "without-conservative": ("the same without users of the smallest budget", _DROPPED),
 }
 # Legend if users of budget 0 report: the estimate does not cover them.
 _BY_SHARE_OF_OTHERS: Final = (
@@ -289,16 +259,9 @@ def place_panels(table: pd.DataFrame, title: str, unit: str) -> Figure:
     for row, (estimator, kind) in zip(panels, _ESTIMATES.items(), strict=True):
         alike = table[table["estimator"] == estimator]
         for axes, placement in zip(row, shown, strict=True):
-            _draw_references(axes, alike)
-            _draw_series(axes, alike[alike["placement"] == placement])
+            _draw_place(axes, alike, placement)
             axes.set_title(f"{kind}, {_PLACEMENTS[placement]}", loc="left")
-            axes.grid(visible=True, axis="both")
         row[0].set_ylabel(style.DISTANCE_LABEL)
-    for axes in panels.flat:
-        axes.set(xscale="log", yscale="log")
-        axes.margins(0.08)
-        style.plain_log_axis(axes.xaxis)
-        style.plain_log_axis(axes.yaxis)
     first = table.iloc[0]
     for axes in panels[-1]:
         axes.set_xlabel(
@@ -313,21 +276,21 @@ def place_panels(table: pd.DataFrame, title: str, unit: str) -> Figure:
     return figure
 
 
-def _draw_references(axes: Axes, rows: pd.DataFrame) -> None:
+def _draw_place(axes: Axes, rows: pd.DataFrame, placement: str) -> None:
     for name, (_, colour, line) in _REFERENCES.items():
         series = rows[rows["series"] == name].sort_values("eps_upper")
-        x, y = series["eps_upper"], series["tv_distance"]
-        axes.plot(x, y, color=colour, linestyle=line, linewidth=1.0, marker=".")
-
-
-def _draw_series(axes: Axes, rows: pd.DataFrame) -> None:
-    for name, (_, look) in _PLACE_LOOKS.items():
-        series = rows[rows["series"] == name]
-        axes.vlines(
-            series["eps_upper"], series["p25"], series["p75"], color=look.colour, linewidth=0.9
-        )
-        points = series["eps_upper"], series["tv_distance"]
-        axes.plot(*points, linestyle="none", **style.marker_style(look))
+        look: dict[str, Any] = {"color": colour, "linestyle": line, "linewidth": 1.0}
+        axes.plot(series["eps_upper"], series["tv_distance"], marker=".", **look)
+    for name, (_, mark) in _PLACE_LOOKS.items():
+        series = rows[(rows["series"] == name) & (rows["placement"] == placement)]
+        x = series["eps_upper"]
+        axes.vlines(x, series["p25"], series["p75"], color=mark.colour, linewidth=0.9)
+        _marks(axes, x, series["tv_distance"], mark)
+    axes.set(xscale="log", yscale="log")
+    axes.margins(0.08)
+    style.plain_log_axis(axes.xaxis)
+    style.plain_log_axis(axes.yaxis)
+    axes.grid(visible=True, axis="both")
 
 
 def _place_handles(table: pd.DataFrame) -> list[Line2D]:

@@ -1,9 +1,8 @@
 """Draw the recomputed figures of papers A to D from their tables.
 
-`shuffledp.papers.paper_d.figures` draws paper D's experiments.
+`shuffledp.papers.paper_d.experiment_figures` draws paper D's experiments.
 """
 
-import textwrap
 from itertools import cycle
 from pathlib import Path
 from typing import Any, Final
@@ -13,13 +12,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import BoundaryNorm
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter
 
 from shuffledp.figures import style
 from shuffledp.figures.bounds import (
     GUARANTEES,
-    KIND_LABELS,
     LINE_STYLES,
     STEPS,
     bound_colour,
@@ -30,10 +26,11 @@ from shuffledp.numerics.arrays import Floats
 from shuffledp.papers.figure_specs import Between, FigureText
 from shuffledp.pipeline.tables import read_metadata, read_tables
 
+# --- Curves ---------------------------------------------------------------------------------------
+
 _MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X")
 _PLAIN_NUMBERS: Final = 1e-4, 1e4  # range of an axis with plain numbers instead of powers of ten
 _PANEL_HEIGHT_INCHES, _MAX_COLUMNS, _MARKS_PER_CURVE = 2.6, 3, 6
-_SIDE_LINE_CHARACTERS: Final = 30  # characters in a line of a legend in the place of a panel
 _GUIDE_NOTE: Final = (
     "Computed at the marks; the lines of guarantees between them only guide the eye."
 )
@@ -52,8 +49,8 @@ def curve_panels(table: pd.DataFrame, text: FigureText) -> Figure:
     approximations, dashed ones a formula as printed. Exact bounds are wider and have no marker.
     Between its points a guarantee is drawn as steps, which are proven; where nothing is proven,
     thin lines join marks. Colours are those of `bounds.bound_colour`. A note above the legend
-    names curves that cannot be told apart. The table has the columns of
-    `shuffledp.papers.figure_specs`.
+    names curves that cannot be told apart. The columns of the table are those of
+    `figure_specs.curve`.
     """
     panels = list(table["panel"].unique())
     columns = min(len(panels), 2 if len(panels) in (2, 4) else _MAX_COLUMNS)
@@ -62,9 +59,7 @@ def curve_panels(table: pd.DataFrame, text: FigureText) -> Figure:
     note = coincidence_note(table, text.x_scale, text.y_scale)
     if text.between == "points":
         note = f"{_GUIDE_NOTE}\n{note}".strip()
-    empty = rows * columns - len(panels)
-    # The legend takes the place of a missing panel, if there is one.
-    legend_rows = 0 if empty else -(-len(names) // 2) + len(note.splitlines())
+    legend_rows = -(-len(names) // 2) + len(note.splitlines())
     figure = style.new_figure(_PANEL_HEIGHT_INCHES * rows + 0.16 * legend_rows + 0.4)
     panel_axes = np.atleast_1d(figure.subplots(rows, columns, squeeze=False)).ravel()
     looks = _looks(table, marked=text.between == "points")
@@ -76,23 +71,15 @@ def curve_panels(table: pd.DataFrame, text: FigureText) -> Figure:
     for axes in panel_axes[::columns]:
         axes.set_ylabel(text.y_label)
     for axes in panel_axes[len(panels) :]:
-        axes.set_axis_off()
+        axes.remove()
     handles = {
         label: handle
         for axes in panel_axes[: len(panels)]
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
     }
-    lines = [handles[name] for name in names]
     options: dict[str, Any] = {"handlelength": 3.5, "title_fontsize": 7.5, "alignment": "left"}
-    if empty:
-        labels = [textwrap.fill(name, _SIDE_LINE_CHARACTERS) for name in names]
-        title = "\n".join(
-            textwrap.fill(line, _SIDE_LINE_CHARACTERS + 8) for line in note.splitlines()
-        )
-        panel_axes[-1].legend(lines, labels, loc="upper left", title=title or None, **options)
-    else:
-        where: dict[str, Any] = {"loc": "outside lower center", "ncols": 2}
-        figure.legend(lines, names, title=note or None, **where, **options)
+    options |= {"loc": "outside lower center", "ncols": 2}
+    figure.legend([handles[name] for name in names], names, title=note or None, **options)
     figure.suptitle(text.title)
     return figure
 
@@ -161,132 +148,6 @@ def _steps(eps: Floats, delta: Floats) -> tuple[Floats, Floats]:
     steps = 10.0**logs
     steps[::STEPS] = np.maximum(steps[::STEPS], delta[places])  # undo rounding by the logarithm
     return x, steps
-
-
-# --- All bounds -----------------------------------------------------------------------------------
-
-MIN_LOG10_DELTA: Final = -12.0  # smallest delta shown
-_RANKING_LOG10_DELTA: Final = -6.0  # delta at which the curves are ranked
-_REFERENCE: Final = "upper"  # drawn in every panel
-
-
-def draw_all_bounds(curves: Path) -> Figure:
-    """Draw `all_bounds` from a file of curves with the figure's text in its metadata."""
-    return all_bounds(read_tables([curves]), FigureText.read(read_metadata(curves)))
-
-
-@style.local_style()
-def all_bounds(table: pd.DataFrame, text: FigureText) -> Figure:
-    """Draw log delta against eps for every bound of a table, one panel for each group of bounds.
-
-    The bound ``upper`` is in every panel. The legend has the groups in the order of the panels, and
-    the bounds of a group in the order of their eps at delta = 1e-6, which it states. If a whole
-    curve is below the plot, the legend says how far. The table has the columns of
-    `shuffledp.papers.figure_specs`; y is the decimal logarithm of delta.
-    """
-    groups = {str(name): rows for name, rows in table.groupby("panel", sort=False)}
-    rows = -(-len(groups) // 2)
-    figure = style.new_figure(0.8 + 2.3 * rows)
-    panels = figure.subplots(rows, 2, sharex=True, sharey=True, squeeze=False)
-    reference = table[table["curve"] == _REFERENCE]
-    handles = []
-    for number, (axes, (group, group_rows)) in enumerate(
-        zip(panels.flat, groups.items(), strict=False)
-    ):
-        if number:
-            handles.append(style.legend_mark(""))
-        handles += [style.legend_mark(group), *_draw_group(axes, group_rows, reference)]
-        axes.set_title(group, loc="left")
-        axes.grid(visible=True, axis="both")
-    for axes in panels.flat[len(groups) :]:
-        axes.remove()
-    first = panels[0, 0]
-    first.set(xscale="log", ylim=(MIN_LOG10_DELTA, -2.0))
-    first.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    first.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"${style.power(10.0**value)}$"))
-    for axes in panels[-1]:
-        axes.set_xlabel(text.x_label)
-    for axes in panels[:, 0]:
-        axes.set_ylabel(text.y_label)
-    figure.legend(
-        handles=handles,
-        loc="outside right center",
-        title=rf"bound ($\epsilon$ at $\delta={style.power(10.0**_RANKING_LOG10_DELTA)}$)",
-        title_fontsize=7.5,
-        fontsize=7.0,
-        labelspacing=0.35,
-        alignment="left",
-    )
-    # x and y are exchanged, because the curves are steep.
-    steep = table[table["y"] >= MIN_LOG10_DELTA].rename(columns={"x": "y", "y": "x"})
-    figure.legend(
-        handles=_line_style_handles(table),
-        loc="outside lower left",
-        ncols=3,
-        title=coincidence_note(steep, "linear", "log") or None,
-        title_fontsize=7.5,
-        alignment="left",
-    )
-    figure.suptitle(text.title)
-    return figure
-
-
-def _draw_group(axes: Axes, table: pd.DataFrame, reference: pd.DataFrame) -> list[Line2D]:
-    """Draw the bounds of a group and the reference, and return legend entries of the group."""
-    by_name = {str(name): rows.sort_values("x") for name, rows in table.groupby("curve")}
-    shown = {name: rows for name, rows in by_name.items() if rows["y"].max() > MIN_LOG10_DELTA}
-    eps = {name: _reference_eps(rows) for name, rows in shown.items()}
-    if _REFERENCE not in by_name and len(reference):
-        _draw_bound(axes, reference.sort_values("x"))
-    handles = []
-    for name in sorted(shown, key=eps.__getitem__):
-        _draw_bound(axes, shown[name])
-        label = f"{name} ({eps[name]:.3g})"
-        handles.append(Line2D([], [], label=label, **_bound_line(shown[name])))
-    for name in by_name.keys() - shown.keys():
-        highest = by_name[name]["y"].max()
-        below = rf"off the plot, $\delta<10^{{{np.ceil(highest):.0f}}}$"
-        handles.append(style.legend_mark(f"{name}:\n{below}"))
-    return handles
-
-
-def _reference_eps(rows: pd.DataFrame) -> float:
-    """Return the interpolated eps at the delta of the ranking."""
-    ordered = rows.sort_values("y")
-    return float(np.interp(_RANKING_LOG10_DELTA, ordered["y"], ordered["x"]))
-
-
-def _bound_line(rows: pd.DataFrame) -> dict[str, Any]:
-    """Return colour, style and width of the line of a bound."""
-    name = str(rows["curve"].iloc[0])
-    return {
-        "color": bound_colour(name) or "#000000",
-        "linestyle": LINE_STYLES[rows["kind"].iloc[0]],
-        # Other curves are drawn over the reference, which must remain visible.
-        "linewidth": 2.4 if name == _REFERENCE else 1.2,
-    }
-
-
-def _draw_bound(axes: Axes, rows: pd.DataFrame) -> None:
-    points = rows["x"].to_numpy(), rows["y"].to_numpy()
-    name, proven = str(rows["curve"].iloc[0]), rows["kind"].iloc[0] in GUARANTEES
-    axes.plot(
-        *(guarantee_steps(*points) if proven else points),
-        drawstyle="steps-post" if proven else "default",
-        zorder=1.9 if name == _REFERENCE else 2.0,
-        label=name,
-        **_bound_line(rows),
-    )
-
-
-def _line_style_handles(table: pd.DataFrame) -> list[Line2D]:
-    """Return legend entries for the line styles."""
-    look: dict[str, Any] = {"color": "black", "linewidth": 1.2}
-    return [
-        Line2D([], [], linestyle=LINE_STYLES[kind], label=label, **look)
-        for kind, label in KIND_LABELS.items()
-        if kind != "as printed" and (table["kind"] == kind).any()
-    ]
 
 
 # --- Paper A --------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Read the papers' printed numbers, and compare recomputed values with them digit by digit."""
 
-import csv
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from decimal import (
     ROUND_CEILING,
@@ -10,12 +10,11 @@ from decimal import (
     ROUND_HALF_UP,
     Context,
     Decimal,
-    InvalidOperation,
 )
 from pathlib import Path
 from typing import Final
 
-from shuffledp.errors import InputError
+import pandas as pd
 
 _PRECISION = Context(prec=50)
 # Paper and table whose numbers are truncated to significant digits; all others are rounded.
@@ -54,11 +53,6 @@ class Published:
     delta: str
     published: str
 
-    @property
-    def value(self) -> Decimal:
-        """Return the printed number."""
-        return Decimal(self.published)
-
     def agrees(self, value: Decimal) -> bool:
         """Return whether a value agrees with the printed number.
 
@@ -66,7 +60,7 @@ class Published:
         most three. If the quantity is marked "(at least)", a value agrees if it is not below the
         printed one. A printed 0 agrees only with exactly 0.
         """
-        target = self.value
+        target = Decimal(self.published)
         if "(at least)" in self.quantity:
             return value >= target
         if not target or not value or abs(value.adjusted() - target.adjusted()) > 1:
@@ -83,41 +77,9 @@ COLUMNS = tuple(field.name for field in fields(Published))
 
 
 def read_published(source: Path) -> list[Published]:
-    """Read the printed numbers, in the order of the file, from a CSV with the columns `COLUMNS`.
-
-    Raises
-    ------
-    InputError
-        If the columns differ or a row is invalid (the message names the line), or there are no
-        rows.
-    """
-    with source.open(encoding="utf-8", newline="") as stream:
-        reader = csv.reader(stream)
-        if tuple(next(reader, ())) != COLUMNS:
-            raise InputError(f"{source}, line 1: the columns must be {','.join(COLUMNS)}")
-        rows = [_row(source, line, row) for line, row in enumerate(reader, start=2)]
-    if not rows:
-        raise InputError(f"{source}: there are no rows below the column names")
-    return rows
-
-
-def _row(source: Path, line: int, cells: list[str]) -> Published:
-    if len(cells) != len(COLUMNS):
-        raise InputError(
-            f"{source}, line {line}: a row must have {len(COLUMNS)} values, got {len(cells)}"
-        )
-    row = Published(*cells)
-    if not (row.paper and row.table and row.quantity):
-        raise InputError(f"{source}, line {line}: paper, table and quantity must not be empty")
-    parameters = (row.n, row.k, row.eps0, row.eps, row.x0, row.rounds, row.delta)
-    try:
-        numbers = [row.published, *filter(None, parameters)]
-        finite = all(Decimal(number).is_finite() for number in numbers)
-    except InvalidOperation:
-        finite = False
-    if not finite:
-        raise InputError(f"{source}, line {line}: 'published' and the parameters must be numbers")
-    return row
+    """Read the printed numbers, in the order of the file, from a CSV with the columns `COLUMNS`."""
+    table = pd.read_csv(source, dtype=str, keep_default_na=False)[list(COLUMNS)]
+    return [Published(*row) for row in table.itertuples(index=False)]
 
 
 def from_log(log_value: float) -> Decimal:
@@ -125,11 +87,11 @@ def from_log(log_value: float) -> Decimal:
     return Decimal(log_value).exp(_PRECISION) if log_value > float("-inf") else Decimal(0)
 
 
-def relative_difference(value: Decimal, printed: str) -> Decimal | None:
+def relative_difference(value: Decimal | None, printed: str) -> Decimal | None:
     """Return ``|value / printed - 1|``, or None if 0 is printed and the value is not 0."""
     target = Decimal(printed)
-    if not target:
-        return None if value else Decimal(0)
+    if value is None or not target:
+        return None if value is None or value else Decimal(0)
     return abs(_PRECISION.divide(value, target) - 1)
 
 
@@ -190,26 +152,30 @@ class Answer:
 
     def row(self, printed: Published) -> dict[str, str]:
         """Return the recomputed values as columns of text, to follow those of `Published`."""
-        differences = {
-            f"relative_difference_{name}": ""
-            if value is None
-            else _text(relative_difference(value, printed.published))
-            for name, value in (("as_printed", self.as_printed), ("correct", self.correct))
-        }
+        number, nearest = printed.published, ROUND_HALF_EVEN
         return {
             "recovered": self.recovered,
+            "published": number,
             "as_printed": _text(self.as_printed),
             "single_bin": _text(self.single_bin),
             "lower": _text(self.lower, ROUND_FLOOR),
             "upper": _text(self.upper, ROUND_CEILING),
-            "correct": _text(
-                self.correct, ROUND_HALF_EVEN if self.upper is None else ROUND_CEILING
-            ),
-            **differences,
+            "correct": _text(self.correct, nearest if self.upper is None else ROUND_CEILING),
+            "relative_difference_as_printed": _text(relative_difference(self.as_printed, number)),
+            "relative_difference_correct": _text(relative_difference(self.correct, number)),
             "percentile": "" if self.percentile is None else f"{self.percentile:.1f}",
             "verdict": self.verdict(printed),
             "note": self.note,
         }
+
+
+# Function that recomputes a printed number.
+Recompute = Callable[[Published], Answer]
+
+
+def not_tried(note: str) -> Recompute:
+    """Return a function that answers without values, and explains why a number is not tried."""
+    return lambda _: Answer(note=note)
 
 
 def _text(value: Decimal | None, rounding: str = ROUND_HALF_EVEN) -> str:
