@@ -18,7 +18,7 @@ from shuffledp.accounting.certificate import certificate, view_certificate
 from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms.shuffler_dummies import ShufflerDummies
 from shuffledp.mechanisms.two_servers import GaussianServersParameters, TwoServers
-from shuffledp.verification import noise
+from shuffledp.verification import noise_deltas
 from shuffledp.verification.checker import verify
 from shuffledp.verification.deltas import RefusedError, TooLongError
 
@@ -156,12 +156,14 @@ def check_views(mechanism, calibrated, n, k):
 def test_noise_in_balls_is_noise_in_floats(eps):
     servers = GeometricNoise(1.0, nu=9, servers=2).curve().upper(0.9 * eps)
     with ctx.workprec(256):
-        both = noise.both_noises(1.0, 9, 0.9 * eps, 100.0).run()
+        both = noise_deltas.both_noises(1.0, 9, 0.9 * eps, 100.0).run()
         assert float(both.log()) == pytest.approx(servers, abs=1e-8)
         # Without the order of the ratios the bound may only be larger.
         known = [arb(1), arb(2), arb(0.5)]
         masses, wide = [arb(0.25), arb(0.25), arb(0.5)], [x + arb(0, 0.1) for x in known]
-        exact_one, at_most = (noise.mean_excess(masses, each, arb(1)) for each in (known, wide))
+        exact_one, at_most = (
+            noise_deltas.mean_excess(masses, each, arb(1)) for each in (known, wide)
+        )
         assert exact_one == arb(0.5) * (arb(0.25) * 0.5 + arb(0.25) * 1.5) + arb(0.0625)
         assert at_most.upper() >= exact_one
 

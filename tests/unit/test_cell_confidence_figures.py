@@ -11,7 +11,7 @@ from matplotlib.colors import Normalize, to_rgba
 from matplotlib.figure import Figure
 from town import COUNTS, PLACE, release_tables, town_cells
 
-from shuffledp.figures import cell_confidence, map_panels
+from shuffledp.figures import cell_errors, map_panels
 from shuffledp.figures.basemap import backdrop
 from shuffledp.figures.cell_shapes import CellShapes
 from shuffledp.figures.map_panels import MapContext
@@ -86,7 +86,7 @@ def heat_map(axes):
 
 
 def test_errors_share_one_symmetric_scale_and_large_ones_are_marked(cells, rows):
-    figure = cell_confidence.error_maps(MapContext(cells, "Title"), rows)
+    figure = cell_errors.error_maps(MapContext(cells, "Title"), rows)
     errors = {m: series(rows, m, "projected")["error"] for m in MECHANISMS}
     most = max(error.abs().max() for error in errors.values())
     low, high = legend_texts(figure)
@@ -118,9 +118,9 @@ def test_errors_share_one_symmetric_scale_and_large_ones_are_marked(cells, rows)
 
 def test_the_scale_of_small_errors_is_not_rounded(cells, rows):
     zero = rows.assign(error=0.0)
-    cell_confidence.error_maps(MapContext(cells, "Title"), zero).draw_without_rendering()
+    cell_errors.error_maps(MapContext(cells, "Title"), zero).draw_without_rendering()
     small = rows.assign(error=np.where(rows["cell"] == 3, -9.4, 1.0))
-    bar = cell_confidence.error_maps(MapContext(cells, "Title"), small).axes[-1]
+    bar = cell_errors.error_maps(MapContext(cells, "Title"), small).axes[-1]
     bar.figure.draw_without_rendering()
     ticks = [label.get_text().replace("\N{MINUS SIGN}", "-") for label in bar.get_xticklabels()]
     np.testing.assert_array_equal([float(tick) for tick in ticks], bar.get_xticks())
@@ -132,7 +132,7 @@ def test_figures_from_files_show_the_largest_n(table, rows, cells, layers, tmp_p
     cells.to_parquet(tmp_path / "c.parquet")
     place = {"cells": tmp_path / "c.parquet", "basemap": tmp_path / "map.geojson"}
     words = {"title": "Town", "unit": "one check-in", "target_delta": TARGET}
-    figure = cell_confidence.draw_errors(tmp_path / "t.parquet", **place, **words)
+    figure = cell_errors.draw_errors(tmp_path / "t.parquet", **place, **words)
     assert figure.get_suptitle().startswith("Town: n = 400 check-ins, $\\epsilon_0=4$")
     assert "Equal privacy" in figure.get_suptitle()
     written = [text.get_text() for axes in figure.axes for text in axes.texts]
@@ -182,7 +182,7 @@ def test_maps_show_posterior_medians_of_the_mechanisms_that_have_them(cells):
     assert list(release_panels(COUNTS, releases)) == ["Original", *labels]
     table = pd.concat(confidence_tables(releases, samples, **PLACE), ignore_index=True)
     assert {"raw", "projected", "posterior"} <= set(table["estimator"])
-    figure = cell_confidence.error_maps(MapContext(cells, "Town"), table)
+    figure = cell_errors.error_maps(MapContext(cells, "Town"), table)
     titles = [axes.get_title(loc="left").partition("\n")[0] for axes in figure.axes]
     assert sorted(titles[:2]) == labels
 

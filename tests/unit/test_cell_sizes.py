@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from real_data import GOWALLA, needs_gowalla
 
-from shuffledp.figures.cell_sizes import cell_sizes_figure
+from shuffledp.figures.size_errors import cell_sizes_figure
 from shuffledp.studies.cell_sizes import cell_sizes_findings, cell_sizes_table
 
 NAMES = {"seed": 5, "region": "town"}

@@ -25,7 +25,7 @@ from shuffledp.accounting.bound_registry import BOUNDS as BOUND_REGISTRY
 from shuffledp.accounting.conventions import log_of_delta
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
-from shuffledp.figures import distances, individual, maps, privacy, style
+from shuffledp.figures import delta_curves, distances, individual_table, maps, style
 from shuffledp.figures.bounds import bound_colour, guarantee_steps
 from shuffledp.figures.map_panels import MapContext
 from shuffledp.mechanisms.catalogue import CATALOGUE, POSTERIOR, get_estimator
@@ -474,7 +474,7 @@ def test_a_third_mechanism_is_in_every_figure():
     assert set(legend(over_n(utility))) == set.union(*labels.values())
     over_eps = distances.distance_over_eps(utility, "City", "one check-in")
     assert set(legend(over_eps)) >= labels[third]
-    page = individual.individual_page(single_cell_summary(releases), "City", "one check-in")
+    page = individual_table.individual_page(single_cell_summary(releases), "City", "one check-in")
     assert all(
         any(head.startswith(label) for head in column_heads(page)) for label in labels[third]
     )
@@ -492,7 +492,7 @@ def drawn_curves(axes):
 
 
 def test_delta_curves_show_the_values_of_the_table(curves):
-    figure = privacy.delta_curves(curves, "City", "one check-in", TARGET)
+    figure = delta_curves.delta_curves(curves, "City", "one check-in", TARGET)
     for axes, eps0 in zip(figure.axes, BUDGETS, strict=True):
         assert axes.get_ylim() == (-12.0, 0.0)
         assert axes.get_xlabel() == r"$\epsilon$ of the shuffled reports"
@@ -520,12 +520,12 @@ def test_delta_curves_show_the_values_of_the_table(curves):
         f"(below the plot: $\\delta<10^{{{np.ceil(highest):.0f}}}$)"
     )
     assert "n = 400 check-ins, k = 12 cells" in figure.get_suptitle()
-    users = privacy.delta_curves(curves, "City", "one user", TARGET)
+    users = delta_curves.delta_curves(curves, "City", "one user", TARGET)
     assert "n = 400 users, k = 12 cells" in users.get_suptitle()
 
 
 def test_a_line_of_a_guarantee_is_nowhere_below_the_accountant(curves):
-    figure = privacy.delta_curves(curves, "City", "one check-in", TARGET)
+    figure = delta_curves.delta_curves(curves, "City", "one check-in", TARGET)
     for axes, eps0 in zip(figure.axes, BUDGETS, strict=True):
         line = drawn_curves(axes)["upper"]
         assert line.get_drawstyle() == "steps-post"
@@ -560,13 +560,13 @@ def test_groups_of_bounds_have_different_colours():
 
 def test_a_region_s_name_may_have_any_character(curves):
     for name in ("A $ store", "$\\nothing{$"):
-        figure = privacy.delta_curves(curves, name, "one check-in", TARGET)
+        figure = delta_curves.delta_curves(curves, name, "one check-in", TARGET)
         figure.draw_without_rendering()
         assert figure.get_suptitle().replace(r"\$", "$").startswith(name)
 
 
 def test_delta_curves_mark_the_certified_eps_at_the_target(curves):
-    figure = privacy.delta_curves(curves, "City", "one check-in", TARGET)
+    figure = delta_curves.delta_curves(curves, "City", "one check-in", TARGET)
     for axes, eps0 in zip(figure.axes, BUDGETS, strict=True):
         eps = (
             BOUND_REGISTRY["upper"].curve(Setting(400, 12, eps0)).epsilon(log_of_delta(TARGET)).only
@@ -594,7 +594,9 @@ def test_the_label_at_the_target_is_not_on_the_curve(power):
     at_target = 0.5 ** (1.0 / power)
     eps = np.union1d(np.linspace(0.0, 1.0, 200), at_target)
     table = pd.DataFrame({"eps": eps, "log10_delta": -12.0 * eps**power, "bound": "upper"})
-    figure = privacy.delta_curves(table.assign(n=9, k=3, eps0=1.0), "City", "one check-in", 1e-6)
+    figure = delta_curves.delta_curves(
+        table.assign(n=9, k=3, eps0=1.0), "City", "one check-in", 1e-6
+    )
     (axes,) = figure.axes
     figure.canvas.draw()
     (words,) = [text for text in axes.texts if "certified" in text.get_text()]
@@ -605,7 +607,7 @@ def test_the_label_at_the_target_is_not_on_the_curve(power):
 
 
 def test_delta_curves_shade_the_region_below_the_lower_bound(curves):
-    axes = privacy.delta_curves(curves, "City", "one check-in", TARGET).axes[0]
+    axes = delta_curves.delta_curves(curves, "City", "one check-in", TARGET).axes[0]
     (shade,) = axes.collections
     inside = shade.get_paths()[0]
     certified = drawn_curves(axes)["lower"].get_xydata()
@@ -664,7 +666,7 @@ def test_a_guarantee_that_grows_has_the_value_of_the_next_point():
 
 
 def test_delta_curves_of_a_small_target_go_below_it(curves):
-    figure = privacy.delta_curves(curves, "City", "one check-in", 1e-15)
+    figure = delta_curves.delta_curves(curves, "City", "one check-in", 1e-15)
     assert figure.axes[0].get_ylim()[0] == pytest.approx(-17.0)
     (words,) = [text.get_text() for text in figure.axes[0].texts if "target" in text.get_text()]
     assert "certified" not in words  # the table has no eps for that target
@@ -673,12 +675,12 @@ def test_delta_curves_of_a_small_target_go_below_it(curves):
 def test_delta_curves_refuse_several_n(curves):
     both = pd.concat([curves, curves.assign(n=300)])
     with pytest.raises(InputError, match=r"\[300, 400\]"):
-        privacy.delta_curves(both, "City", "one check-in", TARGET)
+        delta_curves.delta_curves(both, "City", "one check-in", TARGET)
 
 
 def test_one_bound_has_one_colour_in_every_figure(curves):
     expected = {name: bound_colour(name) for name in BOUNDS}
-    panel = privacy.delta_curves(curves, "City", "one check-in", TARGET).axes[0]
+    panel = delta_curves.delta_curves(curves, "City", "one check-in", TARGET).axes[0]
     assert {name: line.get_color() for name, line in drawn_curves(panel).items()} == expected
     table = curves.rename(columns={"bound": "curve", "eps": "x", "log10_delta": "y"}).assign(
         kind=[BOUND_REGISTRY[name].kind for name in curves["bound"]], panel="", x=lambda t: t.x + 1
@@ -740,7 +742,7 @@ def rows_by_head(page):
 
 def test_individual_page_writes_the_summary(releases):
     summary = single_cell_summary(releases)
-    page = individual.individual_page(summary, "City & <co>", "one check-in")
+    page = individual_table.individual_page(summary, "City & <co>", "one check-in")
     heads, table = column_heads(page), rows_by_head(page)
     columns = summary[["calibration", "mechanism", "estimator"]].drop_duplicates()
     assert list(table) == ["5", "10", "mean of the rows"]
@@ -763,18 +765,18 @@ def test_individual_page_writes_the_summary(releases):
 def test_individual_page_marks_the_cells_own_deltas(releases):
     summary = single_cell_summary(releases)
     own = own_delta_summary(summary, COUNTS)
-    page = individual.individual_page(pd.concat([own, summary]), "City", "one check-in")
+    page = individual_table.individual_page(pd.concat([own, summary]), "City", "one check-in")
     (head,) = [head for head in column_heads(page) if "own" in head]
     assert head == "Gaussian, raw, own δ(x0): NOT equal privacy"
     assert f"10<sup>−{-own['log10_delta'].min():.1f}</sup>" in page and "not a guarantee" in page
 
 
 def test_individual_page_needs_no_other_file(releases, tmp_path):
-    text = individual.individual_page(single_cell_summary(releases), "City", "one check-in")
+    text = individual_table.individual_page(single_cell_summary(releases), "City", "one check-in")
     assert not re.search("(src|href|url|@import)", text)
     for media in ("prefers-color-scheme: dark", "print"):
         assert f"@media {media}" in text or f"@media ({media})" in text
-    individual.write_page(text, tmp_path / "new" / "page.html")
+    individual_table.write_page(text, tmp_path / "new" / "page.html")
     assert (tmp_path / "new" / "page.html").read_bytes() == text.encode()
 
 

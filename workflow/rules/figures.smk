@@ -47,7 +47,7 @@ use rule draw_comparison as draw_privacy with:
         log_of("draw_privacy.{region}.{grid}"),
     params:
         **AT_TARGET,
-        function="figures.privacy.draw_privacy",
+        function="figures.delta_curves.draw_privacy",
 
 
 use rule draw_comparison as draw_errors with:
@@ -62,7 +62,7 @@ use rule draw_comparison as draw_errors with:
         log_of("draw_errors.{region}.{grid}.eps0-{eps0}"),
     params:
         **AT_TARGET,
-        function="figures.cell_confidence.draw_errors",
+        function="figures.cell_errors.draw_errors",
 
 
 use rule draw_comparison as draw_mechanisms with:
@@ -119,7 +119,7 @@ use rule draw_comparison as draw_cell_sizes with:
         log_of("draw_cell_sizes.{region}"),
     params:
         **OF_REGION,
-        function="figures.cell_sizes.draw_cell_sizes",
+        function="figures.size_errors.draw_cell_sizes",
 
 
 rule cell_sizes:

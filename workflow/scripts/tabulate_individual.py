@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from shuffledp.figures.individual import individual_page, write_page
+from shuffledp.figures.individual_table import individual_page, write_page
 from shuffledp.pipeline.jobs import job
 
 with job(snakemake.log[0]):

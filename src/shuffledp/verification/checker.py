@@ -24,7 +24,7 @@ from shuffledp.verification.deltas import (
     one_cell,
     two_cells,
 )
-from shuffledp.verification.noise import (
+from shuffledp.verification.noise_deltas import (
     LEVEL,
     both_gaussians,
     both_noises,
