@@ -1,4 +1,4 @@
-"""Maps of errors and of known cells, and the busiest cells, show the values of the table."""
+"""Maps of errors show the values of the table."""
 
 import json
 
@@ -185,14 +185,3 @@ def test_maps_show_posterior_medians_of_the_mechanisms_that_have_them(cells):
     figure = cell_errors.error_maps(MapContext(cells, "Town"), table)
     titles = [axes.get_title(loc="left").partition("\n")[0] for axes in figure.axes]
     assert sorted(titles[:2]) == labels
-
-
-def test_some_cells_keep_their_rings_in_the_order_asked_for():
-    hole = shapely.box(2.0, 60.0, 2.3, 60.3) - shapely.box(2.1, 60.1, 2.2, 60.2)
-    parts = shapely.MultiPolygon([shapely.box(3.0, 60.0, 3.1, 60.1), shapely.box(4.0, 60, 4.1, 61)])
-    polygons = np.array([hole, shapely.box(5.0, 60.0, 5.1, 60.1), parts])
-    chosen = np.array([2, 0])
-    part = CellShapes.from_polygons(polygons).part(chosen)
-    alone = CellShapes.from_polygons(polygons[chosen])
-    for name in ("points", "starts", "cell_of_ring", "middles"):
-        np.testing.assert_array_equal(getattr(part, name), getattr(alone, name))

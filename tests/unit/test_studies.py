@@ -451,5 +451,9 @@ def test_calibrated_selects_one_calibration_and_local_mechanisms():
     assert len(matched) == (4 + 2) * 2 * 2 * 2 * 12
     published = calibrated(table, "as-published", TARGET)
     assert set(published["calibration"]) == {"none", "as-published"}
+    with pytest.raises(InputError, match=r"target_delta.*1e-05"):
+        calibrated(table, "matched", 1e-5)
+    with pytest.raises(InputError, match="as-published"):
+        calibrated(matched, "as-published", TARGET)
     with pytest.raises(InputError, match=r"calibration must be one of.*'equal'"):
         calibrated(table, "equal", TARGET)

@@ -26,49 +26,23 @@ _ERROR_COLOURS: Final = "PuOr_r"
 _MIN_MARKED_ERROR: Final = 0.2  # share of the largest error; errors above it are marked by sign
 
 
-class _ReleaseArguments(MapFiles):
-    """Keyword arguments of `read_release`: files of the grid, and values that the title states."""
-
-    title: str
-    unit: str
-    target_delta: float
-
-
-def draw_errors(certainty: Path, **release: Unpack[_ReleaseArguments]) -> Figure:
-    """Draw `error_maps` of the release that `read_release` reads."""
-    return error_maps(*read_release(certainty, DISTRIBUTION, POSTERIOR, **release))
-
-
-def read_release(
-    certainty: Path,
-    *estimators: str,
-    title: str,
-    unit: str,
-    target_delta: float,
-    **files: Unpack[MapFiles],
-) -> tuple[MapContext, pd.DataFrame]:
-    """Read the grid, and the rows of some estimators at the largest n.
+def draw_errors(
+    certainty: Path, *, title: str, unit: str, target_delta: float, **files: Unpack[MapFiles]
+) -> Figure:
+    """Draw `error_maps` of the release at the largest n.
 
     `certainty` is a Parquet file with the columns of `pipeline.tables.CERTAINTY`, `title` the name
     of the region, `unit` the unit of the guarantee, and `target_delta` the delta to which the
     releases are calibrated.
     """
     n = int(read_tables([certainty], columns=["n"])["n"].max())
-    tables = [read_tables([certainty], n=n, estimator=each) for each in estimators]
+    tables = [read_tables([certainty], n=n, estimator=each) for each in (DISTRIBUTION, POSTERIOR)]
     rows = pd.concat([table for table in tables if len(table)], ignore_index=True)
     full_title = release_title(title, unit, rows, "matched", target_delta)
     place = MapContext.read(full_title, unit, **files)
     first = place.window.start or 0
     shown = rows["cell"].between(first, first + len(place.cells) - 1)
-    return place, rows[shown].assign(cell=rows["cell"] - first)
-
-
-def _panels(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return the rows of each series by its label, in the order of the cells."""
-    return {
-        get_estimator(*series).label: style.series_rows(rows, series).sort_values("cell")
-        for series in style.list_series(rows)
-    }
+    return error_maps(place, rows[shown].assign(cell=rows["cell"] - first))
 
 
 @style.local_style()
@@ -78,13 +52,16 @@ def error_maps(place: MapContext, rows: pd.DataFrame) -> Figure:
     `place` has a title of `shuffledp.figures.maps.release_title`; `rows` have the columns of
     `pipeline.tables.CERTAINTY` for one release of each mechanism.
     """
-    panels = _panels(best_estimates(rows))
-    errors = [panel["error"].to_numpy() for panel in panels.values()]
+    best = best_estimates(rows)
+    series = style.list_series(best)
+    errors = [
+        style.series_rows(best, each).sort_values("cell")["error"].to_numpy() for each in series
+    ]
     largest = max(float(np.abs(error).max()) for error in errors)
     norm = Normalize(-largest, largest)
     titles = [
-        f"{label}\nroot mean square error {np.sqrt((error**2).mean()):,.3g}"
-        for label, error in zip(panels, errors, strict=True)
+        f"{get_estimator(*each).label}\nroot mean square error {np.sqrt((error**2).mean()):,.3g}"
+        for each, error in zip(series, errors, strict=True)
     ]
     threshold = float(f"{_MIN_MARKED_ERROR * largest:.1g}")
     marked = f"by more than {threshold:,g} {style.plural(place.unit)}"

@@ -89,18 +89,6 @@ class CellShapes:
         extent: Floats = largest - smallest
         return extent
 
-    def part(self, cells: Integers) -> "CellShapes":
-        """Return the outlines of the cells with these numbers, in this order."""
-        rings = [np.flatnonzero(self.cell_of_ring == cell) for cell in cells]
-        joined = np.concatenate(rings)
-        points = [self.points[self.starts[ring] : self.starts[ring + 1]] for ring in joined]
-        return CellShapes(
-            np.concatenate(points),
-            np.concatenate([[0], np.cumsum(list(map(len, points)))]),
-            np.repeat(np.arange(len(rings)), list(map(len, rings))),
-            self.middles[cells],
-        )
-
     def outline(self, mask: Bools) -> Outline:
         """Return one path that joins all cells of a mask of shape ``(k,)``."""
         kept = np.repeat(mask[self.cell_of_ring], np.diff(self.starts))

@@ -1,4 +1,4 @@
-"""Draw the certified privacy of shuffled k-RR: delta by eps, and eps by n and by check-ins."""
+"""Draw the certified privacy of shuffled k-RR: delta against eps."""
 
 from pathlib import Path
 from typing import Final
@@ -16,7 +16,6 @@ from shuffledp.figures import style
 from shuffledp.figures.bounds import (
     KIND_LABELS,
     LINE_STYLES,
-    Line,
     bound_colour,
     coincidence_note,
     guarantee_steps,
@@ -27,17 +26,6 @@ _MIN_LOG10_DELTA: Final = -12.0  # smallest delta shown
 _MAX_COLUMNS: Final = 3  # panels in a row
 _MAX_LABEL_ABOVE: Final = 0.65  # share of the eps axis; farther right, the curve meets the label
 _PANEL_GAP: Final = {"wspace": 0.06}  # room for the last tick label of one panel and the next
-
-_MAX_LABELLED: Final = 3  # curves; labels of more curves would overlap
-_MILLION: Final = 1_000_000
-
-# Line style by unit: all check-ins are collected, or one check-in of each user.
-_UNIT_LINES: Final[dict[str, Line]] = {"checkin": "-", "user": "--"}
-_MIN_CHECKINS: Final = 0.85  # left end of the axis of check-ins
-_MAX_EPS: Final = 25.0  # upper end of the axis; a larger eps protects nothing
-
-
-# --- Delta against eps -------------------------------------------------------------------
 
 
 def draw_privacy(curves: Path, *, title: str, unit: str, target_delta: float) -> Figure:

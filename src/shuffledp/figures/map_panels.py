@@ -208,22 +208,11 @@ def draw_scale_bar(axes: Axes) -> None:
     )
 
 
-def draw_surroundings(axes: Axes, layers: gpd.GeoDataFrame) -> None:
-    """Draw the layers of a base map under and over the cells."""
-    draw_under(axes, layers)
-    draw_over(axes, layers)
-
-
-def draw_base_map(
-    axes: Axes, place: MapContext, *, ordinate: bool, shown: CellShapes | None = None
-) -> None:
-    """Draw everything on a map of all cells, or of those `shown`, except the cells.
-
-    `ordinate` is as in `draw_frame`.
-    """
-    draw_surroundings(axes, place.visible_layers)
-    margin = not place.visible_layers.empty
-    draw_frame(axes, shown or place.shapes, margin=margin, ordinate=ordinate)
+def draw_base_map(axes: Axes, place: MapContext, *, ordinate: bool) -> None:
+    """Draw everything on a map except the cells; `ordinate` is as in `draw_frame`."""
+    draw_under(axes, place.visible_layers)
+    draw_over(axes, place.visible_layers)
+    draw_frame(axes, place.shapes, margin=not place.visible_layers.empty, ordinate=ordinate)
     draw_scale_bar(axes)
 
 

@@ -14,7 +14,6 @@ from matplotlib.ticker import NullLocator
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.figures import style
-from shuffledp.figures.bounds import Line
 from shuffledp.mechanisms.catalogue import CATALOGUE, UNBIASED
 from shuffledp.mechanisms.recommendation import trust_kind
 from shuffledp.pipeline.selection import at_targets
@@ -37,18 +36,6 @@ _TRUST: Final = {
     "shuffler": "Shuffler and analyst apart;\nshuffler learns the exact map",
     "apart": "Shuffler and analyst apart:\ntogether they see every record",
     "local": "Shuffler and analyst apart:\ntogether they see noisy reports",
-}
-_BEST: Final = {
-    "curator": "best with a curator",
-    "shuffler": "best if the shuffler may learn the map",
-    "apart": "best without users' dummies",
-    "local": "best of noisy reports",
-}
-_REFERENCE_LINES: Final[dict[str, Line]] = {
-    "curator": "-",
-    "shuffler": "--",
-    "apart": "-.",
-    "local": ":",
 }
 _LINE_HEIGHT: Final = 0.16  # inches
 
