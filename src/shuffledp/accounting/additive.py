@@ -160,18 +160,18 @@ class CellLosses:
         """Return the privacy loss of one round, for composition with other rounds."""
         errors = (self.mass_error, self.loss_error)
         infinite, infinite_low = np.exp([self.log_infinite.high, self.log_infinite.low]).tolist()
-        if self.log_infinite.high > -np.inf:
-            infinite += UNDERFLOW
+        smallest = min(self.mass.min(), self.next_mass.min())
+        may_underflow = smallest < SMALLEST_PRECISE_MASS or self.log_infinite.high > -np.inf
+        # If values are unlisted, the bounds on their probability also cover underflow.
+        underflow = UNDERFLOW if may_underflow and not self.unlisted else 0.0
         cells = []
         for losses, mass, high, low in (
             (self.losses, self.mass, self.unlisted, 0.0),
             (-self.losses, self.next_mass, infinite, infinite_low),
         ):
             listed = mass > 0.0
-            underflow = UNDERFLOW if mass.min() < SMALLEST_PRECISE_MASS else 0.0
-            cells.append(
-                loss_of_outcomes(losses[listed], mass[listed], high + underflow, low, *errors)
-            )
+            outcomes = (losses[listed], mass[listed], high + underflow, low)
+            cells.append(loss_of_outcomes(*outcomes, *errors))
         return loss_of_cells(cells, self.step)
 
 
