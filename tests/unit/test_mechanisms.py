@@ -16,7 +16,6 @@ from oracle.high_precision import gaussian_log_delta
 from waiting import run_python
 
 import shuffledp.mechanisms
-from shuffledp.accounting import calibrate
 from shuffledp.accounting.bound_registry import BOUNDS
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
@@ -40,11 +39,7 @@ from shuffledp.mechanisms.gaussian import (
     published_sigma,
 )
 from shuffledp.mechanisms.local import ShuffledRandomiser
-from shuffledp.mechanisms.protocol import (
-    Budget,
-    Mechanism,
-    calibrate_rounds_by_search,
-)
+from shuffledp.mechanisms.protocol import Budget, Mechanism
 from shuffledp.mechanisms.recommendation import recommended
 from shuffledp.mechanisms.registry import MECHANISMS, get_mechanisms
 from shuffledp.mechanisms.target_calibration import calibrations
@@ -164,34 +159,6 @@ def test_one_user_moves_a_cell_by_the_stated_amount(mechanism):
     np.testing.assert_allclose(silent, silent[0], rtol=1e-9)
     moved = np.abs(estimates - silent[0]).max()
     assert moved == pytest.approx(mechanism.per_user(N, K, parameters).moved_by_one, rel=1e-9)
-
-
-def test_a_mechanism_that_cannot_meet_a_target_over_rounds_says_why():
-    class Nothing(CentralGaussian):
-        def calibrate(self, eps, log_delta, setting):
-            raise InputError("nothing will do")
-
-    for eps, words in ((0.5, "nothing will do"), (np.inf, "eps must be"), (0.0, "eps must be")):
-        with pytest.raises(InputError, match=words):
-            calibrate_rounds_by_search(Nothing(), eps, -9.0, Setting(N, K, rounds=2))
-
-
-@pytest.mark.parametrize("guess", [0.1, 0.3, 0.5, 4.0])
-@pytest.mark.parametrize("steps", [np.inf, 7.0])
-def test_the_eps_of_one_round_is_searched_in_few_steps_and_never_exceeded(guess, steps):
-    """Delta is 0 below some eps, and above it may grow in steps."""
-    asked = {}
-
-    def log_delta(one):
-        exact = one if steps == np.inf else np.ceil(one * steps) / steps
-        asked[one] = -np.inf if one < 0.15 else -14.0 * (0.4 / exact) ** 2
-        return asked[one]
-
-    answer = calibrate.epsilon_per_round(log_delta, -14.0, 0.1, guess)
-    best = 0.4 if steps == np.inf else 2.0 / 7.0
-    assert asked[answer] <= -14.0
-    assert answer == pytest.approx(best, rel=1.1e-3)
-    assert len(asked) < 20
 
 
 @every_mechanism

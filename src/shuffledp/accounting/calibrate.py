@@ -23,8 +23,6 @@ XTOL = 1e-12
 COARSE_XTOL = 1e-6
 # Relative tolerance of the smallest noise.
 NOISE_XTOL = 1e-9
-# Tolerances of `epsilon_per_round`: relative in eps, absolute in log delta.
-PER_ROUND_EPS_XTOL, PER_ROUND_LOG_DELTA_TOLERANCE = 1e-3, 1e-2
 # Lower limit on the first step of the search for a bracket, in the log of the unknown.
 MIN_FIRST_LOG_STEP = 1e-3
 # Replaces log 0 = -inf where differences must be finite.
@@ -330,49 +328,3 @@ def guided_noise(
         xtol,
     )
     return None if crossing.met is None else at(crossing.met)
-
-
-def epsilon_per_round(log_delta: Function, target: float, eps: float, guess: float) -> float:
-    """Return an eps per round, close to the largest, at which all rounds together meet the target.
-
-    It is found by the secant method for log delta as a function of log eps, since each evaluation
-    may take seconds.
-
-    Parameters
-    ----------
-    log_delta
-        Natural log of delta of all rounds as a function of the eps to which each round is
-        calibrated; non-decreasing, possibly in steps.
-    target
-        Natural log of the target delta, at most 0.
-    eps
-        An eps per round that meets the target.
-    guess
-        Start of the search, at least ``eps``.
-
-    Returns
-    -------
-    ``eps``, or a larger number at which ``log_delta`` was evaluated and found to meet the target.
-    """
-    low, high, point = eps, np.inf, max(guess, eps)
-    # For Gaussian noise, log delta of all rounds is about proportional to eps^-2, where eps is that
-    # of each round. Near the target its slope in log eps is therefore -2 times the target.
-    previous, slope = None, max(-2.0 * target, 1.0)
-    while high > low * (1.0 + PER_ROUND_EPS_XTOL):
-        gap = log_delta(point) - target
-        if gap <= 0.0:
-            low = point
-            if gap >= -PER_ROUND_LOG_DELTA_TOLERANCE:
-                break
-        else:
-            high = point
-        current = (float(np.log(point)), gap)
-        if previous is not None and current[0] != previous[0] and gap > -np.inf:
-            secant = (current[1] - previous[1]) / (current[0] - previous[0])
-            slope = secant if 0.0 < secant < np.inf else slope
-        previous = current if gap > -np.inf else None
-        following = point * float(np.exp(-(gap + 0.5 * PER_ROUND_LOG_DELTA_TOLERANCE) / slope))
-        if not low < following < high:
-            following = float(np.sqrt(low * high)) if high < np.inf else 2.0 * point
-        point = following
-    return low

@@ -6,7 +6,7 @@ numerical library. docs/extending.md describes how to add a mechanism.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from shuffledp.errors import InputError
 
@@ -131,34 +131,41 @@ def _estimators(label: str, colour: str, marker: str, *own: Estimator) -> tuple[
     )
 
 
-def _noise_estimators(label: str, colour: str, marker: str) -> tuple[Estimator, ...]:
-    """Return the estimators of a mechanism whose noise has a known law."""
-    look = Look(colour, marker, filled=False, half_filled=True)
-    posterior = Estimator(POSTERIOR, f"{label}, posterior", look, DISTRIBUTION)
-    return _estimators(label, colour, marker, posterior)
-
-
 _DISCLOSED_TO_CURATOR: Final = dict.fromkeys(("analyst", "shuffler", "both"), RECORDS)
 _DISCLOSED_IF_RANDOMISED: Final = {"both": "reports that reveal at most eps0"}
 _DISCLOSED_IF_TRUE: Final = {"both": RECORDS}
 
 
-def _shuffled(
-    name: str, label: str, class_path: str, source: str, colour: str, marker: str
+def _with_noise(
+    name: str, label: str, path: str, source: str, colour: str, marker: str, **options: Any
 ) -> Entry:
-    """Return the entry of a local randomiser whose reports are shuffled."""
+    """Return the entry of a mechanism that adds noise with a known law, to true reports."""
+    look = Look(colour, marker, filled=False, half_filled=True)
+    posterior = Estimator(POSTERIOR, f"{label}, posterior", look, DISTRIBUTION)
+    estimators = _estimators(label, colour, marker, posterior)
+    options = {"disclosed": _DISCLOSED_IF_TRUE} | options
+    return Entry(name, label, _PACKAGE + path, source, estimators=estimators, **options)
+
+
+def _shuffled(
+    name: str, label: str, path: str, source: str, colour: str, marker: str, **options: Any
+) -> Entry:
+    """Return the entry of a mechanism whose randomised reports are shuffled."""
     estimators = _estimators(label, colour, marker)
-    return Entry(name, label, class_path, source, _DISCLOSED_IF_RANDOMISED, estimators)
+    return Entry(
+        name, label, _PACKAGE + path, source, _DISCLOSED_IF_RANDOMISED, estimators, **options
+    )
 
 
+_PACKAGE: Final = "shuffledp.mechanisms."
 _ENTRIES: Final = (
-    Entry(
-        name="gaussian",
-        label="Gaussian",
-        class_path="shuffledp.mechanisms.gaussian.CentralGaussian",
-        source="Dwork, Kenthapadi, McSherry et al. 2006; calibrated exactly: Balle and Wang 2018",
+    _with_noise(
+        "gaussian",
+        "Gaussian",
+        "gaussian.CentralGaussian",
+        "Dwork, Kenthapadi, McSherry et al. 2006; calibrated exactly: Balle and Wang 2018",
+        *("#0072B2", "o"),
         disclosed=_DISCLOSED_TO_CURATOR,
-        estimators=_noise_estimators("Gaussian", "#0072B2", "o"),
         own_calibrations={
             "as-published": "NOT equal privacy, calibration as published: "
             r"$\epsilon=\epsilon_0$, and $\delta=10^{-20}$ for the Gaussian alone"
@@ -185,111 +192,101 @@ _ENTRIES: Final = (
         ),
         matched=False,
     ),
-    Entry(
-        name="discrete-laplace",
-        label="discrete Laplace",
-        class_path="shuffledp.mechanisms.discrete_laplace.DiscreteLaplace",
-        source="Ghosh, Roughgarden and Sundararajan 2009",
+    _with_noise(
+        "discrete-laplace",
+        "discrete Laplace",
+        "discrete_laplace.DiscreteLaplace",
+        "Ghosh, Roughgarden and Sundararajan 2009",
+        *("#56B4E9", "P"),
         disclosed=_DISCLOSED_TO_CURATOR,
-        estimators=_noise_estimators("discrete Laplace", "#56B4E9", "P"),
     ),
-    Entry(
-        name="user-dummies",
-        label="dummies by users",
-        class_path="shuffledp.mechanisms.user_dummies.UserDummies",
-        source="close to FE1: Luo, Wang and Yi 2022; pureDUMP: Li, Liu, Feng et al. 2020, a "
+    _with_noise(
+        "user-dummies",
+        "dummies by users",
+        "user_dummies.UserDummies",
+        "close to FE1: Luo, Wang and Yi 2022; pureDUMP: Li, Liu, Feng et al. 2020, a "
         "preprint; fake users: Cheu and Zhilyaev 2022; exact delta: here",
-        disclosed=_DISCLOSED_IF_TRUE,
+        *("#E69F00", "X"),
         extra_trust="all users, to add dummies",
-        estimators=_noise_estimators("dummies by users", "#E69F00", "X"),
     ),
-    Entry(
-        name="shuffler-dummies",
-        label="dummies by the shuffler",
-        class_path="shuffledp.mechanisms.shuffler_dummies.ShufflerDummies",
-        source="close to: Murakami, Sei and Eriguchi 2025; uniform fake reports of shufflers: "
+    _with_noise(
+        "shuffler-dummies",
+        "dummies by the shuffler",
+        "shuffler_dummies.ShufflerDummies",
+        "close to: Murakami, Sei and Eriguchi 2025; uniform fake reports of shufflers: "
         "Wang, Ding, Xu et al. 2020; exact delta: here",
+        *("#CC79A7", "*"),
         disclosed=_DISCLOSED_IF_TRUE | {"shuffler": "the exact histogram, once the map is out"},
         extra_trust="shuffler, to add dummies",
-        estimators=_noise_estimators("dummies by the shuffler", "#CC79A7", "*"),
     ),
-    Entry(
-        name="two-servers",
-        label="noise by both servers",
-        class_path="shuffledp.mechanisms.two_servers.TwoServers",
-        source="here; histograms among two servers that do not collude, by encrypted computation: "
+    _with_noise(
+        "two-servers",
+        "noise by both servers",
+        "two_servers.TwoServers",
+        "here; histograms among two servers that do not collude, by encrypted computation: "
         "Bell, Gascón, Ghazi et al. 2022",
-        disclosed=_DISCLOSED_IF_TRUE,
+        *("#117733", ">"),
         extra_trust="shuffler and analyst, to add noise each",
-        estimators=_noise_estimators("noise by both servers", "#117733", ">"),
     ),
-    Entry(
-        name="prio3-histogram",
-        label="Prio3Histogram",
-        class_path="shuffledp.mechanisms.prio3_histogram.Prio3Histogram",
-        source="Corrigan-Gibbs and Boneh 2017; Davis, Patton, Rosulek and Schoppmann 2023; "
+    _with_noise(
+        "prio3-histogram",
+        "Prio3Histogram",
+        "prio3_histogram.Prio3Histogram",
+        "Corrigan-Gibbs and Boneh 2017; Davis, Patton, Rosulek and Schoppmann 2023; "
         "draft-irtf-cfrg-vdaf; noise as in libprio (PureDpDiscreteLaplace)",
-        disclosed=_DISCLOSED_IF_TRUE,
+        *("#B8860B", r"$\spadesuit$"),
         extra_trust="both aggregators, to add noise each",
         servers="two aggregators",
-        estimators=_noise_estimators("Prio3Histogram", "#B8860B", r"$\spadesuit$"),
     ),
-    Entry(
-        name="mixdump",
-        label="k-RR and dummies by users",
-        class_path="shuffledp.mechanisms.mixdump.Mixdump",
-        source="close to mixDUMP: Li, Liu, Feng et al. 2020, a preprint; certified delta: here",
-        disclosed=_DISCLOSED_IF_RANDOMISED,
+    _shuffled(
+        "mixdump",
+        "k-RR and dummies by users",
+        "mixdump.Mixdump",
+        "close to mixDUMP: Li, Liu, Feng et al. 2020, a preprint; certified delta: here",
+        *("#661100", "^"),
         extra_trust="all users, to add dummies",
-        estimators=_estimators("k-RR and dummies by users", "#661100", "^"),
     ),
     _shuffled(
         "subset-selection",
         "subset selection, best m",
-        "shuffledp.mechanisms.subset_selection.ShuffledSubsets",
+        "subset_selection.ShuffledSubsets",
         "Wang, Huang, Wang et al. 2016; Ye and Barg 2018; m for the shuffler: here",
-        "#882255",
-        "v",
+        *("#882255", "v"),
     ),
     _shuffled(
         "unary-encoding",
         "unary encoding, best p",
-        "shuffledp.mechanisms.unary_encoding.ShuffledUnaryEncoding",
+        "unary_encoding.ShuffledUnaryEncoding",
         "Wang, Blocki, Li and Jha 2017; p for the shuffler: here",
-        "#332288",
-        "p",
+        *("#332288", "p"),
     ),
     _shuffled(
         "oue",
         "OUE",
-        "shuffledp.mechanisms.unary_encoding.ShuffledOUE",
+        "unary_encoding.ShuffledOUE",
         "Wang, Blocki, Li and Jha 2017",
-        "#44AA99",
-        "d",
+        *("#44AA99", "d"),
     ),
     _shuffled(
         "rappor",
         "RAPPOR",
-        "shuffledp.mechanisms.unary_encoding.ShuffledRappor",
+        "unary_encoding.ShuffledRappor",
         "Erlingsson, Pihur and Korolova 2014, the basic one",
-        "#8C510A",
-        "8",
+        *("#8C510A", "8"),
     ),
     _shuffled(
         "local-hashing",
         "local hashing, best g",
-        "shuffledp.mechanisms.local_hashing.ShuffledHashing",
+        "local_hashing.ShuffledHashing",
         "Wang, Blocki, Li and Jha 2017; g for the shuffler: Wang, Ding, Xu et al. 2020 (SOLH)",
-        "#999933",
-        "H",
+        *("#999933", "H"),
     ),
     _shuffled(
         "hadamard",
         "Hadamard response, one block",
-        "shuffledp.mechanisms.hadamard.ShuffledHadamard",
+        "hadamard.ShuffledHadamard",
         "Acharya, Sun and Zhang 2019",
-        "#000000",
-        "h",
+        *("#000000", "h"),
     ),
 )
 

@@ -6,13 +6,12 @@ only through this interface. `shuffledp.mechanisms.catalogue` has names and trus
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shuffledp.accounting import calibrate
 from shuffledp.accounting.contributions import (
     ONE_RECORD,
     Contributions,
@@ -21,9 +20,8 @@ from shuffledp.accounting.contributions import (
 )
 from shuffledp.accounting.curve import UpperCurve, pure_dp_curve
 from shuffledp.accounting.setting import Setting
-from shuffledp.errors import InputError
 from shuffledp.mechanisms.catalogue import CATALOGUE, Entry
-from shuffledp.numerics.arrays import Floats, Integers, quotient_down, sum_up
+from shuffledp.numerics.arrays import Floats, Integers, sum_up
 
 P = TypeVar("P")  # a mechanism's parameters: a frozen dataclass
 # Function of observations, n and parameters that returns estimated shares of the users per cell.
@@ -253,60 +251,11 @@ class RecordMechanism(Mechanism[P]):
 
     @abstractmethod
     def _calibrate_record(self, eps: float, log_delta: float, setting: Setting) -> P:
-        """Return parameters with which `_record_curve` meets a target for all rounds together.
-
-        A mechanism that can only be calibrated to one round calls `calibrate_rounds_by_search` for
-        several.
-        """
+        """Return parameters with which `_record_curve` meets a target for all rounds together."""
 
     @abstractmethod
     def _draw(self, counts: Integers, parameters: P, rng: np.random.Generator) -> Integers | Floats:
         """Draw one release, shape ``(k,)``."""
-
-
-def calibrate_rounds_by_search(
-    mechanism: Mechanism[P], eps: float, log_delta: float, setting: Setting
-) -> P:
-    """Return parameters of each round with which all rounds together meet the target.
-
-    Each round is calibrated to a share of delta, and to nearly the largest eps for which the
-    composition of all rounds meets the target. Raises `InputError` if eps is not positive and
-    finite, or no parameters meet the target.
-    """
-    from tqdm import tqdm
-
-    if not 0.0 < eps < np.inf:
-        raise InputError(f"eps must be positive and finite, got eps={eps}")
-    rounds, once = setting.rounds, replace(setting, rounds=1)
-    # The deltas of single rounds add up to half of the target; the other half is for composition.
-    round_log_delta = log_delta - float(np.log(2.0 * rounds))
-    parameters: dict[float, P] = {}
-    bar = tqdm(desc=f"{mechanism.name}, eps per round", delay=2.0, leave=False, disable=None)
-
-    def composed(round_eps: float) -> float:
-        bar.update()
-        parameters[round_eps] = mechanism.calibrate(round_eps, round_log_delta, once)
-        return mechanism.curve(parameters[round_eps], setting).upper(eps)
-
-    def composed_if_possible(round_eps: float) -> float:
-        try:
-            return composed(round_eps)
-        except InputError:
-            if round_eps > 2.0 * eps:
-                raise
-            return -np.inf  # the search continues with a larger eps
-
-    # With this eps per round, the target holds by basic composition.
-    smallest = quotient_down(eps, rounds)
-    factor = float(np.sqrt(rounds * round_log_delta / log_delta)) if log_delta < 0.0 else 1.0
-    guess = smallest * factor
-    with bar:
-        best = calibrate.epsilon_per_round(composed_if_possible, log_delta, smallest, guess)
-        if best not in parameters:
-            best = calibrate.first_feasible_budget(
-                lambda round_eps: composed(round_eps) <= log_delta, best
-            )
-    return parameters[best]
 
 
 def expected_distance(variances: ArrayLike) -> Floats:
