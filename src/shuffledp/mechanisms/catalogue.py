@@ -41,17 +41,10 @@ class Look:
 
 @dataclass(frozen=True)
 class Estimator:
-    """An estimator of the users' distribution from a mechanism's observations.
+    """An estimator of the users' distribution, with its name in tables and its look in figures.
 
-    Attributes
-    ----------
-    name
-        Name in tables.
-    label, look
-        Label and marker in figures.
-    counterpart
-        Name of the estimator of other mechanisms with which this one is compared; None if it is
-        not compared.
+    ``counterpart`` is the name of the estimator of other mechanisms with which it is compared; None
+    if it is not compared.
     """
 
     name: str
@@ -68,18 +61,14 @@ class Entry:
     ----------
     name, label
         Name in tables and configuration, and label in figures.
-    class_path
-        Dotted path of the mechanism's class.
-    source
-        Publications, and which parts are new here.
+    class_path, source
+        Dotted path of the class; publications, and which parts are new here.
     disclosed
         What is disclosed to each of `VIEWS` that the guarantee does not cover, in a few words.
     estimators
         `UNBIASED` first, then `DISTRIBUTION`, then further ones.
-    extra_trust
-        Who must be trusted to add dummies or noise.
-    servers
-        The two parties who must not collude, if there is no curator.
+    extra_trust, servers
+        Who must be trusted to add dummies or noise, and which two parties must not collude.
     matched
         Whether the parameters are calibrated to the eps and delta of a comparison; otherwise they
         follow from the setting's eps0.
@@ -158,14 +147,12 @@ def _shuffled(
 
 
 _PACKAGE: Final = "shuffledp.mechanisms."
+# fmt: off
 _ENTRIES: Final = (
     _with_noise(
-        "gaussian",
-        "Gaussian",
-        "gaussian.CentralGaussian",
+        "gaussian", "Gaussian", "gaussian.CentralGaussian",
         "Dwork, Kenthapadi, McSherry et al. 2006; calibrated exactly: Balle and Wang 2018",
-        *("#0072B2", "o"),
-        disclosed=_DISCLOSED_TO_CURATOR,
+        "#0072B2", "o", disclosed=_DISCLOSED_TO_CURATOR,
         own_calibrations={
             "as-published": "NOT equal privacy, calibration as published: "
             r"$\epsilon=\epsilon_0$, and $\delta=10^{-20}$ for the Gaussian alone"
@@ -193,102 +180,72 @@ _ENTRIES: Final = (
         matched=False,
     ),
     _with_noise(
-        "discrete-laplace",
-        "discrete Laplace",
-        "discrete_laplace.DiscreteLaplace",
+        "discrete-laplace", "discrete Laplace", "discrete_laplace.DiscreteLaplace",
         "Ghosh, Roughgarden and Sundararajan 2009",
-        *("#56B4E9", "P"),
-        disclosed=_DISCLOSED_TO_CURATOR,
+        "#56B4E9", "P", disclosed=_DISCLOSED_TO_CURATOR,
     ),
     _with_noise(
-        "user-dummies",
-        "dummies by users",
-        "user_dummies.UserDummies",
+        "user-dummies", "dummies by users", "user_dummies.UserDummies",
         "close to FE1: Luo, Wang and Yi 2022; pureDUMP: Li, Liu, Feng et al. 2020, a "
         "preprint; fake users: Cheu and Zhilyaev 2022; exact delta: here",
-        *("#E69F00", "X"),
-        extra_trust="all users, to add dummies",
+        "#E69F00", "X", extra_trust="all users, to add dummies",
     ),
     _with_noise(
-        "shuffler-dummies",
-        "dummies by the shuffler",
-        "shuffler_dummies.ShufflerDummies",
+        "shuffler-dummies", "dummies by the shuffler", "shuffler_dummies.ShufflerDummies",
         "close to: Murakami, Sei and Eriguchi 2025; uniform fake reports of shufflers: "
         "Wang, Ding, Xu et al. 2020; exact delta: here",
-        *("#CC79A7", "*"),
+        "#CC79A7", "*",
         disclosed=_DISCLOSED_IF_TRUE | {"shuffler": "the exact histogram, once the map is out"},
         extra_trust="shuffler, to add dummies",
     ),
     _with_noise(
-        "two-servers",
-        "noise by both servers",
-        "two_servers.TwoServers",
+        "two-servers", "noise by both servers", "two_servers.TwoServers",
         "here; histograms among two servers that do not collude, by encrypted computation: "
         "Bell, Gascón, Ghazi et al. 2022",
-        *("#117733", ">"),
-        extra_trust="shuffler and analyst, to add noise each",
+        "#117733", ">", extra_trust="shuffler and analyst, to add noise each",
     ),
     _with_noise(
-        "prio3-histogram",
-        "Prio3Histogram",
-        "prio3_histogram.Prio3Histogram",
+        "prio3-histogram", "Prio3Histogram", "prio3_histogram.Prio3Histogram",
         "Corrigan-Gibbs and Boneh 2017; Davis, Patton, Rosulek and Schoppmann 2023; "
         "draft-irtf-cfrg-vdaf; noise as in libprio (PureDpDiscreteLaplace)",
-        *("#B8860B", r"$\spadesuit$"),
-        extra_trust="both aggregators, to add noise each",
-        servers="two aggregators",
+        "#B8860B", r"$\spadesuit$",
+        extra_trust="both aggregators, to add noise each", servers="two aggregators",
     ),
     _shuffled(
-        "mixdump",
-        "k-RR and dummies by users",
-        "mixdump.Mixdump",
+        "mixdump", "k-RR and dummies by users", "mixdump.Mixdump",
         "close to mixDUMP: Li, Liu, Feng et al. 2020, a preprint; certified delta: here",
-        *("#661100", "^"),
-        extra_trust="all users, to add dummies",
+        "#661100", "^", extra_trust="all users, to add dummies",
     ),
     _shuffled(
-        "subset-selection",
-        "subset selection, best m",
-        "subset_selection.ShuffledSubsets",
+        "subset-selection", "subset selection, best m", "subset_selection.ShuffledSubsets",
         "Wang, Huang, Wang et al. 2016; Ye and Barg 2018; m for the shuffler: here",
-        *("#882255", "v"),
+        "#882255", "v",
     ),
     _shuffled(
-        "unary-encoding",
-        "unary encoding, best p",
-        "unary_encoding.ShuffledUnaryEncoding",
+        "unary-encoding", "unary encoding, best p", "unary_encoding.ShuffledUnaryEncoding",
         "Wang, Blocki, Li and Jha 2017; p for the shuffler: here",
-        *("#332288", "p"),
+        "#332288", "p",
     ),
     _shuffled(
-        "oue",
-        "OUE",
-        "unary_encoding.ShuffledOUE",
-        "Wang, Blocki, Li and Jha 2017",
-        *("#44AA99", "d"),
+        "oue", "OUE", "unary_encoding.ShuffledOUE", "Wang, Blocki, Li and Jha 2017", "#44AA99", "d"
     ),
     _shuffled(
-        "rappor",
-        "RAPPOR",
-        "unary_encoding.ShuffledRappor",
+        "rappor", "RAPPOR", "unary_encoding.ShuffledRappor",
         "Erlingsson, Pihur and Korolova 2014, the basic one",
-        *("#8C510A", "8"),
+        "#8C510A", "8",
     ),
     _shuffled(
-        "local-hashing",
-        "local hashing, best g",
-        "local_hashing.ShuffledHashing",
+        "local-hashing", "local hashing, best g", "local_hashing.ShuffledHashing",
         "Wang, Blocki, Li and Jha 2017; g for the shuffler: Wang, Ding, Xu et al. 2020 (SOLH)",
-        *("#999933", "H"),
+        "#999933", "H",
     ),
     _shuffled(
-        "hadamard",
-        "Hadamard response, one block",
-        "hadamard.ShuffledHadamard",
+        "hadamard", "Hadamard response, one block", "hadamard.ShuffledHadamard",
         "Acharya, Sun and Zhang 2019",
-        *("#000000", "h"),
+        "#000000", "h",
     ),
 )
+# fmt: on
 
 CATALOGUE: Final[dict[str, Entry]] = {each.name: each for each in _ENTRIES}
 

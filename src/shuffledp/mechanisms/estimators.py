@@ -5,7 +5,6 @@ whose noise has a known law have a third one: the posterior median of each count
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,15 +14,6 @@ from shuffledp.mechanisms.catalogue import DISTRIBUTION, POSTERIOR, UNBIASED
 from shuffledp.mechanisms.protocol import Estimate, P
 from shuffledp.numerics.arrays import Floats
 from shuffledp.numerics.posterior import NoiseLaw, posterior_median
-
-
-def noisy_shares(noisy: Floats, n: int, parameters: Any) -> Floats:
-    """Return counts with noise of mean 0, divided by n, both of shape ``(repetitions, k)``.
-
-    This is the unbiased `Estimate` of mechanisms with additive noise.
-    """
-    del parameters
-    return np.asarray(noisy / n)
 
 
 def raw_and_projected(unbiased: Estimate[P]) -> dict[str, Estimate[P]]:

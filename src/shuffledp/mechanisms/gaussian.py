@@ -15,7 +15,7 @@ from shuffledp.accounting.curve import UpperCurve
 from shuffledp.accounting.rounds.tradeoff import gdp_curve, gdp_upper_log_delta
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
-from shuffledp.mechanisms.estimators import additive_noise_estimators, noisy_shares
+from shuffledp.mechanisms.estimators import additive_noise_estimators
 from shuffledp.mechanisms.protocol import Calibration, Mechanism
 from shuffledp.numerics.arrays import Floats
 from shuffledp.numerics.posterior import NoiseLaw
@@ -87,7 +87,11 @@ def classical_sigma(eps: ArrayLike, delta: float, sensitivity: float) -> Floats:
 
 @dataclass(frozen=True)
 class DiffprivlibRequest:
-    """Arguments of diffprivlib's ``GaussianAnalytic``."""
+    """Arguments of diffprivlib's ``GaussianAnalytic``.
+
+    Below a delta of about 1e-16 its sigma is too small for (eps, delta)-DP, and from 1e-18 down it
+    is constant. This explains paper A's Gaussian noise at eps = eps0.
+    """
 
     eps: float
     delta: float
@@ -95,11 +99,7 @@ class DiffprivlibRequest:
 
     @property
     def sigma(self) -> float:
-        """Standard deviation of diffprivlib's noise.
-
-        Below a delta of about 1e-16 it is too small for (eps, delta)-DP, and from 1e-18 down it is
-        constant. This explains paper A's Gaussian noise at eps = eps0.
-        """
+        """Standard deviation of diffprivlib's noise."""
         return float(self.mechanism(0)._scale)
 
     def mechanism(self, seed: int):  # type: ignore[no-untyped-def]
@@ -150,11 +150,6 @@ def published_calibration(setting: Setting) -> Calibration[GaussianParameters]:
     )
 
 
-def _sensitivity(contributions: Contributions) -> float:
-    """Return the L2 sensitivity of a histogram under replacement of all records of one user."""
-    return float(np.sqrt(contributions.replacement_l2_squared))
-
-
 def _noise_law(n: int, k: int, parameters: GaussianParameters) -> NoiseLaw:
     del n, k
     return NoiseLaw(parameters.sigma, lambda z: -0.5 * np.square(z / parameters.sigma))
@@ -165,7 +160,7 @@ class CentralGaussian(Mechanism[GaussianParameters]):
 
     name = "gaussian"
     form = GaussianParameters
-    estimators = additive_noise_estimators(noisy_shares, _noise_law)
+    estimators = additive_noise_estimators(lambda noisy, n, _: noisy / n, _noise_law)
     published = (published_calibration,)
 
     def curve(
@@ -178,7 +173,7 @@ class CentralGaussian(Mechanism[GaussianParameters]):
 
         In composition, the squares of the rounds' GDP parameters mu add up.
         """
-        mu = _sensitivity(contributions) / parameters.sigma
+        mu = float(np.sqrt(contributions.replacement_l2_squared)) / parameters.sigma
         return compose(gdp_curve(mu), setting.rounds)
 
     def calibrate(
@@ -192,7 +187,7 @@ class CentralGaussian(Mechanism[GaussianParameters]):
 
         The composition of m rounds equals one round with 1 / sqrt(m) times the noise.
         """
-        sensitivity = _sensitivity(contributions)
+        sensitivity = float(np.sqrt(contributions.replacement_l2_squared))
         sigma = gaussian_sigma(eps, log_delta, sensitivity)
         if setting.rounds > 1:
             return GaussianParameters(sigma * float(np.sqrt(setting.rounds)))

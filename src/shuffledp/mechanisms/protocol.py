@@ -42,16 +42,9 @@ def envelope_bytes(messages: float = 1.0, payload_bytes: float = CELL_BYTES) -> 
 class Budget:
     """A point (eps, delta) at which mechanisms are compared.
 
-    Attributes
-    ----------
-    eps, log_delta
-        Central budget and natural log of delta.
-    label
-        Text such as ``eps=0.5`` or ``delta=1e-06`` that was requested. It names the random stream,
-        because the last digits of computed numbers may differ between machines.
-    calibration
-        Name of the calibration; ``matched`` for a point of the certified curve of k-RR, that is,
-        for equal privacy.
+    ``label`` is the text that was requested, such as ``eps=0.5``. It names the random stream,
+    because the last digits of computed numbers may differ between machines. ``calibration`` is
+    ``matched`` for a point of the certified curve of k-RR, that is, for equal privacy.
     """
 
     eps: float
@@ -64,17 +57,8 @@ class Budget:
 class Calibration(Generic[P]):
     """Parameters of a release, and the budget they were calibrated to.
 
-    Attributes
-    ----------
-    name
-        ``none`` if the parameters follow from eps0; otherwise `Budget.calibration`, or the name of
-        one of the mechanism's own calibrations.
-    eps, log_delta
-        The budget; NaN if the parameters follow from eps0.
-    label
-        `Budget.label`, or empty if there is no budget.
-    parameters
-        Parameters of the mechanism.
+    ``name`` is `Budget.calibration`, or that of one of the mechanism's own calibrations. It is
+    ``none`` if the parameters follow from eps0; then eps and log delta are NaN, the label empty.
     """
 
     name: str

@@ -24,22 +24,8 @@ def randomise(
     """Draw histograms of the k-RR reports of all users, each in O(k) without a loop over users.
 
     A report is the true cell with probability ``1 - k q``, and otherwise uniform over all cells
-    (the privacy blanket).
-
-    Parameters
-    ----------
-    counts
-        True histogram, shape ``(k,)``, non-negative integers.
-    eps0
-        Local budget of each report.
-    rng
-        Source of randomness.
-    repetitions
-        Number of independent releases.
-
-    Returns
-    -------
-    Integers of shape ``(repetitions, k)``; each row sums to ``sum(counts)``.
+    (the privacy blanket). ``counts`` is the true histogram, shape ``(k,)``. The result has shape
+    ``(repetitions, k)``, one row for each independent release, which sums to ``sum(counts)``.
 
     Examples
     --------
@@ -57,16 +43,8 @@ def randomise(
 def invert(reports: ArrayLike, eps0: float) -> Floats:
     """Return the unbiased estimate of the distribution by matrix inversion (paper A, eq. 7).
 
-    Parameters
-    ----------
-    reports
-        Histograms of reports, shape ``(..., k)``, each row with a positive sum.
-    eps0
-        Local budget of each report.
-
-    Returns
-    -------
-    Shares of shape ``(..., k)``; each row sums to 1, and entries may be negative.
+    ``reports`` has histograms of shape ``(..., k)``, each row with a positive sum. So have the
+    shares; each row sums to 1, and entries may be negative.
 
     Examples
     --------
@@ -86,19 +64,9 @@ class KRRParameters:
     eps0: float
 
 
-def _uncorrected(reports: Floats, n: int, parameters: KRRParameters) -> Floats:
-    del parameters
-    return np.asarray(reports / n)
-
-
 def _inverted(reports: Floats, n: int, parameters: KRRParameters) -> Floats:
     del n
     return invert(reports, parameters.eps0)
-
-
-def _most_likely(reports: Floats, n: int, parameters: KRRParameters) -> Floats:
-    del n
-    return maximum_likelihood(reports, parameters.eps0)
 
 
 class KRandomisedResponse(RecordMechanism[KRRParameters]):
@@ -108,7 +76,12 @@ class KRandomisedResponse(RecordMechanism[KRRParameters]):
     form = KRRParameters
     estimators = MappingProxyType(
         raw_and_projected(_inverted)
-        | {"maximum-likelihood": _most_likely, "uncorrected": _uncorrected}
+        | {
+            "maximum-likelihood": lambda reports, _, parameters: maximum_likelihood(
+                reports, parameters.eps0
+            ),
+            "uncorrected": lambda reports, n, _: reports / n,
+        }
     )
 
     def _record_curve(self, parameters: KRRParameters, setting: Setting) -> UpperCurve:

@@ -1,7 +1,7 @@
 """Registry of the mechanisms in the catalogue, each imported when it is first used."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import is_dataclass, replace
 from functools import cache
 from importlib import import_module
 from typing import Any, Final, TypeVar
@@ -13,15 +13,15 @@ M = TypeVar("M", bound=Mechanism[Any])
 
 
 @cache
-def _create(module: str, class_name: str) -> Mechanism[Any]:
-    mechanism: Mechanism[Any] = getattr(import_module(module), class_name)()
-    return mechanism
+def _create(class_path: str) -> Any:
+    module, _, name = class_path.rpartition(".")
+    return getattr(import_module(module), name)()
 
 
 class _Mechanisms(Mapping[str, Mechanism[Any]]):
     def __getitem__(self, name: str) -> Mechanism[Any]:
-        entry = CATALOGUE[name]
-        return _create(entry.module, entry.class_path.rpartition(".")[2])
+        mechanism: Mechanism[Any] = _create(CATALOGUE[name].class_path)
+        return mechanism
 
     def __iter__(self) -> Iterator[str]:
         return iter(CATALOGUE)
@@ -33,16 +33,11 @@ class _Mechanisms(Mapping[str, Mechanism[Any]]):
 MECHANISMS: Final[Mapping[str, Mechanism[Any]]] = _Mechanisms()
 
 
-def with_options(mechanism: M, **options: Any) -> M:
-    """Return a copy of the mechanism with new values of options; None keeps the present value.
-
-    The option is ``hidden_slot`` of shuffled randomisers; mechanisms without it ignore it.
-    """
-    if not is_dataclass(mechanism):
+def with_options(mechanism: M, hidden_slot: bool | None = None) -> M:
+    """Return a copy of a shuffled randomiser that uses the hidden slot, or the mechanism itself."""
+    if hidden_slot is None or not is_dataclass(mechanism):
         return mechanism
-    names = {field.name for field in fields(mechanism)}
-    chosen = {name: value for name, value in options.items() if name in names and value is not None}
-    return replace(mechanism, **chosen)
+    return replace(mechanism, hidden_slot=hidden_slot)
 
 
 def get_mechanisms(names: Iterable[str]) -> list[Mechanism[Any]]:

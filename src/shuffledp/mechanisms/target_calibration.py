@@ -82,14 +82,12 @@ class TargetCalibration(Generic[P]):
 
     Attributes
     ----------
-    parameters
-        Parameters of the mechanism.
-    shape
-        Shape of the noise, if calibration chose it.
+    parameters, shape
+        Parameters of the mechanism, and the shape of the noise, if calibration chose it.
     views
         Eps of each of `catalogue.VIEWS` at the target's delta, rounded up; inf for no guarantee.
     per_user
-        Local budget, messages, influence and upload of a user who responds.
+        Costs of a user who responds.
     cell_sd, largest_cell_sd
         Standard deviation of a cell's estimated count, in people: root mean square and maximum over
         the cells. With dropouts it refers to the counts of all users.

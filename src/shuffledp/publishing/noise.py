@@ -73,8 +73,7 @@ class Noise:
     def sd(self) -> float:
         """Standard deviation of the noise, in records."""
         if self.mechanism == "laplace":
-            half = 0.5 / self.scale
-            return math.sqrt(0.5) / math.sinh(half) if half < 300.0 else 0.0
+            return math.sqrt(GeometricNoise(2.0 / self.scale).variance)
         z = np.arange(self._gaussian_law.size, dtype=np.float64)
         return float(np.sqrt(2.0 * (self._gaussian_law * z * z).sum()))
 
@@ -200,11 +199,10 @@ def _compare_laplace(noise: Noise, l1: int, eps: float) -> None:
     Our curve is for the replacement of one record, whose loss is twice that of adding one. Adding
     l1 records has at most l1 times the loss of one, and exactly that if all are in one cell.
     """
-    curve = GeometricNoise(2.0 / noise.scale).curve()
+    log_delta = GeometricNoise(2.0 / noise.scale).cell_losses.log_delta
     replacement_eps = 2.0 * eps / l1
-    high = curve.log_delta(replacement_eps * (1.0 + _ACCOUNTANT_REL_TOL)).promised
-    low = curve.log_delta(replacement_eps * (1.0 - _ACCOUNTANT_REL_TOL)).lower
-    assert low is not None
+    high = log_delta(replacement_eps * (1.0 + _ACCOUNTANT_REL_TOL)).high
+    low = log_delta(replacement_eps * (1.0 - _ACCOUNTANT_REL_TOL)).low
     if not (high == -math.inf < low):
         raise ArithmeticError(
             f"OpenDP gives eps={eps} for scale {noise.scale}, our accountant {l1 / noise.scale}: "
