@@ -33,9 +33,8 @@ MECHANISMS: Final = ("laplace", "gaussian")
 MAX_SCALE: Final = 1e6  # records; a larger scale of the noise leaves nothing but noise
 _ACCOUNTANT_REL_TOL: Final = 1e-6  # a larger difference of accountants stops a publication
 _ROUNDING: Final = 1e-12  # relative; covers the rounding of a few operations
-_GAUSSIAN_REACH: Final = 12.0  # standard deviations; less than 1e-31 lies beyond
+_GAUSSIAN_REACH: Final = 12.0  # standard deviations of a noise or a sum; 1e-31 lies beyond
 _LATTICE_SCALE: Final = 40.0  # laws of sums are computed for at most this scale
-_SUM_REACH: Final = 12.0  # standard deviations of a sum
 _EXPONENTIAL_REACH: Final = 40.0  # scales of one noise; exp(-40) is negligible
 
 
@@ -110,7 +109,7 @@ class Noise:
         """
         scale = min(self.scale, _LATTICE_SCALE)
         law = Noise(self.mechanism, scale)
-        reach = _SUM_REACH * math.sqrt(cells) * law.sd + _EXPONENTIAL_REACH * (scale + 1.0)
+        reach = _GAUSSIAN_REACH * math.sqrt(cells) * law.sd + _EXPONENTIAL_REACH * (scale + 1.0)
         size = 1 << math.ceil(math.log2(2.0 * reach))
         z = np.arange(size // 2, dtype=np.float64)
         half = np.exp(law.log_weight(z))
@@ -259,9 +258,6 @@ def _opendp() -> Any:
     return dp
 
 
-# --- Zero-concentrated DP -------------------------------------------------------------------
-
-
 def zcdp_eps(rho: float, delta: float) -> float:
     """Return an eps such that rho-zCDP implies (eps, delta)-DP, rounded up.
 
@@ -269,7 +265,6 @@ def zcdp_eps(rho: float, delta: float) -> float:
     Kamath and Steinke, "The discrete Gaussian for differential privacy" (2020), Corollary 13. Rho
     is positive; delta lies between 0 and 1, both excluded.
     """
-    from scipy.optimize import minimize_scalar
 
     def eps_at(log_order: float) -> float:
         above = math.exp(log_order)  # alpha - 1
@@ -278,7 +273,9 @@ def zcdp_eps(rho: float, delta: float) -> float:
         return alpha * rho + log_rest / above
 
     start = 0.5 * math.log(-math.log(delta) / rho)  # best order of the simpler conversion
-    search = minimize_scalar(eps_at, bounds=(start - 10.0, start + 10.0), options={"xatol": 1e-12})
+    search = scipy.optimize.minimize_scalar(
+        eps_at, bounds=(start - 10.0, start + 10.0), options={"xatol": 1e-12}
+    )
     eps = float(search.fun)
     return max(eps + _ROUNDING * (1.0 + abs(eps)), 0.0)
 
