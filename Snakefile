@@ -36,6 +36,12 @@ include: "workflow/rules/papers.smk"
 include: "workflow/rules/regions.smk"
 
 
+# The one environment of all jobs is that of snakemake itself.
+for each in workflow.rules:
+    if not each.norun and each.basedir == RULES:
+        each.conda_env = "../../environment.yml"
+
+
 rule all:
     default_target: True
     input:

@@ -12,8 +12,8 @@ from workflow.conftest import nothing_to_do
 
 pytestmark = pytest.mark.faults
 TARGET = "results/privacy/town.shape.parquet"
-# Logs and benchmarks differ between runs, results do not.
-NOTES = ("results/logs/", "results/benchmarks/")
+# Logs differ between runs, results do not.
+LOGS = "results/logs/"
 # What is killed, and the file events of which each is a moment of the run.
 EVENTS = {
     "whole group": r" results/|/\.snakemake/(locks|incomplete|metadata)/",
@@ -25,7 +25,7 @@ LOCKED = "Directory cannot be locked"
 def tables(clone):
     """Return the bytes of every result by its path, including files that a job left behind."""
     results = clone.outputs(".")
-    return {path: content for path, content in results.items() if not path.startswith(NOTES)}
+    return {path: content for path, content in results.items() if not path.startswith(LOGS)}
 
 
 def recover(clone, printed, targets):

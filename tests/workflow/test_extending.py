@@ -78,10 +78,10 @@ use rule draw_comparison as draw_stairs with:
         figure("stairs.{region}.{grid}", "words", "Data"),
     log:
         log_of("draw_stairs.{region}.{grid}"),
-    benchmark:
-        benchmark_of("draw_stairs.{region}.{grid}")
     params:
-        figures=calls(("figures.stairs.draw_stairs", {"title": title_of})),
+        code=DRAWING,
+        function="figures.stairs.draw_stairs",
+        title=title_of,
         caption="Users of each cell, in the order of the grid.",
 """
 STUDY = '''

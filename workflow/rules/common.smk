@@ -74,23 +74,6 @@ def resource(name):
     return local(shipped(f"resources/{name}"))
 
 
-def cost(mem_mb, runtime):
-    """Return the resources of a job, doubled with every attempt after a failure.
-
-    `mem_mb` is a number or a function of the wildcards; `runtime` is in minutes. They are not in a
-    profile, because options such as --set-resources replace all resources of a profile.
-    """
-
-    def memory_of_attempt(wildcards, attempt):
-        first = mem_mb(wildcards) if callable(mem_mb) else mem_mb
-        return round(first) * 2 ** (attempt - 1)
-
-    def runtime_of_attempt(wildcards, attempt):
-        return runtime * 2 ** (attempt - 1)
-
-    return {"mem_mb": memory_of_attempt, "runtime": runtime_of_attempt}
-
-
 @cache
 def cells_of(region, grid):
     """Return the number of cells of a grid, k."""
@@ -100,23 +83,38 @@ def cells_of(region, grid):
     )
 
 
-def memory(fixed, per_cell=0.0, per_estimate=0.0, per_sample=0.0):
-    """Return a resource function: megabytes of a job on a grid.
+def megabytes(wildcards, fixed, *, per_cell=0, per_estimate=0, per_sample=0):
+    """Return the megabytes of a job on a grid.
 
-    It adds to `fixed` megabytes the kilobytes for each cell, for each estimate of one series (cells
-    times repetitions), and for each cell of each sample.
+    They are `fixed`, and the kilobytes for each cell, for each estimate of one series (cells times
+    repetitions), and for each cell of each sample.
+    """
+    if "grid" not in dict(wildcards.items()):
+        return fixed
+    spec = REGIONS[wildcards.region]
+    kilobytes = (
+        per_cell + per_estimate * spec["repetitions"] + per_sample * len(spec["n"])
+    )
+    return fixed + kilobytes * cells_of(wildcards.region, wildcards.grid) / 1000
+
+
+def cost(mem_mb, runtime, **kilobytes):
+    """Return the resources of a job, doubled with every attempt after a failure.
+
+    `mem_mb` is a function of the wildcards, or the fixed part of `megabytes`, whose other arguments
+    are `kilobytes`; `runtime` is in minutes. They are not in a profile, because options such as
+    --set-resources replace all resources of a profile.
     """
 
-    def megabytes(wildcards):
-        if "grid" not in dict(wildcards.items()):
-            return fixed
-        spec = REGIONS[wildcards.region]
-        kilobytes = (
-            per_cell + per_estimate * spec["repetitions"] + per_sample * len(spec["n"])
-        )
-        return fixed + kilobytes * cells_of(wildcards.region, wildcards.grid) / 1000
+    def memory(wildcards, attempt):
+        if callable(mem_mb):
+            return round(mem_mb(wildcards)) * 2 ** (attempt - 1)
+        return round(megabytes(wildcards, mem_mb, **kilobytes)) * 2 ** (attempt - 1)
 
-    return megabytes
+    return {
+        "mem_mb": memory,
+        "runtime": lambda wildcards, attempt: runtime * 2 ** (attempt - 1),
+    }
 
 
 def budget(eps0):

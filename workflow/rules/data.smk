@@ -80,7 +80,7 @@ rule grid_checkins:
     log:
         log_of("grid_checkins.{region}.{grid}"),
     resources:
-        **cost(memory(1000, per_cell=1.2), 2),
+        **cost(1000, 2, per_cell=1.2),
     params:
         code=COMPUTING,
         region=region_place,
@@ -99,7 +99,7 @@ rule grid_budgets:
     log:
         log_of("grid_budgets.{region}.{grid}"),
     resources:
-        **cost(memory(1000, per_cell=1.2), 2),
+        **cost(1000, 2, per_cell=1.2),
     params:
         code=COMPUTING,
         region=region_place,
@@ -116,7 +116,7 @@ rule draw_samples:
     log:
         log_of("draw_samples.{region}.{grid}"),
     resources:
-        **cost(memory(1000, per_sample=0.1), 2),
+        **cost(1000, 2, per_sample=0.1),
     params:
         code=COMPUTING,
         sizes=of_region("n"),

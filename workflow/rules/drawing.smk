@@ -20,26 +20,21 @@ def category(name):
     return f"{place + 1}. {name}"
 
 
-def report_labels(name):
-    """Return a params function: the labels by which Snakemake's report shows a file."""
-
-    def labels(wildcards):
-        values = dict(wildcards.items())
-        words = name.format(**values)
-        for separator, replacement in [("-", " "), ("_", " "), (".", ", ")]:
-            words = words.replace(separator, replacement)
-        found = {"result": words}
-        if "region" in values:
-            # Snakemake takes {x} in a label for a wildcard and knows no escape: an invisible word
-            # joiner separates the brace from the name.
-            title = title_of(wildcards).replace("{", "{\u2060")
-            found["place"] = (
-                f"{title}, grid {values['grid']}" if "grid" in values else title
-            )
-        if "eps0" in values:
-            found["local budget eps0"] = values["eps0"]
-        return found
-
+def report_labels(name, wildcards):
+    """Return the labels by which Snakemake's report shows a file."""
+    values = dict(wildcards.items())
+    words = name.format(**values)
+    for separator, replacement in [("-", " "), ("_", " "), (".", ", ")]:
+        words = words.replace(separator, replacement)
+    labels = {"result": words}
+    if "region" in values:
+        # Snakemake takes {x} in a label for a wildcard and knows no escape: an invisible word
+        # joiner separates the brace from the name.
+        labels["place"] = title_of(wildcards).replace("{", "{\u2060")
+    if "grid" in values:
+        labels["place"] += f", grid {values['grid']}"
+    if "eps0" in values:
+        labels["local budget eps0"] = values["eps0"]
     return labels
 
 
@@ -54,7 +49,9 @@ def figure(stem, caption, category_name):
         png,
         caption=f"../report/{caption}.rst",
         category=category(category_name),
-        labels=report_labels(stem.partition(".{region}")[0]),
+        labels=lambda wildcards: report_labels(
+            stem.partition(".{region}")[0], wildcards
+        ),
     )
     return [shown, *others]
 
@@ -65,7 +62,7 @@ def table(path, caption, category_name, name):
         result(path),
         caption=f"../report/{caption}.rst",
         category=category(category_name),
-        labels=report_labels(name),
+        labels=lambda wildcards: report_labels(name, wildcards),
     )
 
 

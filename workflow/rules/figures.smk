@@ -13,7 +13,7 @@ rule draw_comparison:
     group:
         "figures"
     resources:
-        **cost(memory(1500, per_cell=1.5), 2),
+        **cost(1500, 2, per_cell=1.5),
     params:
         code=DRAWING,
         function="figures.distances.draw_comparison",

@@ -45,15 +45,6 @@ def place_files(wildcards):
     return [*filter(None, [spec.get("outline")]), *files]
 
 
-def per_eps0(pattern):
-    """Return an input function: the pattern's files for every eps0 of the region's sweep."""
-    return lambda wildcards: expand(
-        result(pattern),
-        eps0=map(budget, REGIONS[wildcards.region]["eps0"]),
-        **dict(wildcards.items()),
-    )
-
-
 def title_of(wildcards):
     return TITLES[wildcards.region]
 
@@ -87,7 +78,7 @@ def figure_title(wildcards):
 
 def individual_memory(wildcards):
     """Megabytes of summarise_individual, which reads its cells of all series of one eps0."""
-    fixed = memory(1000, per_sample=0.1)(wildcards)
+    fixed = megabytes(wildcards, 1000, per_sample=0.1)
     if "grid" not in dict(wildcards.items()):
         return fixed
     spec = REGIONS[wildcards.region]

@@ -13,31 +13,20 @@ rule compute_curves:
         "../scripts/compute_curves.py"
 
 
-rule compute_surface:
+rule compute_paper_a:
     output:
-        result("reproduction/paper_a.figure-1.parquet"),
+        result("reproduction/paper_a.{figure}.parquet"),
     log:
-        log_of("compute_surface"),
-    resources:
-        **cost(1000, 10),
-    params:
-        code=COMPUTING,
-    script:
-        "../scripts/compute_surface.py"
-
-
-rule compute_synthetic_distances:
-    output:
-        result("reproduction/paper_a.figure-2.parquet"),
-    log:
-        log_of("compute_synthetic_distances"),
+        log_of("compute_paper_a.{figure}"),
+    wildcard_constraints:
+        figure="figure-[12]",
     resources:
         **cost(1000, 10),
     params:
         code=COMPUTING,
         seed=config["seed"],
     script:
-        "../scripts/compute_synthetic_distances.py"
+        "../scripts/compute_paper_a.py"
 
 
 use rule draw_comparison as draw_curves with:

@@ -1,11 +1,12 @@
 # Paper D's mechanisms and experiments: shuffledp.papers.paper_d.
 
 
-rule estimate_personalised:
+rule simulate_personalised:
     output:
-        result("personalised/estimates.{figure}.csv"),
+        estimates=result("personalised/estimates.{figure}.csv"),
+        privacy=result("personalised/privacy.{figure}.csv"),
     log:
-        log_of("estimate_personalised.{figure}"),
+        log_of("simulate_personalised.{figure}"),
     wildcard_constraints:
         figure="|".join(ESTIMATED),
     resources:
@@ -14,22 +15,7 @@ rule estimate_personalised:
         code=COMPUTING,
         seed=config["seed"],
     script:
-        "../scripts/estimate_personalised.py"
-
-
-rule account_personalised:
-    output:
-        result("personalised/privacy.{figure}.csv"),
-    log:
-        log_of("account_personalised.{figure}"),
-    wildcard_constraints:
-        figure="|".join(ESTIMATED),
-    resources:
-        **cost(1000, 10),
-    params:
-        code=COMPUTING,
-    script:
-        "../scripts/account_personalised.py"
+        "../scripts/simulate_personalised.py"
 
 
 rule estimate_places:

@@ -17,7 +17,10 @@ rule account_privacy:
 
 rule collect_privacy:
     input:
-        tables=per_eps0("privacy/{region}.{grid}.eps0-{eps0}.parquet"),
+        tables=lambda wildcards: [
+            result(f"privacy/{wildcards.region}.{wildcards.grid}.eps0-{eps0}.parquet")
+            for eps0 in map(budget, REGIONS[wildcards.region]["eps0"])
+        ],
     output:
         result("privacy/{region}.{grid}.parquet"),
     log:

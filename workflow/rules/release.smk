@@ -11,7 +11,7 @@ rule release_histograms:
     log:
         log_of("release_histograms.{region}.{grid}.{part}"),
     resources:
-        **cost(memory(2000, per_estimate=0.1, per_sample=0.1), 60),
+        **cost(2000, 60, per_estimate=0.1, per_sample=0.1),
     params:
         code=COMPUTING,
         sweep=swept,
@@ -57,7 +57,7 @@ rule judge_cells:
     log:
         log_of("judge_cells.{region}.{grid}.eps0-{eps0}"),
     resources:
-        **cost(memory(1000, per_cell=2.5, per_sample=0.1), 2),
+        **cost(1000, 2, per_cell=2.5, per_sample=0.1),
     params:
         code=COMPUTING,
         target_delta=config["target_delta"],
@@ -76,7 +76,7 @@ rule compare_windows:
     log:
         log_of("compare_windows.{region}.{grid}"),
     resources:
-        **cost(memory(1000, per_cell=1.5), 2),
+        **cost(1000, 2, per_cell=1.5),
     params:
         code=COMPUTING,
     script:
@@ -95,7 +95,7 @@ rule write_maps:
     log:
         log_of("write_maps.{region}.{grid}"),
     resources:
-        **cost(memory(1000, per_cell=6), 5),
+        **cost(1000, 5, per_cell=6),
     params:
         code=COMPUTING,
     script:
