@@ -1,12 +1,9 @@
 """The standard errors that a release states agree with the spread of simulated releases."""
 
-import sys
-
 import numpy as np
 import pandas as pd
 import pytest
 from town import PLACE, release_tables
-from waiting import run_python
 
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.gaussian import published_sigma
@@ -100,39 +97,3 @@ def test_half_a_release_is_refused(few):
     for part in (few[few["cell"] != 5], few.drop(index=few.index[0])):
         with pytest.raises(InputError, match="one unbiased estimate of gaussian for each of 12"):
             judged(part)
-
-
-_CHILD = """
-from pathlib import Path
-import numpy as np
-import pandas as pd
-from shuffledp.studies import cell_confidence
-
-def peak():
-    return 1024 * int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])
-
-k = 300_000
-cell_confidence.GROUP_ROWS = 50_000
-alike = {"eps0": 4.0, "eps": 1.0, "delta": 1e-6, "log10_delta": -6.0, "repetition": 0}
-rows = pd.DataFrame({"n": k, **alike, "cell": np.tile(np.arange(k), 3)})
-rows["estimate"], rows["standard_error"] = 1.0 / k, np.repeat([0.5 / k, np.nan, np.nan], k)
-for name, words in {"calibration": ["matched"], "mechanism": ["krr"]}.items():
-    rows[name] = pd.Categorical.from_codes(np.zeros(3 * k, int), words)
-rows["estimator"] = pd.Categorical.from_codes(np.repeat(range(3), k), ["raw", "projected", "other"])
-samples = {k: np.ones(k, int)}
-few = rows[rows["cell"] < 5]
-place = {"region": "r", "grid": "g"}
-for _ in cell_confidence.confidence_tables(few.assign(n=5), {5: np.ones(5, int)}, **place):
-    pass  # the first call makes pandas import modules, which are not counted
-Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
-before = peak()
-judged = sum(map(len, cell_confidence.confidence_tables(rows, samples, **place)))
-assert judged == len(rows)
-print((peak() - before) / rows.memory_usage().sum())
-"""
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="asks /proc")
-def test_the_study_holds_about_one_copy_of_the_releases():
-    child = run_python("-c", _CHILD)
-    assert float(child.stdout) < 1.2  # an earlier version held three copies: 1.85

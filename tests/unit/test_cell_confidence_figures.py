@@ -12,7 +12,6 @@ from matplotlib.figure import Figure
 from town import COUNTS, PLACE, release_tables, town_cells
 
 from shuffledp.figures import cell_errors, map_panels
-from shuffledp.figures.basemap import backdrop
 from shuffledp.figures.cell_shapes import CellShapes
 from shuffledp.figures.map_panels import MapContext
 from shuffledp.figures.maps import release_panels
@@ -48,23 +47,6 @@ def rows(table):
 @pytest.fixture(scope="module")
 def cells():
     return town_cells(count=COUNTS, name=[f"cell {number}" for number in range(12)])
-
-
-@pytest.fixture
-def layers(tmp_path):
-    """Return three districts in the south: two overlap, and the font lacks the third's name."""
-    squares = [("West", 2.0, 0.02), ("Middle", 2.01, 0.02), ("北", 2.03, 0.01)]
-    features = [
-        {
-            "type": "Feature",
-            "properties": {"name": name, "attribution": "Map: nobody"},
-            "geometry": json.loads(shapely.to_geojson(shapely.box(west, 60.0, west + wide, 60.01))),
-        }
-        for name, west, wide in squares
-    ]
-    path = tmp_path / "map.geojson"
-    path.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
-    return backdrop(path)
 
 
 def series(rows, mechanism, estimator):
@@ -127,7 +109,11 @@ def test_the_scale_of_small_errors_is_not_rounded(cells, rows):
     assert "-2.5" in ticks
 
 
-def test_figures_from_files_show_the_largest_n(table, rows, cells, layers, tmp_path):
+def test_figures_from_files_show_the_largest_n(table, cells, tmp_path):
+    feature = {"type": "Feature", "properties": {"name": "West", "attribution": "Map: nobody"}}
+    feature["geometry"] = json.loads(shapely.to_geojson(shapely.box(2.0, 60.0, 2.02, 60.01)))
+    collection = {"type": "FeatureCollection", "features": [feature]}
+    (tmp_path / "map.geojson").write_text(json.dumps(collection))
     write_table(table, CERTAINTY, tmp_path / "t.parquet", {})
     cells.to_parquet(tmp_path / "c.parquet")
     place = {"cells": tmp_path / "c.parquet", "basemap": tmp_path / "map.geojson"}

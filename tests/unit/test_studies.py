@@ -20,7 +20,6 @@ from shuffledp.pipeline.tables import (
     RELEASES,
     SAMPLES,
     UTILITY,
-    read_tables,
     write_table,
 )
 from shuffledp.studies.comparison import COLUMNS, comparison_summary, findings
@@ -189,13 +188,6 @@ def test_the_targets_own_report_is_not_counted_among_the_others():
     assert other_counts(np.array([0, 3, 3, 1, 10])).tolist() == [0, 2, 9]
 
 
-@pytest.mark.parametrize("name", ["erlingsson", "exact-2rr", "kov-composition"])
-def test_a_bound_has_no_rows_where_it_does_not_apply(name):
-    assert get_bound(name).why_not(SETTING)
-    table = privacy_table({400: COUNTS}, 4.0, [0.5, 1.0], ["upper", name])
-    assert table["bound"].tolist() == ["upper", "upper"]
-
-
 def test_a_bound_has_rows_for_the_sizes_to_which_it_applies():
     """Erlingsson's bound needs n above 1,000 and eps0 below 1/2."""
     samples = {400: COUNTS, 4000: 10 * COUNTS}
@@ -258,15 +250,6 @@ def test_calibrated_releases_can_be_read_one_by_one(tmp_path, calibration):
     pd.testing.assert_frame_equal(pd.concat(parts, ignore_index=True), expected)
     assert [part["mechanism"].nunique() for part in parts] == [1] * len(parts)
     assert len(parts) == len(expected[["mechanism", "eps"]].drop_duplicates())
-
-
-def test_rows_are_read_by_several_values(tmp_path):
-    table = released()
-    path = tmp_path / "releases.parquet"
-    write_table(table, RELEASES, path, {})
-    rows = read_tables([path], columns=["cell", "estimate"], cell=range(3, 12, 4), repetition=1)
-    picked = table[table["cell"].isin([3, 7, 11]) & (table["repetition"] == 1)]
-    pd.testing.assert_frame_equal(rows, picked[["cell", "estimate"]].reset_index(drop=True))
 
 
 def test_utility_is_the_total_variation_distance_to_the_sample():
