@@ -78,7 +78,7 @@ def sample_table(
 def read_contributions(source: Path) -> Contributions:
     """Return the bound on each user's records in the data that a Parquet file was made from.
 
-    The metadata of `geography.grid.grid_checkins` state it and are passed on from file to file. If
+    The metadata of `data.grid.grid_checkins` state it and are passed on from file to file. If
     they do not, one record is protected: a check-in, or the single record that counts for a user.
     """
     metadata = read_metadata(source)
