@@ -71,7 +71,7 @@ def draw_stairs(cells, *, title):
 '''
 DRAWN = """
 
-use rule draw_comparison as draw_stairs with:
+use rule draw as draw_stairs with:
     input:
         cells=result("grids/{region}.{grid}.parquet"),
     output:
@@ -79,7 +79,6 @@ use rule draw_comparison as draw_stairs with:
     log:
         log_of("draw_stairs.{region}.{grid}"),
     params:
-        code=DRAWING,
         function="figures.stairs.draw_stairs",
         title=title_of,
         caption="Users of each cell, in the order of the grid.",

@@ -69,7 +69,6 @@ def table(path, caption, category_name, name):
 # What the functions that draw figures of a region are given beside its files; `replaced` is for the
 # caption.
 OF_REGION = {
-    "code": DRAWING,
     "title": figure_title,
     "unit": unit_of,
     "replaced": replaced_of,

@@ -1,14 +1,12 @@
 # Figures that read the same files are drawn by one job: most of its time goes into loading the
-# libraries that draw. Most rules are `draw_comparison` with other inputs, outputs and functions.
+# libraries that draw.
 
 
-rule draw_comparison:
-    input:
-        summary=result("utility/comparison.csv"),
-    output:
-        figure("comparison", "matched_comparison", "The main result"),
+# The rules below are this one with files and parameters of their own. It has no parameter that is
+# an argument of one figure only, because they inherit all of its parameters.
+rule draw:
     log:
-        log_of("draw_comparison"),
+        log_of("draw"),
     # Drawing a figure takes seconds: a cluster runs several jobs in one submission.
     group:
         "figures"
@@ -16,13 +14,23 @@ rule draw_comparison:
         **cost(1500, 2, per_cell=1.5),
     params:
         code=DRAWING,
-        function="figures.distances.draw_comparison",
-        target_delta=config["target_delta"],
     script:
         "../scripts/draw_figure.py"
 
 
-use rule draw_comparison as draw_checkins with:
+use rule draw as draw_comparison with:
+    input:
+        summary=result("utility/comparison.csv"),
+    output:
+        figure("comparison", "matched_comparison", "The main result"),
+    log:
+        log_of("draw_comparison"),
+    params:
+        function="figures.distances.draw_comparison",
+        target_delta=config["target_delta"],
+
+
+use rule draw as draw_checkins with:
     input:
         checkins=unit_checkins,
         cells=result("grids/{region}.{grid}.parquet"),
@@ -38,7 +46,7 @@ use rule draw_comparison as draw_checkins with:
         dots=real_rows,
 
 
-use rule draw_comparison as draw_privacy with:
+use rule draw as draw_privacy with:
     input:
         curves=result("privacy/{region}.{grid}.curves.parquet"),
     output:
@@ -50,7 +58,7 @@ use rule draw_comparison as draw_privacy with:
         function="figures.delta_curves.draw_privacy",
 
 
-use rule draw_comparison as draw_errors with:
+use rule draw as draw_errors with:
     input:
         certainty=result("utility/{region}.{grid}.certainty.eps0-{eps0}.parquet"),
         cells=result("grids/{region}.{grid}.parquet"),
@@ -65,7 +73,7 @@ use rule draw_comparison as draw_errors with:
         function="figures.cell_errors.draw_errors",
 
 
-use rule draw_comparison as draw_mechanisms with:
+use rule draw as draw_mechanisms with:
     input:
         summary=result("utility/{region}.{grid}.csv"),
     output:
@@ -73,12 +81,11 @@ use rule draw_comparison as draw_mechanisms with:
     log:
         log_of("draw_mechanisms.{region}.{grid}"),
     params:
-        code=DRAWING,
         function="figures.mechanisms.draw_mechanisms",
         replaced=replaced_of,
 
 
-use rule draw_comparison as draw_recommended with:
+use rule draw as draw_recommended with:
     input:
         unpack(target_releases),
         summary=result("utility/{region}.{grid}.csv"),
@@ -95,7 +102,7 @@ use rule draw_comparison as draw_recommended with:
         function="figures.recommended.draw_recommended",
 
 
-use rule draw_comparison as draw_series with:
+use rule draw as draw_series with:
     input:
         unpack(target_releases),
         summary=result("utility/{region}.{grid}.csv"),
@@ -110,7 +117,7 @@ use rule draw_comparison as draw_series with:
         function="figures.recommended.draw_series",
 
 
-use rule draw_comparison as draw_cell_sizes with:
+use rule draw as draw_cell_sizes with:
     input:
         sizes=result("utility/{region}.cell-sizes.csv"),
     output:
@@ -129,7 +136,7 @@ rule cell_sizes:
     localrule: True
 
 
-use rule draw_comparison as draw_estimates with:
+use rule draw as draw_estimates with:
     input:
         releases=result("releases/{region}.{grid}.eps0-{eps0}.parquet"),
         samples=result("samples/{region}.{grid}.parquet"),
@@ -150,7 +157,7 @@ use rule draw_comparison as draw_estimates with:
         calibrations=["matched"],
 
 
-use rule draw_comparison as draw_distances with:
+use rule draw as draw_distances with:
     input:
         utility=result("utility/{region}.{grid}.parquet"),
     output:
@@ -164,7 +171,7 @@ use rule draw_comparison as draw_distances with:
         calibrations=["matched", "delta-hat"],
 
 
-use rule draw_comparison as draw_distances_over_eps with:
+use rule draw as draw_distances_over_eps with:
     input:
         utility=result("utility/{region}.{grid}.parquet"),
     output:

@@ -29,7 +29,7 @@ rule compute_paper_a:
         "../scripts/compute_paper_a.py"
 
 
-use rule draw_comparison as draw_curves with:
+use rule draw as draw_curves with:
     input:
         curves=result("reproduction/curves/{study}.{figure}.parquet"),
     output:
@@ -39,12 +39,11 @@ use rule draw_comparison as draw_curves with:
     wildcard_constraints:
         study="paper_[bcd]|literature",
     params:
-        code=DRAWING,
         function="papers.recomputed_figures.draw_curves",
         caption=curve_caption,
 
 
-use rule draw_comparison as draw_contours with:
+use rule draw as draw_contours with:
     input:
         surface=result("reproduction/paper_a.figure-1.parquet"),
     output:
@@ -52,11 +51,10 @@ use rule draw_comparison as draw_contours with:
     log:
         log_of("draw_contours"),
     params:
-        code=DRAWING,
         function="papers.recomputed_figures.draw_contours",
 
 
-use rule draw_comparison as draw_synthetic_distances with:
+use rule draw as draw_synthetic_distances with:
     input:
         distances=result("reproduction/paper_a.figure-2.parquet"),
     output:
@@ -64,7 +62,6 @@ use rule draw_comparison as draw_synthetic_distances with:
     log:
         log_of("draw_synthetic_distances"),
     params:
-        code=DRAWING,
         function="papers.recomputed_figures.draw_synthetic_distances",
 
 

@@ -56,7 +56,7 @@ rule train_personalised:
         "../scripts/train_personalised.py"
 
 
-use rule draw_comparison as draw_budgets with:
+use rule draw as draw_budgets with:
     input:
         table=result("utility/{region}.{grid}.budgets.csv"),
     output:
@@ -68,7 +68,7 @@ use rule draw_comparison as draw_budgets with:
         function="papers.paper_d.experiment_figures.draw_places",
 
 
-use rule draw_comparison as draw_training with:
+use rule draw as draw_training with:
     input:
         accuracies=result("personalised/training.csv"),
         noise=result("personalised/training-noise.csv"),
@@ -77,11 +77,10 @@ use rule draw_comparison as draw_training with:
     log:
         log_of("draw_training"),
     params:
-        code=DRAWING,
         function="papers.paper_d.experiment_figures.draw_training",
 
 
-use rule draw_comparison as draw_personalised with:
+use rule draw as draw_personalised with:
     input:
         estimates=result("personalised/estimates.{figure}.csv"),
         privacy=result("personalised/privacy.{figure}.csv"),
@@ -92,7 +91,6 @@ use rule draw_comparison as draw_personalised with:
     wildcard_constraints:
         figure="|".join(ESTIMATED),
     params:
-        code=DRAWING,
         function="papers.paper_d.experiment_figures.draw_estimates",
         title=estimated,
 
