@@ -389,6 +389,7 @@ class GeometricNoise(AdditiveNoise):
 
     @cached_property
     def cell_losses(self) -> CellLosses:
+        """Return the losses of one cell, with and without the record."""
         if self.servers > 1:
             return self._cell_losses_of_sum()
         # l is -half below the centre and half from there on; the second cell's loss is infinite at
@@ -492,6 +493,7 @@ class GeometricNoise(AdditiveNoise):
 
     @property
     def mean(self) -> float:
+        """Return the mean of the noise, in records."""
         if self.nu == np.inf:
             return 0.0
         cut, distance = self._cut
@@ -510,6 +512,7 @@ class GeometricNoise(AdditiveNoise):
 
     @cached_property
     def absolute_error(self) -> float | None:
+        """Return the mean absolute error of the unbiased estimate, in records."""
         if self.servers > 1:
             if 2.0 * self._reach >= MAX_LISTED:
                 return None
@@ -611,6 +614,7 @@ class GaussianNoise(AdditiveNoise):
 
     @cached_property
     def cell_losses(self) -> CellLosses:
+        """Return the losses of one cell, with and without the record."""
         return self._listed.cell_losses()
 
     @cached_property
@@ -694,6 +698,7 @@ class GaussianNoise(AdditiveNoise):
 
     @cached_property
     def mean(self) -> float:
+        """Return the mean of the noise, in records."""
         return self.centre + self._first_listed.mean
 
     @cached_property
@@ -703,6 +708,7 @@ class GaussianNoise(AdditiveNoise):
 
     @cached_property
     def absolute_error(self) -> float:
+        """Return the mean absolute error of the unbiased estimate, in records."""
         return self._listed.absolute_error(self.mean - self.centre)
 
     def _draw_first(self, k: int, rng: np.random.Generator) -> Integers:
