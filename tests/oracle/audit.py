@@ -18,7 +18,6 @@ from pathlib import Path
 
 import numpy as np
 from flint import ctx
-from shuffledp.verification.certificate import verify
 from tqdm import tqdm
 
 from shuffledp import queries
@@ -28,6 +27,7 @@ from shuffledp.accounting.krr import weak_adversary_log_delta
 from shuffledp.accounting.setting import LARGEST_EPS0, LARGEST_K, LARGEST_N, Setting
 from shuffledp.personalised.groups import BudgetGroups
 from shuffledp.personalised.krr_reports import personalised_log_delta
+from shuffledp.verification.checker import verify
 from shuffledp.verification.deltas import TooLongError
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for make audit

@@ -39,7 +39,7 @@ def loaded(code):
 
 def test_the_stub_names_what_the_package_gives():
     stub = ast.parse((LIBRARY / "shuffledp" / "__init__.pyi").read_text())
-    named = {alias.name for node in ast.walk(stub) if isinstance(node, ast.ImportFrom)
+    named = {alias.asname for node in ast.walk(stub) if isinstance(node, ast.ImportFrom)
              for alias in node.names}  # fmt: skip
     # `publish` needs the extra `maps`, so that `__all__` leaves it out.
     assert named | {"__version__"} == {*shuffledp.__all__, "publish"}

@@ -23,7 +23,7 @@ import shuffledp
 from shuffledp.cli import main
 from shuffledp.errors import InputError
 from shuffledp.figures.published_map import lower_end
-from shuffledp.publishing import contributions, ledger, publication
+from shuffledp.publishing import counting, ledger, publication
 from shuffledp.publishing import folder as folders
 from shuffledp.publishing.noise import Noise
 from shuffledp.publishing.page import embedded_json
@@ -543,12 +543,12 @@ def _noise_for_a_record(patch):
 
 
 def _unbounded_contributions(patch):
-    original = contributions._Bounded.__init__
+    original = counting._Bounded.__init__
 
     def unbounded(self, size, cells, bound):
         original(self, size, cells, type(bound)("user", 10))
 
-    patch.setattr(contributions._Bounded, "__init__", unbounded)
+    patch.setattr(counting._Bounded, "__init__", unbounded)
 
 
 @pytest.mark.parametrize(

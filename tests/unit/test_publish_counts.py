@@ -27,7 +27,7 @@ from shuffledp.data.sources import Layout, layout_from_config
 from shuffledp.data.values import to_identifier
 from shuffledp.data.windows import windows_from_config
 from shuffledp.errors import InputError
-from shuffledp.publishing import contributions as module
+from shuffledp.publishing import counting as module
 from shuffledp.publishing.counting import Histogram, count_records, read_counts
 
 COLUMNS = {"user": "card", "time": "when", "latitude": "lat", "longitude": "lon"}
