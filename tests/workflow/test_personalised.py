@@ -45,7 +45,8 @@ def test_images_from_an_address_are_checked(clone):
             }
         }
         text = clone.refusal(TRAINING)
-    assert "personalised.mnist.images: resources/automatic/mnist/images/images.gz is missing or damaged" in text
+    images = "resources/automatic/mnist/images/images.gz"
+    assert f"personalised.mnist.images: {images} is missing or damaged" in text
     assert (clone.path / "resources/automatic/mnist/labels/labels.gz").read_bytes() == labels
 
 
