@@ -304,3 +304,10 @@ def test_rare_cells_of_a_round_keep_their_digits(n, k):
             truth = (trials + 1).lgamma() - (x + 1).lgamma() - (trials - x + 1).lgamma()
             truth += x * (2 * q).log() + (trials - x) * (1 - 2 * q).log()
             assert abs(truth - float(value)) <= float(bound)
+
+
+@pytest.mark.parametrize("depth", [2.0, 6.0, 20.0])
+@pytest.mark.parametrize("setting", [Setting(1000, 4, 1.0), Setting(50, 16, 2.0)])
+def test_what_a_window_leaves_out_counts_as_infinite_loss(setting, depth):
+    law = privacy_loss.rounded_up(pairs.weak_adversary(setting), 0.01, depth)
+    assert law.mass.sum() + law.infinite >= 1.0

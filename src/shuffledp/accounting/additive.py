@@ -389,7 +389,7 @@ class GeometricNoise(AdditiveNoise):
 
     @cached_property
     def cell_losses(self) -> CellLosses:
-        """Return the losses of one cell, with and without the record."""
+        """Losses of the two cells in one round."""
         if self.servers > 1:
             return self._cell_losses_of_sum()
         # l is -half below the centre and half from there on; the second cell's loss is infinite at
@@ -493,7 +493,7 @@ class GeometricNoise(AdditiveNoise):
 
     @property
     def mean(self) -> float:
-        """Return the mean of the noise, in records."""
+        """Mean of a cell's noise, in records."""
         if self.nu == np.inf:
             return 0.0
         cut, distance = self._cut
@@ -512,7 +512,7 @@ class GeometricNoise(AdditiveNoise):
 
     @cached_property
     def absolute_error(self) -> float | None:
-        """Return the mean absolute error of the unbiased estimate, in records."""
+        """Mean absolute deviation from the mean, in records."""
         if self.servers > 1:
             if 2.0 * self._reach >= MAX_LISTED:
                 return None
@@ -614,7 +614,7 @@ class GaussianNoise(AdditiveNoise):
 
     @cached_property
     def cell_losses(self) -> CellLosses:
-        """Return the losses of one cell, with and without the record."""
+        """Losses of the two cells in one round."""
         return self._listed.cell_losses()
 
     @cached_property
@@ -698,7 +698,7 @@ class GaussianNoise(AdditiveNoise):
 
     @cached_property
     def mean(self) -> float:
-        """Return the mean of the noise, in records."""
+        """Mean of a cell's noise, in records."""
         return self.centre + self._first_listed.mean
 
     @cached_property
@@ -708,7 +708,7 @@ class GaussianNoise(AdditiveNoise):
 
     @cached_property
     def absolute_error(self) -> float:
-        """Return the mean absolute error of the unbiased estimate, in records."""
+        """Mean absolute deviation from the mean, in records."""
         return self._listed.absolute_error(self.mean - self.centre)
 
     def _draw_first(self, k: int, rng: np.random.Generator) -> Integers:

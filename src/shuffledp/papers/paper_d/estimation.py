@@ -175,7 +175,7 @@ def _frequency_estimates(series: Series, group_means: Floats, rng: np.random.Gen
 
 @dataclass(frozen=True)
 class Experiment:
-    """What a sweep estimates, from which records and reports, and how it is simulated.
+    """Experiment of a sweep: the quantity that is estimated, its data, and its simulation.
 
     ``published_weights`` are those of the paper's estimator, and ``reports`` the name of the kind
     of reports in `shuffledp.personalised.budgets`. ``own_by_share`` says whether the estimator by
