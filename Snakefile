@@ -36,7 +36,7 @@ include: "workflow/rules/papers.smk"
 include: "workflow/rules/regions.smk"
 
 
-# The one environment of all jobs is that of snakemake itself.
+# All jobs run in the environment of snakemake itself; snakemake --lint asks each rule for its own.
 for each in workflow.rules:
     if not each.norun and each.basedir == RULES:
         each.conda_env = "../../environment.yml"

@@ -206,8 +206,11 @@ def test_only_a_change_of_code_changes_a_fingerprint(tmp_path, monkeypatch, old,
 
 
 def test_fingerprints_follow_the_code_of_their_packages(tmp_path, monkeypatch):
-    for name in ("accounting/curve.py", "figures/style.py", "cli/main.py", "errors.py"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+    for name in (
+        *("accounting/curve.py", "accounting/laws/sums.py", "figures/style.py", "cli/main.py"),
+        "errors.py",
+    ):
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
         (tmp_path / name).write_text("a = 1\n")
     monkeypatch.setattr(fingerprints, "_PACKAGE", tmp_path)
 
@@ -218,6 +221,7 @@ def test_fingerprints_follow_the_code_of_their_packages(tmp_path, monkeypatch):
         return [each() != old for each, old in zip(both, before, strict=True)]
 
     assert changed_by("accounting/curve.py", "a = 2\n") == [True, True]
+    assert changed_by("accounting/laws/sums.py", "a = 2\n") == [True, True]
     assert changed_by("accounting/sum.py", "a = 1\n") == [True, True]
     assert changed_by("errors.py", "a = 2\n") == [True, True]
     assert changed_by("figures/style.py", "a = 2\n") == [False, True]
