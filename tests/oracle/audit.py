@@ -163,7 +163,7 @@ def _small(check: Callable[[Findings, np.random.Generator], None]) -> Audit:
     return audit
 
 
-# Each audit with its probability; those of many users take a second or more.
+# Each audit with its weight; those of many users take a second or more.
 AUDITS: dict[str, tuple[float, Audit]] = {
     "one round of k-RR": (0.07, audit_one_round),
     "rounds of k-RR": (0.01, audit_rounds),
@@ -187,9 +187,10 @@ def audit(seed: int, most_users: float = LARGEST_N) -> Iterator[Findings]:
     """Yield the findings after each drawn setting, endlessly."""
     random = np.random.default_rng(seed)
     findings = Findings()
-    shares, kinds = zip(*((share, name) for name, (share, _) in AUDITS.items()), strict=True)
+    kinds = list(AUDITS)
+    weights = np.array([weight for weight, _ in AUDITS.values()])
     while True:
-        kind = str(random.choice(kinds, p=shares))
+        kind = str(random.choice(kinds, p=weights / weights.sum()))
         # Most settings are small enough to be quick; a tenth may be of any size.
         most = most_users if random.random() < 0.1 else min(most_users, 1e5)
         try:

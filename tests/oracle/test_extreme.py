@@ -88,8 +88,8 @@ def test_a_random_audit_finds_nothing():
     """A small `make audit` with a fixed seed and moderate sizes."""
     findings = next(islice(audit(5, most_users=1e4), examples(300) - 1, None))
     assert not findings.false
-    assert findings.checks["proven in balls"] > 5
-    assert findings.checks["lower below upper"] > 5
+    assert findings.checks["proven in balls"] > 0
+    assert findings.checks["lower below upper"] > 0
 
 
 @pytest.mark.parametrize(
