@@ -11,7 +11,7 @@ from reading import BY_NAME, HERE, NAMED, PARIS, UTC, WORLD, crop, refusal, writ
 from real_data import GOWALLA, needs_gowalla
 
 from shuffledp.data.checkins import Tally, crop_checkins
-from shuffledp.data.sources import SNAP, Layout, TextFormat, layout_from_config, source_layout
+from shuffledp.data.sources import SNAP, Layout, TextFormat, layout_from_config
 from shuffledp.data.windows import windows_from_config
 
 
@@ -80,23 +80,7 @@ def test_a_row_without_a_position_is_not_malformed(tmp_path, position, caplog):
     assert "hardly any record has a latitude and longitude: check the columns" in message
 
 
-# --- Budgets and reference systems --------------------------------------------------------------
-
-CHOICES = source_layout({"columns": BY_NAME}, "b")
-BUDGETS = "lat,lon,b\n48.86,2.33,0\n\n48.86,2.33,{}\n50,2.33,2\n48.86,2.33,20\n"
-
-
-@pytest.mark.parametrize("value", ["0.5", " +5e-1", "1e-9", "0", '"20"'])
-def test_budgets_are_read_as_they_are(tmp_path, value):
-    rows, _ = crop(write(tmp_path / "a.csv", BUDGETS.format(value)), CHOICES)
-    assert [row["budget"] for row in rows] == [0.0, float(value.strip('"')), 20.0]
-
-
-@pytest.mark.parametrize("value", ["", "-1", "NaN", "inf", "1e-10", "20.1", "low"])
-def test_an_unusable_budget_is_a_malformed_row(tmp_path, value):
-    message = refusal(write(tmp_path / "a.csv", BUDGETS.format(value)), CHOICES)
-    reason = "not 0 or a number from 1e-09 to 20 (budgets.column)" if value else "missing"
-    assert "1 of 4 rows are malf" in message and f"line 4: budget is {reason}" in message
+# --- Reference systems --------------------------------------------------------------------------
 
 
 def test_coordinates_may_be_in_another_reference_system(tmp_path, caplog):
@@ -121,7 +105,6 @@ REFUSED = [
     ("lat,lon,lat\n1,2,3\n", NAMED, "columns 'lat': set columns.latitude to the position"),
     ("lat,lon,n\ro\n1,2,a\n3,4,b\n", NAMED, "no column 'lat'"),
     ("1\n", NO_HEADER, "has 1 columns, but columns.latitude is position 1"),
-    ("lat,lon\n1,2\n", CHOICES, "has no column 'b' (budgets.column); its columns are 'lat', 'lon'"),
     ("id;lat;lon\n1;48.8;2.3\n", NAMED, 'set `separator: ";"`'),
     ("id\tlat\tlon\n1\t48.8\t2.3\n", NAMED, 'set `separator: "\\t"`'),
     ("sep=;\nlat;lon\n1;2\n", NAMED, "its separator is ';': set separator to it"),

@@ -17,7 +17,6 @@ from shuffledp.errors import InputError
 from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.pipeline import configuration
 from shuffledp.pipeline.configuration import (
-    budget_column,
     check_configuration,
     effective_regions,
     leave_out,
@@ -77,16 +76,6 @@ def test_the_shipped_configurations_are_valid():
           "grids": {"a": {"metres": 500}}}, r"lyon.*embedded only for paris, san_fr"),
         ("eps", [0.5, 4], r"eps.*4.*below every eps0"),
         ("targets/colluding", 1000, r"targets.colluding: 1000 must be below.*paris.n: 1000"),
-        ("budgets", 0, r"budgets of region \w+ must not all be 0"),
-        ("budgets", [{"eps": 0, "share": 1}], r"budgets of region \w+ must not all be 0"),
-        ("budgets", [{"eps": 1, "share": 0.5}, {"eps": 2, "share": 0.4}],
-         r"budgets of region \w+: the shares must sum to 1, got 0\.9"),
-        ("budgets", 1e-12, r"budgets of region \w+: eps must be 0 or at least 1e-09, got 1e-12"),
-        ("budgets", {"column": "eps"}, r"regions\.\w+: budgets\.column needs a file of check-ins"),
-        ("regions/paris/budgets", {"column": 3}, r"regions\.paris: budgets\.column needs a file"),
-        ("regions/paris/budgets", 0, r"budgets of region paris must not all"),
-        ("regions/paris/budgets", [{"eps": 1, "share": 0.5}],
-         r"budgets of region paris: the shares must sum to 1, got 0\.5"),
         ("sources/embedded/url", "http://x", r"sources\.embedded\.url"),
         ("sources/mine", {"kind": "file", "path": "x.csv"}, r"sources\.mine.*layout"),
         ("sources/mine", {"kind": "download", "layout": "snap"}, r"sources\.mine.*url"),
@@ -147,8 +136,6 @@ def test_mistakes_in_relations_are_named(path, value, message):
          "sources.mine.path: must not contain control characters"),
         ("regions", {}, "regions: .* should be non-empty"),
         ("unit", "person", r"unit: 'person' is not one of \['checkin', 'user'\]"),
-        ("budgets", {"column": 2, "eps": 1}, "budgets: .*'eps' was unexpected"),
-        ("budgets", [{"eps": 2, "share": 0}], r"budgets\[0\].share: 0 is less than or equal to"),
         ("personalised/mnist", {"images": {"path": "a", "url": "https://a/b"}, "labels": {}},
          "personalised.mnist.images: .* has either a path or a url"),
         ("a\x1b[2J\n", 1, r"'a\\x1b\[2J\\n' was unexpected"),
@@ -226,8 +213,6 @@ def test_exactly_the_keys_of_the_schema_are_documented():
     assert documented["A source"] == _keys(source) | _keys(source["properties"]["layout"])
     images = top["personalised"]["properties"]["mnist"]
     assert documented["Images to train on"] == _keys(images)
-    budgets = SCHEMA["$defs"]["budgets"]
-    assert documented["Budgets of their own"] == _keys(budgets) | _keys(budgets["items"])
     region = top["regions"]["additionalProperties"]
     grid = region["properties"]["grids"]["additionalProperties"]
     documented_grid = _keys(grid) | _keys(grid["properties"]["cells"])
@@ -294,37 +279,6 @@ def test_a_region_has_its_own_values_or_the_common_ones():
     }
 
 
-LAYOUT = {"format": "csv", "header": False, "columns": {"latitude": 0, "longitude": 1}}
-
-
-@pytest.mark.parametrize(
-    ("column", "message"),
-    [
-        (2, None),
-        ("eps", "budgets.column must be a position counted from 0, got 'eps': with header: false"),
-        (
-            1,
-            "each entry of columns must name a different column of the file, "
-            "got {'latitude': 0, 'longitude': 1, 'budget': 1}",
-        ),
-    ],
-)
-def test_a_region_has_budgets_of_its_own_file(column, message):
-    """The other regions share common budgets, because embedded counts contain none."""
-    config = changed("sources/mine", {"kind": "file", "path": "x.csv", "layout": LAYOUT})
-    config["budgets"] = 2
-    config["regions"]["paris"] |= {"source": "mine", "budgets": {"column": column}}
-    check_schema(config, SCHEMA)
-    if message:
-        with pytest.raises(InputError, match=re.escape(f"regions.paris: {message}")):
-            check(config)
-        return
-    check(config)
-    regions = effective_regions(DEFAULTS | config)
-    assert [budget_column(regions[name]) for name in ("paris", "san_francisco")] == [2, None]
-    assert regions["san_francisco"]["budgets"] == 2
-
-
 def test_a_source_needs_users_only_where_the_unit_is_a_user():
     layout = {"format": "csv", "header": False, "columns": {"latitude": 2, "longitude": 3}}
     nobody = {"kind": "file", "path": "check-ins.txt", "layout": layout}
@@ -366,10 +320,9 @@ def test_a_bound_on_each_users_records_may_be_common_or_a_regions_own():
             r"paris: distinct .* needs unit: user, got distinct: true with unit: checkin",
         ),
         (
-            {"budgets": 2},
-            r"budgets is only known .* per user, got records_per_user: 3",
+            {"targets": {"eps": [1], "delta": 1e-6, "colluding": 1}},
+            r"targets\.colluding is only .* got records_per_user: 3",
         ),
-        ({"targets": {"eps": [1], "delta": 1e-6, "colluding": 1}}, r"targets\.colluding is only"),
         ({"targets": {"eps": [1], "delta": 1e-6, "response_rate": 0.9}}, r"response_rate is only"),
     ],
 )

@@ -17,7 +17,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from shuffledp.data.cells import cell_count, make_cells
 from shuffledp.data.grid import (
     GridTally,
-    count_budgets,
     count_checkins,
     grid_checkins,
     windows_of,
@@ -251,30 +250,6 @@ def test_a_grid_without_a_check_in_is_not_written(tmp_path):
     with pytest.raises(ValueError, match=r"none of the 1 check-ins of .* is in a cell"):
         grid_checkins(path, UNIT, {"step": [0.3, 0.6]}, tmp_path / "new" / "grid.parquet", {})
     assert not (tmp_path / "new").exists()
-
-
-def test_budgets_are_counted_in_the_cells_that_hold_them(tmp_path):
-    """Compare with polygons; points outside the outline are left out."""
-    path, latitude, longitude = random_points(tmp_path / "x.parquet", UNIT.box, 300)
-    budgets = np.random.default_rng(1).choice([0.0, -0.0, 0.5, 20.0], 300)
-    points = pa.table({"latitude": latitude, "longitude": longitude, "budget": budgets})
-    pq.write_table(points, path)
-    spec = {"step": [0.3, 0.6]}
-    counted = count_budgets(TRIANGLE, spec, path)
-    cells, _ = count_checkins(TRIANGLE, spec, path)
-    expected = {}
-    for y, x, budget in zip(latitude, longitude, budgets, strict=True):
-        point = shapely.Point(x, y)
-        if not TRIANGLE.outline.contains(point):
-            continue
-        inside = np.flatnonzero(cells.geometry.contains(point))
-        for cell in inside.tolist():
-            expected[budget, cell] = expected.get((budget, cell), 0) + 1
-    rows = counted[["budget", "cell", "count"]].itertuples(index=False, name=None)
-    assert list(rows) == [(*key, expected[key]) for key in sorted(expected)]
-    assert not np.signbit(counted["budget"]).any()
-    totals = np.bincount(counted["cell"], counted["count"], len(cells))
-    assert_array_equal(totals, cells["count"])
 
 
 def test_written_file(tmp_path):

@@ -1,4 +1,4 @@
-"""Figures, simplified bounds and headline numbers of paper B, and the figure of all bounds."""
+"""Figures, simplified bounds and headline numbers of paper B."""
 
 from fractions import Fraction
 from itertools import product
@@ -14,7 +14,6 @@ from scipy.stats import binom, multinomial
 from shuffledp.accounting import krr
 from shuffledp.accounting.bound_registry import BOUNDS
 from shuffledp.accounting.setting import Setting
-from shuffledp.papers import all_bounds as literature
 from shuffledp.papers import paper_b
 from shuffledp.papers.literature.renyi import shuffled_rdp_upper, special_pair_renyi
 from shuffledp.papers.literature.theorems import advanced_epsilon, kov_epsilon
@@ -131,11 +130,6 @@ def test_a_known_sample_averages_over_the_rounds_with_the_target() -> None:
     # It lies between the means for the mean number of participants and for three deviations fewer.
     typical = 1 + round(rate * (n - 1))
     assert mean(typical) < 1e-8 < mean(typical - round(3 * (n * rate * (1 - rate)) ** 0.5))
-
-
-def test_every_group_of_bounds_names_bounds() -> None:
-    names = [name for group in literature.GROUPS.values() for name in group]
-    assert len(set(names)) == len(names) and set(names) <= set(BOUNDS)
 
 
 # --- Simplified bounds ---------------------------------------------------------------------------

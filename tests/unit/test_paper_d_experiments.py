@@ -1,4 +1,4 @@
-"""Bias, variance and privacy of estimates from users with personal budgets, and their figures.
+"""Bias and variance of estimates from users with personal budgets, and their figures.
 
 Monte Carlo tolerances are five standard errors; seeds are fixed.
 """
@@ -6,118 +6,64 @@ Monte Carlo tolerances are five standard errors; seeds are fixed.
 import itertools
 
 import numpy as np
-import pandas as pd
 import pytest
 from matplotlib.collections import LineCollection
 
-from shuffledp.accounting.bound_registry import BOUNDS
-from shuffledp.accounting.setting import Setting, probabilities
-from shuffledp.errors import InputError
-from shuffledp.papers.paper_d import estimation, group_estimates, places
-from shuffledp.papers.paper_d.experiment_figures import draw_estimates, place_panels
-from shuffledp.papers.paper_d.group_estimates import (
+from shuffledp.accounting.setting import probabilities
+from shuffledp.papers.paper_d import estimation
+from shuffledp.papers.paper_d.estimation import (
     bias,
-    cell_moments,
-    cell_variances,
-    count_variances,
-    estimate_cells,
+    frequency_variances,
     mean_variances,
     pooled_weights,
     precision_weights,
     share_weights,
 )
-from shuffledp.personalised import budgets
+from shuffledp.papers.paper_d.experiment_figures import draw_estimates
 from shuffledp.personalised.groups import BudgetGroups
-from shuffledp.personalised.krr_reports import personalised_log_delta
 
-LOG_DELTA = np.log(1e-6)
 ERRORS = 5.0
 GROUPS = BudgetGroups(np.array([0.1, 0.5, 1.0]), np.array([3, 2, 1]))
-# Users of budget 0 report noise.
-MIXED = BudgetGroups(np.array([0.0, 0.5, 2.0]), np.array([1, 2, 2]))
-NOBODY = BudgetGroups(np.zeros(1), np.ones(1, int))
+ONES = np.array([1, 2, 0])
 
 
-def exact_law(series, held, k):
-    """Return the exact mean and variance of an estimate over all reports, by enumeration."""
-    users = [(g, c) for g, row in enumerate(held) for c, m in enumerate(row) for _ in range(m)]
-    values, chances = [], []
-    for reports in itertools.product(range(k), repeat=len(users)):
-        chance, seen = 1.0, np.zeros(held.shape)
+@pytest.mark.parametrize("published", [True, False])
+def test_frequencies_have_the_mean_and_variance_of_their_closed_form(published):
+    """Enumerate all reports; Algorithm 3's estimate is (ones - expected false ones) / signal."""
+    truth = [p for p, _ in (probabilities(each, 2) for each in GROUPS.values)]
+    users = [(g, i < ONES[g]) for g, count in enumerate(GROUPS.counts) for i in range(count)]
+    false = sum(count * (1.0 - p) for count, p in zip(GROUPS.counts, truth, strict=True))
+    weights = pooled_weights(GROUPS) if published else share_weights(GROUPS)
+    mean = second = 0.0
+    for reports in itertools.product((0, 1), repeat=len(users)):
+        chance, seen = 1.0, np.zeros(3)
         for report, (group, record) in zip(reports, users, strict=True):
-            budget = series.groups.values[group]
-            p, q = probabilities(budget, k) if budget else (1.0 / k, 1.0 / k)
-            chance *= p if report == record else q
-            seen[group, report] += 1
-        chances.append(chance)
-        values.append(estimate_cells(seen, series.groups, series.factors))
-    mean = np.array(chances) @ np.array(values)
-    return mean, np.array(chances) @ (np.array(values) - mean) ** 2
-
-
-@pytest.mark.parametrize("name", ["by-precision", "by-share", "together", "without-conservative"])
-@pytest.mark.parametrize(
-    ("groups", "held"),
-    [
-        (MIXED, np.array([[0, 1, 0], [2, 0, 0], [0, 1, 1]])),
-        (GROUPS, np.array([[2, 1], [1, 1], [0, 1]])),
-    ],
-)
-def test_every_estimate_has_the_mean_and_variance_of_its_closed_form(name, groups, held):
-    k = held.shape[1]
-    (series,) = [one for one in places.histogram_series(groups, k) if one.name == name]
-    mean, variance = exact_law(series, held, k)
-    expected = cell_moments(held / groups.counts[:, None], groups, series.factors)
-    np.testing.assert_allclose(mean, expected[0], rtol=0.0, atol=1e-12)
-    np.testing.assert_allclose(variance, expected[1], rtol=1e-10)
-    assert mean.sum() == pytest.approx(1.0)
-    # Only weights by share are unbiased for all data; users of budget 0 cannot be estimated.
-    told = groups.values > 0.0
-    truth = held[told].sum(axis=0) / groups.counts[told].sum()
-    assert (np.abs(mean - truth).max() > 0.05) == (name != "by-share")
+            chance *= truth[group] if report == record else 1.0 - truth[group]
+            seen[group] += report
+        if published:
+            estimate = (seen.sum() - false) / (GROUPS.counts.sum() - 2.0 * false)
+        else:
+            unbiased = [
+                (ones / n - (1.0 - p)) / (2.0 * p - 1.0)
+                for ones, n, p in zip(seen, GROUPS.counts, truth, strict=True)
+            ]
+            estimate = weights @ unbiased
+        mean, second = mean + chance * estimate, second + chance * estimate**2
+    expected = ONES.sum() / GROUPS.counts.sum() + bias(weights, ONES / GROUPS.counts, GROUPS)
+    assert mean == pytest.approx(expected, rel=1e-12)
+    assert second - mean**2 == pytest.approx(weights**2 @ frequency_variances(GROUPS), rel=1e-10)
+    assert (abs(mean - 0.5) > 0.05) == published
 
 
 def test_inverse_variance_is_the_least_variance():
-    by_share, pooled = share_weights(GROUPS), pooled_weights(GROUPS, 2)
-    for variances in (cell_variances(GROUPS, 2), mean_variances(GROUPS, 60.0)):
+    by_share, pooled = share_weights(GROUPS), pooled_weights(GROUPS)
+    for variances in (frequency_variances(GROUPS), mean_variances(GROUPS)):
         weights = precision_weights(variances)
         best = weights**2 @ variances
         assert best == pytest.approx(1.0 / np.sum(1.0 / variances))
         assert best < min(by_share**2 @ variances, pooled**2 @ variances)
         # All weights are unbiased if the groups have equal means.
         assert bias(weights, np.full(3, 0.3), GROUPS) == pytest.approx(0.0, abs=1e-15)
-    # The mean variance over the cells does not depend on the data.
-    slope = np.expm1(GROUPS.values) / (np.expm1(GROUPS.values) + 4)
-    for shares in (np.eye(4)[:3], np.full((3, 4), 0.25)):
-        each = count_variances(shares, GROUPS).mean(axis=1) / (GROUPS.counts * slope) ** 2
-        np.testing.assert_allclose(each, cell_variances(GROUPS, 4), rtol=1e-12)
-
-
-def test_users_of_budget_0_report_noise_and_do_not_count():
-    mixed = BudgetGroups(np.array([0.0, 1.0]), np.array([5, 5]))
-    for weights in (
-        share_weights(mixed),
-        pooled_weights(mixed, 2),
-        precision_weights(cell_variances(mixed, 2)),
-        precision_weights(mean_variances(mixed, 60.0)),
-    ):
-        assert weights.tolist() == [0.0, 1.0]
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda: share_weights(NOBODY),
-        lambda: group_estimates.pooled_factors(NOBODY, 2),
-        lambda: places.places_table(COUNTS, 0, 1e-6, 2, **NAMES),
-    ],
-)
-def test_budgets_that_are_all_zero_are_refused(call):
-    with pytest.raises(InputError, match="all be 0"):
-        call()
-
-
-# --- Figures 6 to 8 -------------------------------------------------------------------------------
 
 
 def test_clipping_is_counted():
@@ -142,176 +88,23 @@ def test_simulation_agrees_with_the_closed_forms(figure):
     assert (published["expected_deviation"].to_numpy() < smallest).all()
 
 
-FEW = BudgetGroups(np.array([0.1, 1.0]), np.array([400, 100]))
-
-
-def test_certified_eps_of_binary_meets_delta():
-    eps = estimation.certified_epsilon(FEW, "binary", tagged=False)
-    curve = budgets.reports("binary").curve(FEW, 1, LOG_DELTA)
-    assert curve.log_delta(eps).upper <= LOG_DELTA < curve.log_delta(0.9997 * eps).upper
-    # Reports that tell their budget have the privacy of the least private group.
-    tagged = estimation.certified_epsilon(FEW, "binary", tagged=True)
-    alone = BOUNDS["upper"].curve(Setting(100, 2, 1.0)).epsilon(LOG_DELTA).upper
-    assert alone <= tagged <= 1.0003 * alone
-    assert tagged > 1.4 * eps
-
-
 def marks(axes):
     """Return the series with markers, by marker."""
     return {line.get_marker(): line for line in axes.lines if line.get_marker() != "None"}
 
 
-@pytest.mark.parametrize(("figure", "rows", "row"), [("figure-6", 1, 0), ("figure-8", 3, 1)])
-def test_estimates_are_drawn_as_tabulated(tmp_path, figure, rows, row):
+@pytest.mark.parametrize(("figure", "sweep"), [("figure-6", 0), ("figure-8", 1)])
+def test_estimates_are_drawn_as_tabulated(tmp_path, figure, sweep):
     table = estimation.estimate_table(figure, 1)
     table.to_csv(tmp_path / "estimates.csv", index=False)
-    keys = ["varied", "value", "estimator", "tagged"]
-    eps = np.arange(len(table)) + 1.0
-    known = table[keys].assign(delta=1e-6, eps_upper=eps, eps_published=2.0 * eps)
-    known.iloc[::-1].to_csv(tmp_path / "privacy.csv", index=False)
-    drawn = draw_estimates(tmp_path / "estimates.csv", tmp_path / "privacy.csv", title="Title")
+    drawn = draw_estimates(tmp_path / "estimates.csv", title="Title")
     assert drawn.get_suptitle() == "Title"
-    panels = np.reshape(drawn.axes, (rows, -1))
-    means, errors, privacy = panels[0] if rows == 1 else panels[:, row]
-    here = table["varied"] == table["varied"].unique()[row]
-    here &= table["estimator"] == estimation.AS_PUBLISHED
-    published = table[here]
+    means, errors = np.reshape(drawn.axes, (2, -1))[:, sweep]
+    here = table["varied"] == table["varied"].unique()[sweep]
+    published = table[here & (table["estimator"] == estimation.AS_PUBLISHED)]
     np.testing.assert_allclose(marks(means)["o"].get_ydata(), published["mean"])
     measured = np.hypot(published["mean"] - published["truth"], published["deviation"])
     np.testing.assert_allclose(marks(errors)["o"].get_ydata(), measured)
     bars = next(one for one in means.collections if isinstance(one, LineCollection))
     ends = np.array([segment[:, 1] for segment in bars.get_segments()])
     np.testing.assert_allclose(ends, published[["p05", "p95"]])
-    np.testing.assert_array_equal(marks(privacy)["o"].get_ydata(), known[here]["eps_upper"])
-    (dotted,) = [line for line in privacy.lines if line.get_linestyle() == ":"]
-    np.testing.assert_array_equal(dotted.get_ydata(), known[here]["eps_published"])
-    assert r"\delta=10^{-6}" in privacy.get_ylabel()
-
-
-# --- Places ---------------------------------------------------------------------------------------
-
-BUDGETS = [{"eps": 4, "share": 0.1}, {"eps": 2, "share": 0.6}, {"eps": 3, "share": 0.3}]
-COUNTS = np.array([0, 400, 50, 800, 250, 500])
-NAMES = {"seed": 1, "region": "town", "grid": "shape"}
-CHOSEN = np.array([[0, 300, 0, 500, 100, 0], [0, 100, 50, 200, 100, 250], [0, 0, 0, 100, 50, 250]])
-
-
-def table_of(held, values):
-    """Return a file's table of budgets, given the users of each budget and cell."""
-    group, cell = np.nonzero(held)
-    columns = {"budget": np.array(values)[group], "cell": cell, "count": held[group, cell]}
-    return pd.DataFrame(columns).sample(frac=1, random_state=1)
-
-
-def test_certified_eps_of_cells_meets_delta():
-    few = BudgetGroups(np.array([0.0, 2.0, 4.0]), np.array([100, 300, 100]))
-    tagged = places.certified_epsilon(few, True, 12, LOG_DELTA)
-    assert tagged == BOUNDS["upper"].curve(Setting(100, 12, 4.0)).epsilon(LOG_DELTA).upper
-    # Here the single user of the smaller budget decides, not the many of the larger one.
-    alone = BudgetGroups(np.array([1.0, 2.0]), np.array([1, 2000]))
-    assert places.certified_epsilon(alone, True, 12, LOG_DELTA) == pytest.approx(1.0, rel=1e-4)
-    eps = places.certified_epsilon(few, False, 12, LOG_DELTA)
-    assert personalised_log_delta(eps, few, 12) <= LOG_DELTA
-    assert personalised_log_delta(0.9999 * eps, few, 12) > LOG_DELTA
-    assert eps < 0.7 * tagged
-
-
-def test_shares_of_users_are_placed_at_random_and_from_the_south():
-    users = places.assign_budgets(COUNTS, BUDGETS, **NAMES)
-    assert users.groups.values.tolist() == [2.0, 3.0, 4.0]
-    for held in users.placements.values():
-        assert held.min() >= 0
-        assert held.sum(axis=0).tolist() == COUNTS.tolist()
-        assert held.sum(axis=1).tolist() == [1200, 600, 200]
-    assert users.placements[places.FROM_SOUTH].tolist() == [
-        [0, 400, 50, 750, 0, 0],
-        [0, 0, 0, 50, 250, 300],
-        [0, 0, 0, 0, 0, 200],
-    ]
-    with pytest.raises(InputError, match=r"a share of 0\.1 \(eps: 4\) is less than one of 4 users"):
-        places.assign_budgets(np.array([3, 1]), BUDGETS, **NAMES)
-
-
-def test_everyone_keeps_the_budget_of_the_file():
-    users = places.assign_budgets(COUNTS, table_of(CHOSEN, [2.0, 3.0, 4.0]), **NAMES)
-    assert users.description == "0.45 at 2, 0.35 at 3, 0.2 at 4"
-    assert list(users.placements) == [places.AS_CHOSEN, places.AT_RANDOM]
-    np.testing.assert_array_equal(users.placements[places.AS_CHOSEN], CHOSEN)
-    assert users.placements[places.AT_RANDOM].sum(axis=0).tolist() == COUNTS.tolist()
-    assert users.placements[places.AT_RANDOM].sum(axis=1).tolist() == CHOSEN.sum(axis=1).tolist()
-    with pytest.raises(InputError, match="region town, grid shape: the table of budgets must have"):
-        places.assign_budgets(COUNTS + 1, table_of(CHOSEN, [2.0, 3.0, 4.0]), **NAMES)
-
-
-@pytest.mark.parametrize("chosen", [False, True])
-def test_simulation_agrees_with_what_is_expected(chosen):
-    budgets_of_users = table_of(CHOSEN, [2.0, 3.0, 4.0]) if chosen else BUDGETS
-    table = places.places_table(COUNTS, budgets_of_users, 1e-6, 400, **NAMES)
-    assert tuple(table.columns) == places.COLUMNS
-    raw = table[table["estimator"] == "raw"].set_index(["placement", "series"])
-    # Five standard errors from the quartiles of a normal law, and 1 % for what is not normal.
-    error = 5.0 * (raw["p75"] - raw["p25"]) / 1.349 / 20.0
-    off = (raw["tv_distance"] - raw["expected_tv_distance"]).abs()
-    assert (off < error + 0.01 * raw["expected_tv_distance"]).all()
-    # Only weights by share are unbiased if cells depend on budgets.
-    dependent = raw.loc["as-chosen" if chosen else "from-south"]
-    assert dependent["bias"]["by-share"] == 0.0
-    assert dependent["bias"].drop("by-share").min() > 0.05
-    assert (raw.loc["any"]["bias"] == 0.0).all()
-    titles = [axes.get_title(loc="left") for axes in place_panels(table, "Town", "one user").axes]
-    shown = ["as chosen", "at random"] if chosen else ["at random", "grow from south to north"]
-    assert titles[:2] == [f"raw estimates, budgets {each}" for each in shown]
-
-
-def test_mechanisms_are_compared_at_the_eps_of_a_series():
-    table = places.places_table(COUNTS, BUDGETS, 1e-6, 2, **NAMES)
-    series = table[table["placement"] == "at-random"].drop_duplicates("series")
-    eps = series.set_index("series")["eps_upper"]
-    for matched_to, rows in table[table["placement"] == "any"].groupby("matched_to"):
-        if matched_to != "smallest-budget":
-            assert (rows["eps_upper"] == eps[matched_to]).all()
-        local = rows[rows["series"] == "krr"]["local_eps0"].iloc[0]
-        curve = BOUNDS["upper"].curve(Setting(2000, 6, local))
-        log_delta = curve.log_delta(rows["eps_upper"].iloc[0]).upper
-        assert LOG_DELTA - 1e-6 <= log_delta <= LOG_DELTA
-
-
-@pytest.mark.parametrize("given", [3, [{"eps": 0, "share": 0.5}, {"eps": 3, "share": 0.5}]])
-def test_a_single_budget_and_a_budget_of_zero_are_accepted(given):
-    table = places.places_table(COUNTS // 10, given, 1e-6, 2, **NAMES)
-    assert np.isfinite(table[["tv_distance", "eps_upper", "p25", "p75"]]).all().all()
-    names = set(table[table["placement"] == "from-south"]["series"])
-    assert ("without-conservative" in names) == isinstance(given, list)
-    assert ("smallest-budget" in set(table["matched_to"])) == (given == 3)
-    (key,) = place_panels(table, "Town", "one check-in").legends
-    (unbiased,) = [text.get_text() for text in key.get_texts() if "unbiased" in text.get_text()]
-    assert ("except for users of budget 0" in unbiased) == isinstance(given, list)
-
-
-@pytest.mark.parametrize(
-    ("values", "step"),
-    [
-        (np.linspace(0.1, 7.3, 25), None),
-        (np.linspace(0.0, 20.0, 1000), 1),
-        (np.linspace(2.0, 6.0, 401), 0.2),
-        (np.round(np.linspace(0.01, 1.0, 100), 2), 0.05),
-        (1e-9 * np.arange(1.0, 101.0), 5e-9),
-        (np.append(np.arange(26) * 1e-9, 15.0), 2e-9),
-    ],
-)
-def test_more_than_25_budgets_are_rounded_down_to_steps(values, step):
-    users = np.random.default_rng(2).integers(1, 9, values.size)
-    rounded, note = places.rounded_down(values, users)
-    if step is None:
-        assert (rounded == values).all() and note == ""
-        return
-    assert note == f"; {values.size:,} different budgets, rounded down to multiples of {step:g}"
-    assert np.unique(rounded).size <= 25
-    assert (rounded <= values).all()
-    # Others lose less than a step, and multiples of the step stay as they are.
-    kept = values < rounded.max()
-    assert (values - rounded < step)[kept].all()
-    multiple = np.isin(values, np.arange(30_000) / round(1.0 / step))
-    assert (rounded == values)[kept & multiple].all()
-    # At least one user in 25 shares the largest budget.
-    assert users[rounded == rounded.max()].sum() >= users.sum() / 25

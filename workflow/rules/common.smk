@@ -11,7 +11,6 @@ from shuffledp.data.download import file_name
 from shuffledp.data.regions import grid_spec, region_from_config
 from shuffledp.data.sources import SOURCE_KINDS
 from shuffledp.pipeline.configuration import (
-    budget_column,
     check_configuration,
     effective_regions,
     leave_out,

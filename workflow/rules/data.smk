@@ -47,7 +47,6 @@ rule crop_checkins:
         code=COMPUTING,
         region=region_place,
         layout=lambda wildcards: source_spec(wildcards).get("layout", "snap"),
-        budget_column=lambda wildcards: budget_column(REGIONS[wildcards.region]),
         checksum=lambda wildcards: source_spec(wildcards).get("checksum"),
         max_malformed_share=config["max_malformed_share"],
     script:
@@ -88,24 +87,6 @@ rule grid_checkins:
         bound=contribution_bound,
     script:
         "../scripts/grid_checkins.py"
-
-
-rule grid_budgets:
-    input:
-        checkins=unit_checkins,
-        place=place_files,
-    output:
-        result("grids/{region}.{grid}.budgets.parquet"),
-    log:
-        log_of("grid_budgets.{region}.{grid}"),
-    resources:
-        **cost(1000, 2, per_cell=1.2),
-    params:
-        code=COMPUTING,
-        region=region_place,
-        grid=grid_of_region,
-    script:
-        "../scripts/grid_budgets.py"
 
 
 rule draw_samples:

@@ -222,7 +222,7 @@ def basemap_file(wildcards):
     return path
 
 
-# --- Mechanisms and budgets -----------------------------------------------------------------
+# --- Mechanisms -----------------------------------------------------------------
 
 
 def swept(wildcards):
@@ -271,20 +271,3 @@ def mapped_releases(wildcards):
             f"of a region has, and only if there are targets, got the grid {grid} of {region}"
         )
     return target_releases(wildcards)
-
-
-def own_budgets(wildcards):
-    """Return the budgets of users who choose their own."""
-    if "budgets" not in REGIONS[wildcards.region]:
-        raise WorkflowError(
-            "config: budgets: there are none to compare; give one, groups with shares, or a "
-            "column of the check-ins' file (config/README.md)"
-        )
-    return REGIONS[wildcards.region]["budgets"]
-
-
-def chosen_budgets(wildcards):
-    """Return the table of the users' own budgets in each cell, if their file has them."""
-    if budget_column(REGIONS[wildcards.region]) is None:
-        return []
-    return result(f"grids/{wildcards.region}.{wildcards.grid}.budgets.parquet")

@@ -42,23 +42,17 @@ def tables_of(region):
         tables += expand("tables/individual.{place}.eps0-{eps0}.html", **each)
     if "targets" in spec and "every" in spec:
         tables.append(f"utility/{first}.changes.csv")
-    if "budgets" in spec:
-        tables.append(f"utility/{first}.budgets.csv")
-    if budget_column(spec) is not None:
-        tables.append(f"grids/{first}.budgets.parquet")
     return list(map(result, tables))
 
 
 def figures_of(region, grid):
-    """Return every figure of a grid; those of targets and budgets show a region's first grid."""
+    """Return every figure of a grid; those of targets show a region's first grid."""
     spec, place = REGIONS[region], f"{region}.{grid}"
     names = ["checkins", "privacy", "distances-over-eps"]
     if grid == first_grid(region):
         if "targets" in spec:
             names += ["mechanisms", "recommended"]
             names += ["series"] if "every" in spec else []
-        if "budgets" in spec:
-            names.append("budgets")
     stems = expand("{name}.{place}", name=names, place=place)
     stems += expand(
         "distances.{place}.{calibration}",
@@ -109,11 +103,7 @@ def reproduced_figures():
         for number in numbers:
             stem = f"paper_{paper}.figure-{number}"
             found[f"{paper.upper()}, figure {number}"] = [stem]
-    return {
-        **found,
-        **personalised_figures(),
-        "literature, all bounds": ["literature.all-bounds"],
-    }
+    return {**found, **personalised_figures()}
 
 
 def all_files(figures):

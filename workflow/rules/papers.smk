@@ -4,7 +4,7 @@ rule compute_curves:
     log:
         log_of("compute_curves.{study}.{figure}"),
     wildcard_constraints:
-        study="paper_[bcd]|literature",
+        study="paper_[bcd]",
     resources:
         **cost(1000, 60),
     params:
@@ -37,7 +37,7 @@ use rule draw as draw_curves with:
     log:
         log_of("draw_curves.{study}.{figure}"),
     wildcard_constraints:
-        study="paper_[bcd]|literature",
+        study="paper_[bcd]",
     params:
         function="papers.recomputed_figures.draw_curves",
         caption=curve_caption,

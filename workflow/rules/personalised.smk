@@ -3,8 +3,7 @@
 
 rule simulate_personalised:
     output:
-        estimates=result("personalised/estimates.{figure}.csv"),
-        privacy=result("personalised/privacy.{figure}.csv"),
+        result("personalised/estimates.{figure}.csv"),
     log:
         log_of("simulate_personalised.{figure}"),
     wildcard_constraints:
@@ -16,26 +15,6 @@ rule simulate_personalised:
         seed=config["seed"],
     script:
         "../scripts/simulate_personalised.py"
-
-
-rule estimate_places:
-    input:
-        counts=result("grids/{region}.{grid}.parquet"),
-        chosen=chosen_budgets,
-    output:
-        result("utility/{region}.{grid}.budgets.csv"),
-    log:
-        log_of("estimate_places.{region}.{grid}"),
-    resources:
-        **cost(2000, 60),
-    params:
-        code=COMPUTING,
-        budgets=own_budgets,
-        delta=config["target_delta"],
-        repetitions=of_region("repetitions"),
-        seed=config["seed"],
-    script:
-        "../scripts/estimate_places.py"
 
 
 rule train_personalised:
@@ -56,18 +35,6 @@ rule train_personalised:
         "../scripts/train_personalised.py"
 
 
-use rule draw as draw_budgets with:
-    input:
-        table=result("utility/{region}.{grid}.budgets.csv"),
-    output:
-        figure("budgets.{region}.{grid}", "budgets", "Personalised budgets"),
-    log:
-        log_of("draw_budgets.{region}.{grid}"),
-    params:
-        **OF_REGION,
-        function="papers.paper_d.experiment_figures.draw_places",
-
-
 use rule draw as draw_training with:
     input:
         accuracies=result("personalised/training.csv"),
@@ -83,7 +50,6 @@ use rule draw as draw_training with:
 use rule draw as draw_personalised with:
     input:
         estimates=result("personalised/estimates.{figure}.csv"),
-        privacy=result("personalised/privacy.{figure}.csv"),
     output:
         figure("personalised.{figure}", "personalised_estimates", RECOMPUTED),
     log:
@@ -97,11 +63,6 @@ use rule draw as draw_personalised with:
 
 rule personalised:
     input:
-        [
-            figure_files(f"budgets.{region}.{first_grid(region)}")
-            for region in REGIONS
-            if "budgets" in REGIONS[region]
-        ],
         [figure_files(f"paper_d.figure-{number}") for number in (2, 3, 4)],
         all_files(personalised_figures()),
     localrule: True

@@ -11,7 +11,7 @@ with job(snakemake.log[0]):
     source = Path(snakemake.input.source)
     crop_checkins(
         source,
-        source_layout(snakemake.params.layout, snakemake.params.budget_column),
+        source_layout(snakemake.params.layout),
         cropping_region(snakemake.wildcards.region, snakemake.params.region),
         Path(snakemake.output[0]),
         max_malformed_share=snakemake.params.max_malformed_share,

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from shuffledp.data.read import read_records
 from shuffledp.data.records import CheckinError, Survey, swap_remedy
 from shuffledp.data.regions import Region
-from shuffledp.data.sources import BUDGET, COORDINATES, Layout
+from shuffledp.data.sources import COORDINATES, Layout
 from shuffledp.data.users import UserNumbers
 from shuffledp.data.values import TIME
 from shuffledp.data.windows import Windows
@@ -33,7 +33,6 @@ _TYPES: Final = {
     "latitude": pa.float64(),
     "longitude": pa.float64(),
     "location": pa.int64(),
-    BUDGET: pa.float64(),
 }
 _GROUP_ROWS: Final = 1 << 18  # fixed, so that the output does not depend on the input's batches
 
@@ -83,12 +82,12 @@ def crop_checkins(
         A file or folder that `read.read_records` reads.
     destination : Path
         Columns user (int64, by `users.UserNumbers`), time (microseconds, UTC), latitude, longitude
-        (float64, degrees) and location (int64), null if the layout does not map them; and budget
-        (float64) if it does. The file appears only if everything succeeds.
+        (float64, degrees) and location (int64), null if the layout does not map them. The file
+        appears only if everything succeeds.
     max_malformed_share : float
         Largest tolerated share of malformed rows among all rows read, from 0 to 1. A row is
-        malformed if it has the wrong number of fields, if the budget is missing, or if a value
-        cannot be read or is out of range. Missing users, times and locations become null; rows
+        malformed if it has the wrong number of fields, or if a value cannot be read or is out
+        of range. Missing users, times and locations become null; rows
         without a position do not count, and are not malformed.
     """
     if not 0 <= max_malformed_share <= 1:
@@ -98,7 +97,7 @@ def crop_checkins(
     survey, crop = Survey(source, layout), _Crop(region, windows)
     zone = UTC if windows is None else windows.zone
     with replacing(destination) as temporary:
-        with _GroupWriter(temporary, layout, metadata) as writer:
+        with _GroupWriter(temporary, metadata) as writer:
             for part, batch in read_records(source, layout, zone):
                 for place, reason in survey.add(part, batch):
                     logger.warning("%s, %s: %s", source, place, reason)
@@ -173,12 +172,8 @@ class _Crop:
 class _GroupWriter:
     """Write tables as parquet in row groups of a fixed size."""
 
-    def __init__(self, path: Path, layout: Layout, metadata: Mapping[str, str]) -> None:
-        fields = [
-            pa.field(name, kind, name not in (*COORDINATES, BUDGET))
-            for name, kind in _TYPES.items()
-            if name != BUDGET or name in layout.columns
-        ]
+    def __init__(self, path: Path, metadata: Mapping[str, str]) -> None:
+        fields = [pa.field(name, kind, name not in COORDINATES) for name, kind in _TYPES.items()]
         keys = {CONTENTS: TRUE, **metadata}
         self._schema = described(pa.schema(fields, metadata=dict(sorted(keys.items()))))
         self._writer = pq.ParquetWriter(path, self._schema, **PACKED)

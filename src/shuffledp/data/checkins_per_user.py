@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from shuffledp.data.sources import BUDGET
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import Integers
 from shuffledp.pipeline.files import replacing
@@ -24,9 +23,8 @@ def one_per_user(checkins: Path, destination: Path, *, seed: int, region: str) -
 
     `checkins` is a Parquet file written by `shuffledp.data.checkins.crop_checkins`. The
     destination has the same columns and metadata, in the order of the source, and appears only if
-    everything succeeds. Rows without a user are dropped, and their number is logged. A user with
-    several budgets gets the smallest one, which respects all of them. Seed and name of the region
-    determine the choice. Raises `InputError` if no row has a user.
+    everything succeeds. Rows without a user are dropped, and their number is logged. Seed and name
+    of the region determine the choice. Raises `InputError` if no row has a user.
     """
     rows, named = _read_named(checkins)
     # In random order, the first row of each user is uniform among the user's rows.
@@ -34,8 +32,6 @@ def one_per_user(checkins: Path, destination: Path, *, seed: int, region: str) -
     users = named["user"].to_numpy()[order]
     first = np.sort(order[np.unique(users, return_index=True)[1]])
     kept = named.take(pa.array(first))
-    if BUDGET in kept.column_names:
-        kept = _with_smallest_budgets(kept, named, region)
     _write(kept, rows, destination)
     dropped = rows.num_rows - named.num_rows
     logger.info(
@@ -49,7 +45,7 @@ def shuffle_checkins(checkins: Path, destination: Path, *, seed: int, region: st
     """Write the check-ins of all users in random order, so that the first m of a user are random.
 
     `bounded_records` selects among these rows, once their cells are known. Parameters and errors
-    are those of `one_per_user`, but every row keeps its own budget.
+    are those of `one_per_user`.
     """
     rows, named = _read_named(checkins)
     order = stream(seed, "check-ins per user", region).permutation(named.num_rows)
@@ -114,19 +110,3 @@ def _read_named(checkins: Path) -> tuple[Any, Any]:
             f"{checkins} has no users: set columns.user of the source's layout, or unit: checkin"
         )
     return rows, named
-
-
-def _with_smallest_budgets(kept: Any, named: Any, region: str) -> Any:
-    """Return the rows `kept` with the smallest budget of the same user in `named`."""
-    by_user = named.group_by("user").aggregate([(BUDGET, "min"), (BUDGET, "max")])
-    users_with_several = pc.sum(
-        pc.not_equal(by_user[f"{BUDGET}_min"], by_user[f"{BUDGET}_max"])
-    ).as_py()
-    if users_with_several:
-        logger.warning(
-            f"{region}: {users_with_several:,} users have several budgets; the smallest one is used"
-        )
-    position = pc.index_in(kept["user"], by_user["user"])
-    smallest = by_user[f"{BUDGET}_min"].take(position)
-    index = kept.schema.get_field_index(BUDGET)
-    return kept.set_column(index, kept.schema.field(index), smallest)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 import pyarrow.parquet as pq
 
 from shuffledp.data.cell_files import write_geoparquet
@@ -15,7 +14,7 @@ from shuffledp.data.cells import Cells, make_cells
 from shuffledp.data.checkins_per_user import bounded_records
 from shuffledp.data.lattice import MAX_CELLS
 from shuffledp.data.regions import Region
-from shuffledp.data.sources import BUDGET, COORDINATES
+from shuffledp.data.sources import COORDINATES
 from shuffledp.data.windows import Windows
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import Integers
@@ -96,25 +95,6 @@ def count_checkins(
     tally = GridTally(kept=kept, dropped=read - inside, beyond=inside - kept)
     logger.info("%s, %s: k=%d cells, %s", region.name, dict(spec), len(table), tally)
     return table.assign(count=counts), tally
-
-
-def count_budgets(
-    region: Region, spec: Mapping[str, Any], checkins: Path, windows: Windows | None = None
-) -> pd.DataFrame:
-    """Count the check-ins with each budget in each cell of a grid.
-
-    The file has a column budget in addition to those for `count_checkins`. The result has columns
-    budget, cell and count, sorted by budget and cell; pairs without a check-in have no row. Raises
-    `InputError` as `shuffledp.data.cells.make_cells` does.
-    """
-    cells = make_cells(region, spec)
-    parts = [
-        # The absolute value merges 0 and -0, which would be two budgets.
-        pd.DataFrame({BUDGET: np.abs(batch[BUDGET].to_numpy()), "cell": cell})[cell >= 0]
-        for cell, batch in _locate_checkins(cells, windows, checkins, BUDGET)
-    ]
-    counted = pd.concat(parts).groupby([BUDGET, "cell"], sort=True).size()
-    return counted.rename("count").reset_index()
 
 
 def grid_checkins(

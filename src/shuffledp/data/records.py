@@ -17,14 +17,10 @@ from numpy.typing import NDArray
 
 from shuffledp.data import values
 from shuffledp.data.sources import (
-    BUDGET,
     COLUMNS,
     COORDINATES,
-    MAX_BUDGET,
-    MIN_POSITIVE_BUDGET,
     UNIX_UNITS,
     Layout,
-    key_of,
 )
 from shuffledp.data.systems import to_degrees
 from shuffledp.errors import InputError, shortened
@@ -80,16 +76,16 @@ def find_columns(
                 continue
             if column not in names:
                 raise CheckinError(
-                    f"{source} has no column {column!r} ({key_of(name)}){names_hint(names)}"
+                    f"{source} has no column {column!r} (columns.{name}){names_hint(names)}"
                 )
             if names.count(column) > 1:
                 raise CheckinError(
-                    f"{source} has several columns {column!r}: set {key_of(name)} to the position"
+                    f"{source} has several columns {column!r}: set columns.{name} to the position"
                 )
             column = names.index(column)
         if column >= len(names):
             raise CheckinError(
-                f"{source} has {len(names)} columns, but {key_of(name)} is position {column} "
+                f"{source} has {len(names)} columns, but columns.{name} is position {column} "
                 f"counted from 0: check the position and separator, got {layout.text.separator!r}"
             )
         positions[name] = column
@@ -137,7 +133,6 @@ _EXPECTED: Final = {
     "longitude": "a number from -180 to 180",
     "location": "an integer (remove columns.location if it is not needed)",
     "count": "a whole number, at least 0",
-    BUDGET: f"0 or a number from {MIN_POSITIVE_BUDGET:g} to {MAX_BUDGET:g} (budgets.column)",
 }
 _DECIMAL_HINT: Final = ': write decimals with a point, or set decimal: "," (text only)'
 _DECIMAL_COMMA: Final = re.compile(r"\s*[+-]?\d+,\d+\s*")
@@ -169,7 +164,7 @@ def make_batch(
             converted[name], malformed = _converted(column, name, layout, zone)
         except values.ColumnTypeError as error:
             raise values.ColumnTypeError(
-                f"{key_of(name)} names a column of type {error}"
+                f"columns.{name} names a column of type {error}"
             ) from error
         if malformed.any():
             bad[name] = malformed
@@ -178,10 +173,6 @@ def make_batch(
         unplaced |= _check_positions(converted, bad, layout, found)
     if "place" in converted:
         unplaced |= ~converted["place"].is_valid().to_numpy(zero_copy_only=False)
-    if BUDGET in converted:
-        budgets = _floats(converted[BUDGET])
-        positive = (budgets >= MIN_POSITIVE_BUDGET) & (budgets <= MAX_BUDGET)
-        bad[BUDGET] = ~((budgets == 0.0) | positive)
     if "count" in converted:
         number = _floats(converted["count"])
         bad["count"] = ~((number >= 0) & (number <= _MAX_COUNT))

@@ -1,8 +1,8 @@
-"""Describe sources of check-ins: their kinds, column layouts and budgets."""
+"""Describe sources of check-ins: their kinds and column layouts."""
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Final
@@ -11,23 +11,16 @@ from shuffledp.data.systems import degrees_from, epsg_code
 from shuffledp.errors import InputError, one_line, shortened
 
 COORDINATES: Final = ("latitude", "longitude")
-BUDGET: Final = "budget"
 _REFERENCE_TIME: Final = datetime(2031, 12, 30, 23, 58, 59, 123456, UTC)
 """All its parts differ, so that a format that loses or confuses one of them is noticed."""
 
 UNIX_UNITS: Final = {"unix": 1_000_000, "unix-ms": 1_000, "unix-us": 1, "unix-ns": 0.001}
 """Formats of times that are numbers since 1970 (UTC), with their unit in microseconds."""
 
-COLUMNS: Final = ("user", "time", *COORDINATES, "place", "location", BUDGET, "count")
+COLUMNS: Final = ("user", "time", *COORDINATES, "place", "location", "count")
 FORMATS: Final = ("csv", "json", "parquet", "geo")
 QUOTING: Final = ("strict", "rfc4180", "none")
 USER_TYPES: Final = ("number", "text")
-
-MIN_POSITIVE_BUDGET: Final = 1e-9
-"""Smallest local budget in a file, apart from 0. The configuration's schema repeats both limits."""
-
-MAX_BUDGET: Final = 20.0
-"""Largest local budget in a file."""
 
 
 @dataclass(frozen=True)
@@ -194,20 +187,20 @@ class Layout:
                 raise InputError(f"columns.{key} is not a known column: use {', '.join(COLUMNS)}")
             if geo and (key in COORDINATES or not isinstance(value, str)):
                 raise InputError(
-                    f"{key_of(key)} must be the name of a property, got {value!r}: with format "
+                    f"columns.{key} must be the name of a property, got {value!r}: with format "
                     "geo, latitude and longitude are those of the points"
                 )
             if self.format == "json" and not isinstance(value, str):
-                raise InputError(f"{key_of(key)} must be a name in JSON lines, got {value!r}")
+                raise InputError(f"columns.{key} must be a name in JSON lines, got {value!r}")
             is_position = isinstance(value, int) and not isinstance(value, bool) and value >= 0
             if not is_position and not (isinstance(value, str) and value):
                 raise InputError(
-                    f"{key_of(key)} must be the column's name or its position counted from 0, "
+                    f"columns.{key} must be the column's name or its position counted from 0, "
                     f"got {value!r}"
                 )
             if isinstance(value, str) and not has_names:
                 raise InputError(
-                    f"{key_of(key)} must be a position counted from 0, got {value!r}: with "
+                    f"columns.{key} must be a position counted from 0, got {value!r}: with "
                     "header: false no column has a name"
                 )
         for key in COORDINATES:
@@ -255,11 +248,6 @@ def _check_time_format(time_format: object) -> None:
     )
 
 
-def key_of(name: str) -> str:
-    """Return the key of the configuration that maps a canonical column."""
-    return "budgets.column" if name == BUDGET else f"columns.{name}"
-
-
 SNAP: Final = Layout(
     "csv",
     {"user": 0, "time": 1, "latitude": 2, "longitude": 3, "location": 4},
@@ -299,18 +287,6 @@ def layout_from_config(spec: Mapping[str, Any]) -> Layout:
     return Layout(**{"format": "csv", "columns": {}, "text": text, **rest})
 
 
-def source_layout(spec: str | Mapping[str, Any], budget_column: str | int | None = None) -> Layout:
-    """Return the layout of a source.
-
-    `spec` is ``snap`` or a block for `layout_from_config`. `budget_column` is the name or position
-    of the column with personal budgets; with None, no budgets are read.
-
-    Raises
-    ------
-    InputError
-        If the layout is invalid, or already maps the column of the budgets.
-    """
-    layout = SNAP if isinstance(spec, str) else layout_from_config(spec)
-    if budget_column is None:
-        return layout
-    return replace(layout, columns={**layout.columns, BUDGET: budget_column})
+def source_layout(spec: str | Mapping[str, Any]) -> Layout:
+    """Return the layout of a source: ``snap``, or a block for `layout_from_config`."""
+    return SNAP if isinstance(spec, str) else layout_from_config(spec)

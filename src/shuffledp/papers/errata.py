@@ -24,7 +24,7 @@ from shuffledp.papers.literature.as_printed import log_delta_as_printed
 from shuffledp.papers.literature.clones import clones_log_delta
 from shuffledp.papers.paper_d import published, training
 from shuffledp.papers.paper_d.curves import normal_distances
-from shuffledp.papers.paper_d.group_estimates import pooled_weights, share_weights
+from shuffledp.papers.paper_d.estimation import pooled_weights, share_weights
 from shuffledp.personalised.groups import BudgetGroups
 
 
@@ -198,7 +198,7 @@ def _d4() -> Iterator[str]:
 def _d5() -> Iterator[str]:
     groups = BudgetGroups(array([0.1, 0.5, 1.0]), array([5400, 3700, 900]))
     ones = array([270, 2196, 534]) / groups.counts
-    yield " ".join(f"{w @ ones:.3f}" for w in (pooled_weights(groups, 2), share_weights(groups)))
+    yield " ".join(f"{w @ ones:.3f}" for w in (pooled_weights(groups), share_weights(groups)))
 
 
 def _d6() -> Iterator[str]:

@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from shuffledp.numerics.arrays import Integers
-from shuffledp.papers import all_bounds, paper_a, paper_b, paper_c
+from shuffledp.papers import paper_a, paper_b, paper_c
 from shuffledp.papers.figure_specs import FigureSpec
 from shuffledp.papers.paper_d import curves
 from shuffledp.papers.verdicts import (
@@ -32,7 +32,6 @@ FIGURES: Final[Mapping[str, Mapping[str, FigureSpec]]] = {
     "paper_b": paper_b.FIGURES,
     "paper_c": paper_c.FIGURES,
     "paper_d": curves.FIGURES,
-    "literature": all_bounds.FIGURES,
 }
 # Functions that recompute a number, by paper and table; `paper_a.random_answers` has the others.
 NUMBERS: Final[Mapping[str, Mapping[str, Recompute]]] = {

@@ -54,7 +54,6 @@ COLUMNS: Final[Mapping[str, Column]] = {
     "grid": Column(_TEXT, "text", "Name of the grid in the configuration"),
     "cell": Column(_INTEGER, "1", "Number of the cell, from 0"),
     "count": Column(_INTEGER, "records", "True number of records in the cell"),
-    "budget": Column(_FLOAT, "1", "Privacy budget that a user chose"),
     # Privacy.
     "eps0": Column(_FLOAT, "1", "Local privacy budget of one report"),
     "eps": Column(_FLOAT, "1", "Central privacy budget"),

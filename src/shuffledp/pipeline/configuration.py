@@ -3,7 +3,6 @@
 The rules read this module in every process, so it imports nothing that is slow to load.
 """
 
-import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import date
@@ -13,19 +12,14 @@ from typing import Any, Final
 from shuffledp.data.cells import cell_count
 from shuffledp.data.download import check_address
 from shuffledp.data.regions import Region, read_basemap, region_from_config
-from shuffledp.data.sources import (
-    MIN_POSITIVE_BUDGET,
-    SOURCE_KINDS,
-    layout_from_config,
-    source_layout,
-)
+from shuffledp.data.sources import SOURCE_KINDS, layout_from_config
 from shuffledp.data.windows import windows_from_config
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.catalogue import get_entries
 
 # Keys that a region may override; the common values are beside `regions`.
 _REGION_KEYS: Final = (
-    *("source", "unit", "records_per_user", "distinct", "budgets"),
+    *("source", "unit", "records_per_user", "distinct"),
     *("eps0", "eps", "repetitions", "mechanisms", "bounds"),
 )
 # Bounds that need no check, which would import all others; the schema's default.
@@ -76,18 +70,12 @@ def effective_regions(config: Spec) -> dict[str, dict[str, Any]]:
     return regions
 
 
-def budget_column(spec: Spec) -> str | int | None:
-    """Return the column of a region's check-ins with the users' own budgets, or None."""
-    budgets = spec.get("budgets")
-    return budgets["column"] if isinstance(budgets, Mapping) else None
-
-
 def check_configuration(config: Spec, basemaps: Mapping[str, Path]) -> None:
     """Check a configuration that the schema has accepted, with its defaults, before any job runs.
 
     `basemaps` are the base maps that ship with the workflow, by the names of the regions whose
     counts ship with it, too. Raises `InputError` if a source, a region, a grid, a mechanism, a
-    bound, a budget, a base map or a title is unknown or unusable, or contradicts another key. The
+    bound, a base map or a title is unknown or unusable, or contradicts another key. The
     message names the key, the value and what is accepted.
     """
     for name, spec in config["sources"].items():
@@ -107,7 +95,6 @@ def check_configuration(config: Spec, basemaps: Mapping[str, Path]) -> None:
             )
         _check_unit(name, spec, source)
         _check_sweeps(name, spec)
-        _check_budgets(name, spec, source)
         _check_title(name, spec.get("title", name), titles)
         _check_place(name, spec, basemaps)
 
@@ -170,7 +157,6 @@ def _check_unit(region: str, spec: Spec, source: Spec) -> None:
         )
     targets = spec.get("targets", {})
     for key, present in (
-        ("budgets", "budgets" in spec),
         ("targets.colluding", targets.get("colluding", 0) > 0),
         ("targets.response_rate", targets.get("response_rate", 1.0) < 1.0),
     ):
@@ -210,36 +196,6 @@ def _check_sweeps(region: str, spec: Spec) -> None:
             f"regions.{region}: mechanisms must include one that is calibrated to a privacy, "
             f"such as gaussian, to compare with, got {', '.join(spec['mechanisms'])}"
         )
-
-
-def _check_budgets(region: str, spec: Spec, source: Spec) -> None:
-    """Check the users' own budgets: one number, groups with shares, or a column."""
-    if "budgets" not in spec:
-        return
-    budgets, key = spec["budgets"], f"budgets of region {region}"
-    if isinstance(budgets, Mapping):
-        if not SOURCE_KINDS[source["kind"]].real_users:
-            raise InputError(
-                f"regions.{region}: budgets.column needs a file of check-ins by real users, and a "
-                f"source of kind {source['kind']} has none: give the region a source of kind "
-                "download or file, or its own budgets as a number or as groups"
-            )
-        with _naming(f"regions.{region}: "):
-            source_layout(source["layout"], budgets["column"])
-        return
-    groups = budgets if isinstance(budgets, list) else [{"eps": budgets, "share": 1.0}]
-    for group in groups:
-        if 0.0 < group["eps"] < MIN_POSITIVE_BUDGET:
-            raise InputError(
-                f"{key}: eps must be 0 or at least {MIN_POSITIVE_BUDGET:g}, got {group['eps']:g}"
-            )
-    if not any(group["eps"] for group in groups):
-        raise InputError(
-            f"{key} must not all be 0: the reports would then say nothing about the cells"
-        )
-    total = math.fsum(group["share"] for group in groups)
-    if not math.isclose(total, 1.0, abs_tol=1e-9):
-        raise InputError(f"{key}: the shares must sum to 1, got {total:g}")
 
 
 def _check_title(region: str, title: str, titles: dict[str, str]) -> None:

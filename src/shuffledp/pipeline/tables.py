@@ -38,7 +38,6 @@ _FORMAT: Final = ds.ParquetFileFormat(
 
 # Some bounds depend on the true counts; a table of only other bounds is marked `PUBLIC`.
 PRIVACY = schema_of("n", "k", "eps0", "eps", "bound", "delta", "log10_delta", contents=TRUE)
-BUDGETS = schema_of("budget", "cell", "count", contents=TRUE)
 SAMPLES = schema_of("n", "cell", "count", contents=TRUE)
 
 _POINT: Final = ("n", "eps0", "eps", "delta", "log10_delta", "calibration", "mechanism")

@@ -1,16 +1,27 @@
-"""Simulate paper D's figures 6 to 8: estimates by Algorithms 2 and 3, and the reports' privacy.
+"""Simulate paper D's Algorithms 2 and 3 (figures 6 to 8), and compute their bias and variance.
 
 Users are conservative, moderate or liberal: three groups with budgets that increase in this order.
-A sweep varies the share or the budget of the conservative group. Numerical records are drawn once
-for each point, and the numbers of ones are fixed. Each repetition draws the sum of a group's
-reports directly: with two Gamma variables for Laplace noise, two binomial ones for binary reports.
+A sweep varies the share or the budget of the conservative group. Every estimator is a weighted sum
+``sum_g w_g t_g``, where ``t_g`` is an unbiased estimate of the mean of group g. If ``w_g`` is the
+group's share ``f_g`` of the n users, it is unbiased for all data; with other weights only if the
+groups have equal means, that is, if records do not depend on budgets.
+
+In Algorithm 2 user i reports the record plus ``Lap(D / eps_i)``, where D is the width of the
+records' range. In Algorithm 3 user i reports a bit truthfully with probability ``q_i + s_i``, where
+``q_i = 1/(e^eps_i+1)`` and ``s_i = (e^eps_i-1)/(e^eps_i+1)``. Its reports do not reveal their
+budget, so that its weights are proportional to ``n_g s_g`` (`pooled_weights`). No estimate from
+such reports is unbiased for all data, unless all budgets are equal: the mean of any of them is a
+symmetric polynomial in the users' probabilities of reporting 1, affine in each. To be the sum of
+the records, it must have degree 1, but then a record's weight is proportional to s_i. If reports
+reveal their budget, any weights are possible, and a user is hidden only among users of the same
+budget.
+
 `BUDGET_LAWS` is the paper's Table 3, from which figures 4 and 5 draw budgets.
 """
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -18,18 +29,6 @@ import pandas as pd
 from scipy.special import expit
 
 from shuffledp.numerics.arrays import Floats
-from shuffledp.papers.paper_d.group_estimates import (
-    bias,
-    cell_variances,
-    estimate_cells,
-    mean_variances,
-    pooled_weights,
-    precision_weights,
-    share_weights,
-    weight_factors,
-)
-from shuffledp.papers.paper_d.published import mu_gdp, mu_gdp_epsilon
-from shuffledp.personalised import budgets
 from shuffledp.personalised.groups import BudgetGroups
 from shuffledp.pipeline.streams import stream
 
@@ -70,6 +69,43 @@ def sample_budgets(name: str, n: int, rng: np.random.Generator) -> Floats:
     return np.clip(draw(law.first, law.second, size=n), law.low, law.high)
 
 
+# --- Weights, bias and variance -------------------------------------------------------------------
+
+
+def share_weights(groups: BudgetGroups) -> Floats:
+    """Return the groups' shares of the users: weights that are unbiased for all data."""
+    return np.asarray(groups.counts / groups.counts.sum())
+
+
+def precision_weights(variances: Floats) -> Floats:
+    """Return the weights of least variance, inverse to the variances of the groups' estimates."""
+    return np.asarray((1.0 / variances) / (1.0 / variances).sum())
+
+
+def pooled_weights(groups: BudgetGroups) -> Floats:
+    """Return the groups' weights in Algorithm 3: ``n_g s_g``, scaled to sum to 1."""
+    signal = groups.counts * np.tanh(groups.values / 2.0)
+    return np.asarray(signal / signal.sum())
+
+
+def bias(weights: Floats, group_means: Floats, groups: BudgetGroups) -> float:
+    """Return the bias ``sum_g (w_g - f_g) v_g``, where ``v_g`` is the mean record of group g."""
+    return float((weights - share_weights(groups)) @ group_means)
+
+
+def mean_variances(groups: BudgetGroups) -> Floats:
+    """Return the variance of each group's mean Laplace report, given its records in `RANGE`."""
+    return np.asarray(2.0 * ((RANGE[1] - RANGE[0]) / groups.values) ** 2 / groups.counts)
+
+
+def frequency_variances(groups: BudgetGroups) -> Floats:
+    """Return the variance of each group's estimated share of ones; it is the same for all data."""
+    false, slope = expit(-groups.values), np.tanh(groups.values / 2.0)
+    return np.asarray(false * (1.0 - false) / (groups.counts * slope**2))
+
+
+# --- Means of numerical records (Algorithm 2), frequencies of binary ones (Algorithm 3) -----------
+
 N: Final = 10_000
 REPETITIONS: Final = 1_000
 # Paper D's defaults for conservative, moderate and liberal users.
@@ -82,8 +118,6 @@ CENTRE: Final = 50.0
 DEVIATION: Final = 10.0
 DENSITY: Final = 0.3  # share of ones among the binary records
 QUANTILES: Final = (0.05, 0.95)
-DELTA: Final = 1e-6
-_LOG_DELTA: Final = float(np.log(DELTA))
 
 # Names of the estimators in tables.
 AS_PUBLISHED: Final = "as-published"
@@ -92,33 +126,13 @@ BY_PRECISION: Final = "by-precision"
 SMALLEST: Final = "smallest-budget"
 DROPPED: Final = "without-conservative"
 
-COLUMNS: Final = (
-    *("figure", "varied", "value", "estimator", "tagged", "repetitions", "n", "clipped"),
-    *("truth", "mean", "p05", "p95", "deviation", "expected_bias", "expected_deviation", "mu"),
-)
-PRIVACY_COLUMNS: Final = (
-    *("varied", "value", "estimator", "tagged", "delta", "eps_upper", "eps_published"),
-)
 
-
-@dataclass(frozen=True)
-class Series:
-    """One estimator at one point of a sweep: budgets and weights of the groups.
-
-    ``groups`` has the budgets that all users report with, including groups of weight 0. If
-    ``tagged``, reports reveal their budget; users are then hidden only among their own group.
-    """
+class Series(NamedTuple):
+    """An estimator at a point of a sweep: the budgets that all report with, and the weights."""
 
     name: str
     groups: BudgetGroups
     weights: Floats
-    tagged: bool = False
-
-    @property
-    def reporting(self) -> BudgetGroups:
-        """Return the groups whose reports have positive weight."""
-        used = self.weights > 0.0
-        return BudgetGroups(self.groups.values[used], self.groups.counts[used])
 
 
 def population(share: float = SHARES[0], budget: float = BUDGETS[0]) -> BudgetGroups:
@@ -129,9 +143,6 @@ def population(share: float = SHARES[0], budget: float = BUDGETS[0]) -> BudgetGr
     conservative, liberal = round(share * N), round(SHARES[2] * N)
     counts = np.array([conservative, N - conservative - liberal, liberal])
     return BudgetGroups(np.array([budget, *BUDGETS[1:]]), counts)
-
-
-# --- Means of numerical records (Algorithm 2), frequencies of binary ones (Algorithm 3) -----------
 
 
 def clip(records: Floats) -> tuple[Floats, int]:
@@ -164,25 +175,24 @@ def _mean_estimates(series: Series, group_means: Floats, rng: np.random.Generato
 
 
 def _frequency_estimates(series: Series, group_means: Floats, rng: np.random.Generator) -> Floats:
-    shape, n = (REPETITIONS, series.groups.counts.size), series.groups.counts
+    """Simulate estimates from the number of ones that each group reports."""
+    n, budgets = series.groups.counts, series.groups.values
+    shape = (REPETITIONS, n.size)
     ones = np.rint(group_means * n).astype(np.int64)
-    reported = rng.binomial(ones, expit(series.groups.values), shape)
-    reported += rng.binomial(n - ones, expit(-series.groups.values), shape)
-    counts = np.stack([n - reported, reported], axis=-1)
-    factors = weight_factors(series.weights, series.groups, 2)
-    return np.asarray(estimate_cells(counts, series.groups, factors)[..., 1])
+    reported = rng.binomial(ones, expit(budgets), shape)
+    reported += rng.binomial(n - ones, expit(-budgets), shape)
+    estimates = (reported / n - expit(-budgets)) / np.tanh(budgets / 2.0)
+    return np.asarray(estimates @ series.weights)
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """Experiment of a sweep: the quantity that is estimated, its data, and its simulation.
+    """The quantity that a sweep estimates: its data, simulation and variances.
 
-    ``published_weights`` are those of the paper's estimator, and ``reports`` the name of the kind
-    of reports in `shuffledp.personalised.budgets`. ``own_by_share`` says whether the estimator by
-    share differs from the paper's.
+    ``published_weights`` are those of the paper's estimator; ``own_by_share`` says whether the
+    estimator by share differs from it.
     """
 
-    reports: str
     records: Callable[[BudgetGroups, np.random.Generator], tuple[Floats, int]]
     estimates: Callable[[Series, Floats, np.random.Generator], Floats]
     variances: Callable[[BudgetGroups], Floats]
@@ -192,34 +202,22 @@ class Experiment:
     def series(self, groups: BudgetGroups) -> list[Series]:
         """Return the estimators; the first is paper D's."""
         others = BudgetGroups(groups.values[1:], groups.counts[1:])
-        without_first = np.concatenate([[0.0], self.published_weights(others)])
         alike = BudgetGroups(np.full_like(groups.values, groups.values.min()), groups.counts)
-        by_share = Series(BY_SHARE, groups, share_weights(groups), tagged=True)
-        by_precision = precision_weights(self.variances(groups))
+        by_share = Series(BY_SHARE, groups, share_weights(groups))
         return [
             Series(AS_PUBLISHED, groups, self.published_weights(groups)),
             *([by_share] if self.own_by_share else []),
-            Series(BY_PRECISION, groups, by_precision, tagged=True),
+            Series(BY_PRECISION, groups, precision_weights(self.variances(groups))),
             Series(SMALLEST, alike, share_weights(groups)),
-            Series(DROPPED, groups, without_first),
+            Series(DROPPED, groups, np.append(0.0, self.published_weights(others))),
         ]
 
 
 MEANS: Final = Experiment(
-    reports="laplace",
-    records=_numerical_records,
-    estimates=_mean_estimates,
-    variances=partial(mean_variances, width=RANGE[1] - RANGE[0]),
-    published_weights=share_weights,
-    own_by_share=False,
+    _numerical_records, _mean_estimates, mean_variances, share_weights, own_by_share=False
 )
 FREQUENCIES: Final = Experiment(
-    reports="binary",
-    records=_binary_records,
-    estimates=_frequency_estimates,
-    variances=partial(cell_variances, k=2),
-    published_weights=partial(pooled_weights, k=2),
-    own_by_share=True,
+    _binary_records, _frequency_estimates, frequency_variances, pooled_weights, own_by_share=True
 )
 # Parameter of the conservative users that a sweep varies, and its values.
 SWEEPS: Final = {
@@ -241,16 +239,12 @@ def _points(figure: str) -> Iterator[tuple[str, float, BudgetGroups]]:
             yield varied, value, population(**{varied: value})
 
 
-# --- Tables ---------------------------------------------------------------------------------------
-
-
 def estimate_table(figure: str, seed: int) -> pd.DataFrame:
     """Simulate the estimates of every series along the sweeps of a figure, a key of `FIGURES`.
 
-    The columns are `COLUMNS`. ``mean``, quantiles and ``deviation`` summarise `REPETITIONS`
-    simulated estimates; ``expected_bias`` and ``expected_deviation`` are exact, given the records.
-    ``mu`` is from paper D's Corollary 1 or 2 for the users who report: an approximation, no
-    guarantee. The seed is that of the random streams.
+    ``mean``, quantiles and ``deviation`` summarise `REPETITIONS` simulated estimates;
+    ``expected_bias`` and ``expected_deviation`` are exact, given the records. The seed is that of
+    the random streams.
     """
     experiment, rows = FIGURES[figure][0], []
     for varied, value, groups in _points(figure):
@@ -266,7 +260,6 @@ def estimate_table(figure: str, seed: int) -> pd.DataFrame:
                 {
                     **point,
                     "estimator": series.name,
-                    "tagged": series.tagged,
                     "repetitions": REPETITIONS,
                     "n": N,
                     "truth": float(series.groups.counts @ group_means / N),
@@ -276,60 +269,9 @@ def estimate_table(figure: str, seed: int) -> pd.DataFrame:
                     "deviation": simulated.std(ddof=1),
                     "expected_bias": bias(series.weights, group_means, series.groups),
                     "expected_deviation": (series.weights**2 @ variances) ** 0.5,
-                    "mu": mu_gdp(series.reporting),
                 }
             )
-    table = pd.DataFrame(rows, columns=list(COLUMNS))
+    table = pd.DataFrame(rows)
     clipped = int(table.drop_duplicates(["varied", "value"])["clipped"].sum())
     logger.info("%s: clipped %d records to the range %g..%g", figure, clipped, *RANGE)
     return table
-
-
-def certified_epsilon(groups: BudgetGroups, kind: str, *, tagged: bool) -> float:
-    """Return an eps that holds for every user at delta = 1e-6, rounded up, to a relative 1e-5.
-
-    The groups are all users who report, and the kind of report is ``binary`` or ``laplace``. If
-    reports are tagged with their budget, a user is hidden only among users of the same budget, and
-    the result is the eps of the least private group.
-    """
-    values, counts = groups.values.tolist(), groups.counts.tolist()
-    if not tagged:
-        return _epsilon(tuple(values), tuple(counts), kind)
-    return max(
-        _epsilon((value,), (count,), kind) for value, count in zip(values, counts, strict=True)
-    )
-
-
-@cache  # the same groups occur in several sweeps
-def _epsilon(values: tuple[float, ...], counts: tuple[int, ...], kind: str) -> float:
-    """Return the largest eps of all groups; groups with a smaller eps need no search."""
-    groups, how, log_delta = (
-        BudgetGroups.of_counts(values, counts),
-        budgets.reports(kind),
-        _LOG_DELTA,
-    )
-    largest = 0.0
-    for group in reversed(range(groups.values.size)):
-        curve = how.curve(groups, group, log_delta)
-        if largest == 0.0 or curve.log_delta(largest).promised > log_delta:
-            largest = budgets.epsilon(log_delta, groups, group, how)
-    return largest
-
-
-def privacy_table(figure: str) -> pd.DataFrame:
-    """Return the certified eps of every series along the sweeps of a figure.
-
-    The columns are `PRIVACY_COLUMNS`; ``varied``, ``value`` and ``estimator`` are as in
-    `estimate_table`. ``eps_published`` is that of paper D's corollaries for the users who report:
-    an approximation, no guarantee.
-    """
-    experiment, rows = FIGURES[figure][0], []
-    for varied, value, groups in _points(figure):
-        for series in experiment.series(groups):
-            users = series.reporting
-            # In order of budget, with equal budgets merged.
-            merged = BudgetGroups.of_counts(users.values, users.counts)
-            eps = certified_epsilon(users, experiment.reports, tagged=series.tagged)
-            published = mu_gdp_epsilon(_LOG_DELTA, merged)
-            rows.append((varied, value, series.name, series.tagged, DELTA, eps, published))
-    return pd.DataFrame(rows, columns=list(PRIVACY_COLUMNS))
