@@ -136,8 +136,6 @@ def test_mistakes_in_relations_are_named(path, value, message):
          "sources.mine.path: must not contain control characters"),
         ("regions", {}, "regions: .* should be non-empty"),
         ("unit", "person", r"unit: 'person' is not one of \['checkin', 'user'\]"),
-        ("personalised/mnist", {"images": {"path": "a", "url": "https://a/b"}, "labels": {}},
-         "personalised.mnist.images: .* has either a path or a url"),
         ("a\x1b[2J\n", 1, r"'a\\x1b\[2J\\n' was unexpected"),
     ],
 )  # fmt: skip
@@ -170,14 +168,8 @@ SECRET = "c0ffee"
         f"https://me:se/{SECRET}@example.org/checkins.txt",
     ],
 )
-@pytest.mark.parametrize("key", ["sources", "personalised"])
-def test_an_address_with_a_secret_is_refused_without_showing_it(key, address):
-    source = {"kind": "download", "url": address, "layout": "snap"}
-    config = changed("sources/mine", source)
-    if key == "personalised":
-        config = DEFAULT | {
-            "personalised": {"mnist": {"images": {"url": address}, "labels": {"path": "b"}}}
-        }
+def test_an_address_with_a_secret_is_refused_without_showing_it(address):
+    config = changed("sources/mine", {"kind": "download", "url": address, "layout": "snap"})
     with pytest.raises(InputError, match="address") as refused:
         check_schema(config, SCHEMA)
         check(config)
@@ -211,8 +203,6 @@ def test_exactly_the_keys_of_the_schema_are_documented():
     assert documented["# Configuration"] == _keys(SCHEMA)
     assert documented["Two sweeps"] == _keys(top["targets"])
     assert documented["A source"] == _keys(source) | _keys(source["properties"]["layout"])
-    images = top["personalised"]["properties"]["mnist"]
-    assert documented["Images to train on"] == _keys(images)
     region = top["regions"]["additionalProperties"]
     grid = region["properties"]["grids"]["additionalProperties"]
     documented_grid = _keys(grid) | _keys(grid["properties"]["cells"])

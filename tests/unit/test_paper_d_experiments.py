@@ -24,7 +24,7 @@ from shuffledp.personalised.groups import BudgetGroups
 
 ERRORS = 5.0
 GROUPS = BudgetGroups(np.array([0.1, 0.5, 1.0]), np.array([3, 2, 1]))
-ONES = np.array([1, 2, 0])
+ONES = np.array([3, 0, 0])
 
 
 @pytest.mark.parametrize("published", [True, False])

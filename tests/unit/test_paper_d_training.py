@@ -1,8 +1,5 @@
 """Algorithm 1 of paper D: gradients, clipping, noise, reading images, and its figure."""
 
-import gzip
-import struct
-
 import numpy as np
 import pytest
 from scipy.special import logsumexp
@@ -19,7 +16,6 @@ from shuffledp.papers.paper_d.training import (
     load_images,
     noise_scale,
     principal_components,
-    read_idx,
     record_mu,
 )
 
@@ -110,81 +106,49 @@ def test_privacy_of_a_record_composes_like_gaussians():
 # --- Images ---------------------------------------------------------------------------------------
 
 
-def idx(data, kind=0x08):
-    data = np.asarray(data, np.uint8)
-    header = struct.pack(f">BBBB{data.ndim}I", 0, 0, kind, data.ndim, *data.shape)
-    return header + data.tobytes()
+PIXELS = np.arange(5 * 2 * 3, dtype=np.uint8).reshape(5, 2, 3)
+WHOLE = {"x_train": PIXELS, "y_train": np.arange(5)}
 
 
-PIXELS = np.arange(5 * 2 * 3).reshape(5, 2, 3)
-PACKED = gzip.compress(idx(PIXELS), mtime=0)
+def archive(folder, **arrays):
+    np.savez(folder / "images.npz", **arrays)
+    return folder / "images.npz"
 
 
-@pytest.mark.parametrize("data", [idx(PIXELS), PACKED])
-def test_idx_is_read_packed_or_not(tmp_path, data):
-    (tmp_path / "images").write_bytes(data)
-    np.testing.assert_array_equal(read_idx(tmp_path / "images", "key", 3), PIXELS)
-
-
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        (b"", "is not an IDX file of unsigned bytes in 3 dimensions: it begins with ''"),
-        (b"\x89PNG\r\n", "begins with '89504e47' instead of 00000803"),
-        (idx(PIXELS, kind=0x0D), "begins with '00000d03'"),
-        (idx(np.arange(5)), "begins with '00000801' instead of 00000803"),
-        (idx(PIXELS)[:-1], "has 45 bytes, but by its header it must have 46"),
-        (idx(PIXELS)[:9], "has 9 bytes, but by its header it must have"),
-        (idx(PIXELS) + b"\0", "has 47 bytes, but by its header it must have 46"),
-        (PACKED[:-10], "is missing or damaged"),
-        (PACKED[:12] + b"\xff" * 30, "is missing or damaged"),
-        (None, "is missing or damaged .*No such file"),
-    ],
-)
-def test_files_that_are_not_idx_are_refused(tmp_path, data, message):
-    path = tmp_path / "images"
-    if data is not None:
-        path.write_bytes(data)
-    with pytest.raises(InputError, match=f"^key: (.* )?{message}"):
-        read_idx(path, "key", 3)
-
-
-def files_of(folder, **parts):
-    files = {}
-    for name, data in parts.items():
-        files[name] = folder / name
-        files[name].write_bytes(idx(data))
-    return files
+@pytest.mark.parametrize("damage", [lambda data: data[:-90], lambda _: b"\x89PNG\r\n", None])
+def test_files_that_are_no_archive_are_refused(tmp_path, damage):
+    path = archive(tmp_path, **WHOLE)
+    path.write_bytes(damage(path.read_bytes())) if damage else path.unlink()
+    with pytest.raises(InputError, match=r"^mnist: .*images\.npz is missing, damaged or no \.npz"):
+        training.training_table(path, 1)
 
 
 @pytest.mark.parametrize(
-    ("parts", "message"),
+    ("arrays", "message"),
     [
-        ({"labels": np.arange(4)}, r"m\.labels: .* each of the 5 images .*, got 4 labels up to 3"),
-        ({"labels": np.arange(5) + 6}, r"m\.labels: .*, got 5 labels up to 10"),
-        (
-            {"labels": np.arange(5), "test_images": PIXELS[:, :1], "test_labels": np.arange(5)},
-            r"m\.test_images: its images have 3 pixels, .* 6",
-        ),
-        ({"labels": np.arange(5)}, r"m\.images: training needs 100 images"),
-        ({"images": PIXELS[:0], "labels": []}, r"m\.images: training needs .*, got 0, 0 and 6"),
+        ({"y_train": np.arange(4)}, r"each in y_train, got the shapes \(5, 2, 3\) and \(4,\)"),
+        ({"y_train": np.arange(5) + 6}, "a label from 0 to 9"),
+        ({"x_train": PIXELS / 255.0}, "must have bytes x_train"),
+        ({"x_test": PIXELS}, r"got the shapes \(5, 2, 3\) and \(0,\)"),
+        ({"x_test": PIXELS[:, :1], "y_test": np.arange(5)}, "test images of 6 pixels, .* got 3"),
+        ({}, "training needs 100 images"),
+        ({"x_train": PIXELS[:0], "y_train": np.arange(0)}, "training needs .*, got 0, 0 and 6"),
     ],
 )
-def test_images_and_labels_must_fit(tmp_path, parts, message):
+def test_images_and_labels_must_fit(tmp_path, arrays, message):
     with pytest.raises(InputError, match=message):
-        training.training_table(files_of(tmp_path, **{"images": PIXELS} | parts), "m", 1)
+        training.training_table(archive(tmp_path, **(WHOLE | arrays)), 1)
 
 
 def test_images_keep_their_labels_and_the_test_has_its_share(tmp_path):
-    whole = files_of(tmp_path, images=PIXELS, labels=np.arange(5))
-    images = load_images(whole, "m", 0.4, np.random.default_rng(1))
+    images = load_images(archive(tmp_path, **WHOLE), 0.4, np.random.default_rng(1))
     assert (len(images.train), len(images.test)) == (3, 2)
     pixels = np.concatenate([images.train, images.test])
     labels = np.concatenate([images.train_labels, images.test_labels])
     np.testing.assert_allclose(pixels, PIXELS.reshape(5, 6)[labels] / 255.0)
     assert sorted(labels) == [0, 1, 2, 3, 4]
-    apart = whole | files_of(tmp_path, test_images=PIXELS[:2], test_labels=[8, 9])
-    images = load_images(apart, "m", 0.4, np.random.default_rng(1))
+    apart = archive(tmp_path, **WHOLE, x_test=PIXELS[:2], y_test=np.array([8, 9]))
+    images = load_images(apart, 0.4, np.random.default_rng(1))
     assert (len(images.train), images.test_labels.tolist()) == (5, [8, 9])
 
 
@@ -231,7 +195,7 @@ def test_one_epoch_is_algorithm_1_step_by_step(digits, monkeypatch):
 
 def test_accuracies_and_noise_are_drawn_as_tabulated(monkeypatch):
     monkeypatch.setattr(training, "EPOCHS", 1)
-    accuracies = training.training_table({}, "personalised.mnist", 1)
+    accuracies = training.training_table(None, 1)
     assert tuple(accuracies.columns) == training.COLUMNS
     monkeypatch.setattr(training, "EPOCHS", 50)
     monkeypatch.setattr(training, "CLIENTS", 10)

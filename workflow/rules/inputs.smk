@@ -98,9 +98,6 @@ def cell_sizes_memory(wildcards):
 
 # --- Sources ------------------------------------------------------------------------------
 
-# Paper D's experiment trains on MNIST's files, or on scikit-learn's digits if there are none.
-MNIST = config.get("personalised", {}).get("mnist", {})
-
 
 def download_path(folder, spec):
     return f"{folder}/{file_name(spec['url'])}"
@@ -108,11 +105,8 @@ def download_path(folder, spec):
 
 # The files that are downloaded, by their paths below resources/automatic.
 DOWNLOADS = {
-    download_path(folder, spec): spec
-    for folder, spec in [
-        *config["sources"].items(),
-        *((f"mnist/{name}", spec) for name, spec in MNIST.items()),
-    ]
+    download_path(name, spec): spec
+    for name, spec in config["sources"].items()
     if "url" in spec
 }
 
@@ -150,17 +144,13 @@ def source_parts(wildcards):
     return [str(part) for part in parts(path) if part != path]
 
 
-def image_files(wildcards):
-    """Return MNIST's files by name, each local or downloaded."""
-    files, product = {}, result("personalised/training.csv")
-    for name, spec in MNIST.items():
-        if "url" in spec:
-            files[name] = f"resources/automatic/{download_path(f'mnist/{name}', spec)}"
-        else:
-            files[name] = spec["path"]
-            key = f"personalised.mnist.{name}.path"
-            explain_missing(key, "training", spec["path"], product)
-    return files
+def image_file(wildcards):
+    """Return the file of MNIST, if paper D's experiment does not train on the bundled digits."""
+    if "mnist" not in config:
+        return []
+    product = result("personalised/training.csv")
+    explain_missing("mnist", "training", config["mnist"], product)
+    return config["mnist"]
 
 
 # If another workflow uses this one as a module, it adds the module's prefix to a path.

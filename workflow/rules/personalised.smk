@@ -19,7 +19,7 @@ rule simulate_personalised:
 
 rule train_personalised:
     input:
-        unpack(image_files),
+        images=image_file,
     output:
         accuracies=result("personalised/training.csv"),
         noise=result("personalised/training-noise.csv"),
@@ -30,7 +30,6 @@ rule train_personalised:
     params:
         code=COMPUTING,
         seed=config["seed"],
-        checksums={name: spec.get("checksum") for name, spec in MNIST.items()},
     script:
         "../scripts/train_personalised.py"
 

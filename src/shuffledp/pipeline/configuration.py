@@ -80,10 +80,6 @@ def check_configuration(config: Spec, basemaps: Mapping[str, Path]) -> None:
     """
     for name, spec in config["sources"].items():
         _check_source(name, spec)
-    for name, spec in config.get("personalised", {}).get("mnist", {}).items():
-        if "url" in spec:
-            with _naming(f"personalised.mnist.{name}.url "):
-                check_address(spec["url"])
     _source(config, "source", config["source"])
     titles: dict[str, str] = {}
     for name, spec in effective_regions(config).items():

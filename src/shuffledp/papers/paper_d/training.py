@@ -11,14 +11,14 @@ The classifier has one ReLU layer and a softmax output. Its parameters are a lis
 biases of both layers.
 """
 
-import gzip
 import logging
 import math
+import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -119,11 +119,6 @@ def noise_table(seed: int) -> pd.DataFrame:
 
 # --- Images ---------------------------------------------------------------------------------------
 
-_GZIP_MAGIC: Final = b"\x1f\x8b"
-_UNSIGNED_BYTES: Final = 0x08
-# Keys of the four files of MNIST in the configuration.
-IMAGES, LABELS, TEST_IMAGES, TEST_LABELS = "images", "labels", "test_images", "test_labels"
-
 
 @dataclass(frozen=True)
 class Images:
@@ -140,34 +135,6 @@ class Images:
     test_labels: Integers
 
 
-def read_idx(path: Path, key: str, dimensions: int) -> NDArray[np.uint8]:
-    """Read unsigned bytes in the IDX format, plain or compressed with gzip.
-
-    Images have 3 dimensions and labels 1. Raises `InputError`, which names the key of the
-    configuration, if the file cannot be read or is not a whole IDX file of these dimensions.
-    """
-    try:
-        raw = path.read_bytes()
-        data = gzip.decompress(raw) if raw.startswith(_GZIP_MAGIC) else raw
-    except (EOFError, OSError, zlib.error) as error:
-        raise InputError(f"{key}: {path} is missing or damaged ({error}): replace it") from None
-    magic = bytes([0, 0, _UNSIGNED_BYTES, dimensions])
-    if not data.startswith(magic):
-        raise InputError(
-            f"{key}: {path} is not an IDX file of unsigned bytes in {dimensions} dimensions: it "
-            f"begins with {data[:4].hex()!r} instead of {magic.hex()}; images have 3 dimensions "
-            "and labels 1"
-        )
-    start = 4 + 4 * dimensions
-    shape = [int.from_bytes(data[place : place + 4]) for place in range(4, start, 4)]
-    if len(data) != start + math.prod(shape):
-        raise InputError(
-            f"{key}: {path} has {len(data)} bytes, but by its header it must have "
-            f"{start + math.prod(shape)}: it is damaged; replace it"
-        )
-    return np.frombuffer(data, np.uint8, offset=start).reshape(shape)
-
-
 def bundled_digits() -> tuple[Floats, Integers]:
     """Return scikit-learn's 1,797 images of 8 by 8 pixels, and their labels."""
     from sklearn.datasets import load_digits  # this import takes a second
@@ -176,45 +143,57 @@ def bundled_digits() -> tuple[Floats, Integers]:
     return bunch.data / 16.0, bunch.target.astype(np.int64)
 
 
-def _read_labelled(
-    files: Mapping[str, Path], images: str, labels: str, key: str
-) -> tuple[Floats, Integers]:
-    """Return the pixels, scaled to [0, 1], and labels of the files with these keys."""
-    pixels = read_idx(files[images], f"{key}.{images}", 3)
-    digits = read_idx(files[labels], f"{key}.{labels}", 1).astype(np.int64)
-    if len(pixels) != len(digits) or digits.max(initial=0) >= CLASSES:
+def _read_archive(path: Path) -> dict[str, NDArray[Any]]:
+    """Return the arrays of an .npz file by name; raise `InputError` if it is none."""
+    try:
+        return dict(np.load(path))
+    except (EOFError, OSError, TypeError, ValueError, zipfile.BadZipFile, zlib.error) as error:
         raise InputError(
-            f"{key}.{labels}: {files[labels]} must have a label from 0 to 9 for each of the "
-            f"{len(pixels)} images of {files[images]}, got {len(digits)} labels up to "
-            f"{digits.max(initial=0)}"
-        )
-    return pixels.reshape(len(pixels), math.prod(pixels.shape[1:])) / 255.0, digits
+            f"mnist: {path} is missing, damaged or no .npz file ({error}): replace it"
+        ) from None
 
 
-def load_images(
-    files: Mapping[str, Path], key: str, test_share: float, rng: np.random.Generator
-) -> Images:
+def load_images(path: Path | None, test_share: float, rng: np.random.Generator) -> Images:
     """Read the images for training and test, the training set in random order.
 
-    `files` are IDX files by `IMAGES`, `LABELS`, and optionally `TEST_IMAGES` and `TEST_LABELS`; if
-    it is empty, the bundled digits are used. Without files for the test, it has a share
-    `test_share` of the images. `key` is that of the configuration, for messages. Raises
-    `InputError` as `read_idx` does, or if labels or test images do not fit the images.
+    `path` is an .npz file with the arrays ``x_train``, bytes of shape ``(n, rows, columns)``, and
+    ``y_train``, shape ``(n,)``, and optionally ``x_test`` and ``y_test``, as Keras distributes
+    MNIST; None stands for the bundled digits. Without images for the test, it has a share
+    `test_share` of all. Raises `InputError` if the file cannot be read, or labels or test images do
+    not fit the images.
     """
-    name = "MNIST" if files else "digits"
-    pixels, labels = _read_labelled(files, IMAGES, LABELS, key) if files else bundled_digits()
+    if path is None:
+        name, (pixels, labels), archive = "digits", bundled_digits(), dict[str, NDArray[Any]]()
+    else:
+        name, archive = "MNIST", _read_archive(path)
+        pixels, labels = _labelled(archive, "train", path)
     order = rng.permutation(len(pixels))
     pixels, labels = pixels[order], labels[order]
-    if TEST_IMAGES in files:
-        test = _read_labelled(files, TEST_IMAGES, TEST_LABELS, key)
-        if test[0].shape[1] != pixels.shape[1]:
+    if "x_test" in archive:
+        test, test_labels = _labelled(archive, "test", path)
+        if test.shape[1:] != pixels.shape[1:]:
             raise InputError(
-                f"{key}.{TEST_IMAGES}: its images have {test[0].shape[1]} pixels, but those of "
-                f"{key}.{IMAGES} have {pixels.shape[1]}"
+                f"mnist: {path} must have test images of {pixels.shape[1]} pixels, as for "
+                f"training, got {test.shape[1]}"
             )
-        return Images(name, pixels, labels, *test)
+        return Images(name, pixels, labels, test, test_labels)
     n = len(pixels) - round(test_share * len(pixels))
     return Images(name, pixels[:n], labels[:n], pixels[n:], labels[n:])
+
+
+def _labelled(
+    archive: Mapping[str, NDArray[Any]], part: str, path: Path | None
+) -> tuple[Floats, Integers]:
+    """Return the pixels, scaled to [0, 1], and the labels of the training or test images."""
+    missing = np.empty(0)
+    pixels, labels = archive.get(f"x_{part}", missing), archive.get(f"y_{part}", missing)
+    fits = pixels.ndim == 3 and pixels.dtype == np.uint8 and labels.shape == pixels.shape[:1]
+    if not (fits and np.isin(labels, np.arange(CLASSES)).all()):
+        raise InputError(
+            f"mnist: {path} must have bytes x_{part}, shape (n, rows, columns), and a label from 0 "
+            f"to 9 for each in y_{part}, got the shapes {pixels.shape} and {labels.shape}"
+        )
+    return pixels.reshape(len(pixels), math.prod(pixels.shape[1:])) / 255.0, labels.astype(np.int64)
 
 
 def principal_components(train: Floats, test: Floats, number: int) -> tuple[Floats, Floats]:
@@ -312,19 +291,19 @@ def descend(
         yield parameters
 
 
-def training_table(files: Mapping[str, Path], key: str, seed: int) -> pd.DataFrame:
+def training_table(path: Path | None, seed: int) -> pd.DataFrame:
     """Return the accuracy after each epoch for every law of budgets, and without noise (figure 5).
 
     Gradients grow with the number of images, the noise does not. If there are fewer images than
     paper D's 60,000, a second run therefore weights them as if there were as many. The columns are
-    `COLUMNS`. See `load_images` for ``files`` and ``key``, and for errors. It is an `InputError`,
-    too, if there are too few images or pixels.
+    `COLUMNS`. See `load_images` for ``path`` and errors. It is an `InputError`, too, if there are
+    too few images or pixels.
     """
-    images = load_images(files, key, TEST_SHARE, stream(seed, _STREAM, "images"))
+    images = load_images(path, TEST_SHARE, stream(seed, _STREAM, "images"))
     per_client = len(images.train_labels) // CLIENTS
     if not per_client or not len(images.test_labels) or images.train.shape[1] < COMPONENTS:
         raise InputError(
-            f"{key}.{IMAGES}: training needs {CLIENTS} images, 1 test image and {COMPONENTS} "
+            f"mnist: training needs {CLIENTS} images, 1 test image and {COMPONENTS} "
             f"pixels per image, got {len(images.train_labels)}, {len(images.test_labels)} and "
             f"{images.train.shape[1]}"
         )
