@@ -73,14 +73,13 @@ audit: $(READY) ## Search for a false end at random, ten minutes (SECONDS=3600 S
 scale: $(READY) ## Measure how cost grows with cells, users, cities and jobs (12 minutes on 2 cores)
 	$(BIN)/python benchmarks/scale.py
 
-findings: run ## Print the ratios of the main figure, all mechanisms at the targets, and maps that repeat
+findings: run ## Print the ratios of the main figure, and all mechanisms at the targets
 	@$(BIN)/python -c 'import pandas as pd; from shuffledp.studies.comparison import findings; \
 	  print(findings(pd.read_csv("results/utility/comparison.csv")))'
 	@$(BIN)/python -c 'import glob, pandas as pd; from shuffledp.pipeline.selection import at_targets; \
 	  from shuffledp.studies.utility import target_findings; \
 	  tables = [at_targets(pd.read_csv(path)) for path in sorted(glob.glob("results/utility/*.*.csv"))]; \
 	  print("\n".join("\n" + target_findings(table) for table in tables if len(table)))'
-	@$(BIN)/python -c 'from shuffledp.studies.utility import rounds_findings; print("\n" + rounds_findings())'
 
 report: run ## Write results/report.html: all figures and main tables, with captions
 	$(BIN)/snakemake --report results/report.html

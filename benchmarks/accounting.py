@@ -12,8 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from functools import partial, reduce
-from typing import Any
+from functools import partial
 
 import numpy as np
 
@@ -121,66 +120,13 @@ def single_bin_direct(n: int, k: int, m: int, eps0: float, eps: float) -> float:
     return float(np.maximum(high - np.exp(eps) * low, 0).sum())
 
 
-def enumerated(n: int, k: int, eps0: float) -> tuple[dict, dict]:
-    """Return both laws of the dominating pair over every outcome, as dp_accounting takes them."""
-    from scipy.stats import multinomial
-
-    q = 1.0 / (np.expm1(eps0) + k)
-    n1, n2, n3 = (axis.ravel() for axis in np.meshgrid(*[np.arange(n + 1)] * 3, indexing="ij"))
-    kept = n1 + n2 + n3 <= n
-    n1, n2, n3 = n1[kept], n2[kept], n3[kept]
-    cells = np.stack([n1, n2, n3, n - n1 - n2 - n3], axis=-1)
-    with np.errstate(divide="ignore"):
-        base = multinomial.logpmf(cells, n, [q, q, (k - 2) * q, 1 - k * q]) - np.log(n)
-        upper = base + np.log(np.expm1(eps0) * n1 + n1 + n2 + n3)
-        lower = base + np.log(np.expm1(eps0) * n2 + n1 + n2 + n3)
-    names = range(n1.size)
-    return tuple(  # type: ignore[return-value]
-        {name: v for name, v in zip(names, law, strict=True) if v > -70} for law in (lower, upper)
-    )
-
-
-def composed(*parts: tuple[tuple[dict, dict], int]) -> Any:
-    """Return dp_accounting's composition of pairs of laws, each for a number of rounds."""
-    from dp_accounting.pld.privacy_loss_distribution import from_two_probability_mass_functions
-
-    plds = [
-        from_two_probability_mass_functions(*pair, value_discretization_interval=1e-4).self_compose(
-            rounds
-        )
-        for pair, rounds in parts
-    ]
-    return reduce(lambda one, other: one.compose(other), plds)
-
-
-def against_dp_accounting(
-    what: str, ours: Callable[[], float], theirs: Callable[[], float], repeats: int
-) -> None:
-    """Compare our delta with dp_accounting's for every outcome of the same pairs of laws."""
-    quick, slow = median_seconds(ours, repeats), median_seconds(theirs, 1)
-    show(what, quick)
-    show("dp_accounting, every outcome of the same pairs", slow)
-    print(f"  {'ratio':<58}{slow / quick:12.1f} x")
-    print(f"  {'its delta over ours':<58}{theirs() / ours():12.6f}")
-
-
 def comparisons(repeats: int) -> None:
     from shuffledp.accounting.krr import upper_log_delta
     from shuffledp.accounting.one_round.single_bin import log_delta
     from shuffledp.accounting.setting import Setting
     from shuffledp.papers.literature import clones
 
-    n, k, eps0, eps = 150, 16, 1.0, 0.15
-    setting = Setting(n, k, eps0)
-
-    against_dp_accounting(
-        f"certified upper delta, n={n}, k=16, eps0=1, eps={eps} (theirs grows like n^3)",
-        lambda: float(np.exp(upper_log_delta(eps, setting))),
-        lambda: composed((enumerated(n, k, eps0), 1)).get_delta_for_epsilon(eps),
-        repeats,
-    )
-
-    n, eps, m = 10**4, 0.0186, 2000
+    n, k, eps0, eps, m = 10**4, 16, 1.0, 0.0186, 2000
     setting = Setting(n, k, eps0)
     exact = float(np.exp(upper_log_delta(eps, setting)))
     direct = median_seconds(lambda: single_bin_direct(n, k, m, eps0, eps), repeats)
@@ -222,57 +168,6 @@ def any_randomiser(repeats: int) -> None:
         exact = float(of_krr(eps, setting))
         label = "log10 delta, and how far the evaluator's log is above"
         print(f"  {label:<58}{exact / np.log(10):12.3f}{general(eps) - exact:12.1e}")
-
-
-def dummies(n: int, k: int, dummies_each: float) -> tuple[dict, dict]:
-    """Return both laws of the pair of dummies by users over all relevant outcomes."""
-    from scipy.stats import multinomial
-
-    q = dummies_each / k
-    most = int(n * q + 12 * np.sqrt(n * q) + 12)
-    a, b = (axis.ravel() for axis in np.meshgrid(*[np.arange(most)] * 2, indexing="ij"))
-
-    def law(first: np.ndarray, second: np.ndarray) -> dict[int, float]:
-        logs = multinomial.logpmf(
-            np.stack([first, second, n - first - second], axis=-1), n, [q, q, 1 - 2 * q]
-        )
-        return {i: float(v) for i, v in enumerate(logs) if v > -70}
-
-    return law(a, b - 1), law(a - 1, b)
-
-
-def dummies_by_users(repeats: int) -> None:
-    from shuffledp.accounting.setting import Setting
-    from shuffledp.mechanisms.user_dummies import UserDummies, UserDummiesParameters
-
-    n, k, eps = 10**4, 192, 1.0
-    parameters = UserDummiesParameters(0.8, 1)
-    against_dp_accounting(
-        f"dummies by users, n=1e4, k=192, 0.8 a user, eps={eps:g}",
-        lambda: UserDummies().curve(parameters, Setting(n, k)).delta(eps).upper,
-        lambda: composed((dummies(n, k, parameters.dummies), 1)).get_delta_for_epsilon(eps),
-        repeats,
-    )
-
-
-def ledger(repeats: int) -> None:
-    """Compare different rounds with dp_accounting's composition of the same discrete pairs."""
-    from shuffledp import Setting, delta, mechanism
-
-    eps = 4.0
-    noise = mechanism("user-dummies", dummies=0.8, chances=1)
-    rows = [Setting(100, 16, 1.0, rounds=30), Setting(10**4, 192, mechanism=noise, rounds=5)]
-
-    def theirs() -> float:
-        whole = composed((enumerated(100, 16, 1.0), 30), (dummies(10**4, 192, 0.8), 5))
-        return whole.get_delta_for_epsilon(eps)
-
-    against_dp_accounting(
-        f"ledger of 35 rounds: k-RR, n=100; dummies, n=1e4; eps={eps:g}",
-        lambda: delta(eps, rows).promised,
-        theirs,
-        repeats,
-    )
 
 
 def paper_c() -> None:
@@ -344,10 +239,8 @@ def main() -> None:
     widths()
     print("Against what one would call otherwise")
     comparisons(repeats)
-    print("Any randomiser, and dummies, against what knows more or less")
+    print("The evaluator for any randomiser, against that of k-RR")
     any_randomiser(repeats)
-    dummies_by_users(repeats)
-    ledger(repeats)
     print("Paper C's claim of time")
     paper_c()
 

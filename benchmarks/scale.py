@@ -32,7 +32,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 EPS0 = 4
-# At n = 1e9 a larger eps has a delta that nobody asks for, at much greater cost (docs/scale.md).
+# At n = 1e9 a larger eps has a delta that nobody asks for, at much greater cost (docs/hpc.md).
 EPS = [0.01, 0.1]
 MORE = 10  # factor by which repetitions are multiplied, to measure their cost
 
@@ -137,7 +137,6 @@ class Workflow:
                 {
                     "latitude": [c["south"] + d for c, d in zip(corners, spread[0], strict=True)],
                     "longitude": [c["west"] + d for c, d in zip(corners, spread[1], strict=True)],
-                    "budget": rng.choice([0.5, 1.0, 2.0], rows),
                 }
             ),
             self.path / "check-ins.parquet",

@@ -1,12 +1,11 @@
 """Hooks of mkdocs.yml, with which `mkdocs build` makes a site of docs/.
 
 The pages are written for a code host first. The hooks add files from elsewhere in the clone, adjust
-links between pages, and fill the reference and the gallery.
+links between pages, and fill the reference.
 """
 
 import ast
 import re
-import struct
 from pathlib import Path, PurePosixPath
 from posixpath import normpath, relpath
 from typing import Any
@@ -40,10 +39,6 @@ NOT_RUN = {
     )
 }
 
-# Folders in which the gallery looks for a picture; the first match wins.
-FIGURES = [ROOT / "results" / "figures", ROOT / "results" / "paper" / "figures"]
-PICTURES = re.compile(r"^(.*)<!-- pictures: (\S+) -->$", re.MULTILINE)
-
 # The theme's search dialog.
 SEARCH = 'data-md-component="search" role="dialog"'
 
@@ -63,7 +58,6 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the files that are not in docs/."""
     copied = {place: ROOT / name for name, place in ADDED.items()}
     copied |= {str(path.relative_to(TUTORIALS)): path for path in TUTORIALS.rglob("*.*")}
-    copied |= {f"pictures/{path.name}": path for path in _pictures("*")}
     written = NOT_RUN | _reference_pages()
     for place, text in written.items():
         if place not in copied:
@@ -74,8 +68,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
-    """Fill in pictures, adjust links, and link dotted names to the reference."""
-    markdown = _with_links_of_the_site(_with_pictures(markdown), page.file.src_uri)
+    """Adjust links, and link dotted names to the reference."""
+    markdown = _with_links_of_the_site(markdown, page.file.src_uri)
     return NAMED.sub(_with_reference, markdown)
 
 
@@ -95,39 +89,6 @@ def _reference_pages() -> dict[str, str]:
             [f"# {name}\n", *blocks]
         )
     return pages
-
-
-def _pictures(pattern: str) -> list[Path]:
-    """Return pictures whose stems match a pattern, sorted by name; earlier folders win."""
-    by_name: dict[str, Path] = {}
-    for folder in reversed(FIGURES):
-        by_name |= {path.name: path for path in folder.glob(f"{pattern}.png")}
-    return [by_name[name] for name in sorted(by_name)]
-
-
-def _with_pictures(markdown: str) -> str:
-    """Replace each line that ends in a comment ``pictures: PATTERN`` by the matching pictures.
-
-    Each picture is shown once, where a pattern first matches. A line without pictures stays.
-    """
-    shown: set[Path] = set()
-
-    def fill(line: re.Match[str]) -> str:
-        pictures = [path for path in _pictures(line[2]) if path not in shown]
-        shown.update(pictures)
-        grid = "\n".join(['<div class="pictures" markdown>\n', *map(_item, pictures), "</div>"])
-        return grid if pictures else line[1]
-
-    return PICTURES.sub(fill, markdown)
-
-
-def _item(picture: Path) -> str:
-    """Return a picture that links to itself; a very wide one gets a row of its own."""
-    name, file = picture.stem, f"pictures/{picture.name}"
-    with picture.open("rb") as stream:
-        width, height = struct.unpack(">16xII", stream.read(24))
-    wide = "\n{ .wide }" if width > 1.5 * height else ""
-    return f"[![{name}]({file}){{ loading=lazy }}<br>{name}]({file}){wide}\n"
 
 
 def _with_links_of_the_site(markdown: str, place: str) -> str:

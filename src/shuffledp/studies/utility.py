@@ -1,7 +1,5 @@
 """Summarise the errors of releases over repetitions: paper A's community-level utility (V-A)."""
 
-from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -9,15 +7,8 @@ import pandas as pd
 
 from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms.catalogue import CATALOGUE, UNBIASED, get_estimator
-from shuffledp.mechanisms.registry import get_mechanisms
-from shuffledp.mechanisms.target_calibration import calibrate_to_target
 from shuffledp.pipeline.units import counted, has_bound
 
-# Setting and promise of `rounds_findings`, for all rounds together (docs/choosing.md).
-_REPEATED: Final = Setting(20_000, 200)
-_REPEATED_EPS: Final = 1.0
-_REPEATED_DELTA: Final = 1e-8
-_REPEATED_MECHANISMS: Final = ("discrete-laplace", "gaussian", "two-servers", "user-dummies", "krr")
 # Columns with one value for all releases of a mechanism at one point and n.
 _COSTS: Final = ["parameters", "local_eps0", "messages", "reason"]
 _SERIES: Final = [
@@ -106,35 +97,4 @@ def target_findings(summary: pd.DataFrame, *, brief: bool = False) -> str:
         f"{region}, n = {n:,}{participation}, delta = {delta:g}: expected total variation distance "
         f"in one round (error of a cell, {counted(unit)}s{promise})\n"
         + "\n".join(line.rstrip() for line in text.splitlines())
-    )
-
-
-def rounds_findings(rounds: Sequence[int] = (1, 12, 52)) -> str:
-    """Return, as text, the errors of repeated maps at one promise for all rounds together.
-
-    Each entry is the standard deviation of a cell's count in users and, in brackets, the largest
-    amount by which ten dishonest users move it in a round. If calibration chose the shape of the
-    noise, the entry also names it. There is a column for each number of rounds.
-    """
-    n, k = _REPEATED.n, _REPEATED.k
-    shares, log_delta = np.full(k, 1.0 / k), float(np.log(_REPEATED_DELTA))
-    table = {}
-    for mechanism in get_mechanisms(_REPEATED_MECHANISMS):
-        entries = {}
-        for number in rounds:
-            setting = replace(_REPEATED, rounds=number)
-            calibrated = calibrate_to_target(mechanism, _REPEATED_EPS, log_delta, setting, shares)
-            moved = np.ceil(10.0 * calibrated.per_user.moved_by_one - 1e-9)
-            shape = f" {calibrated.shape}" if calibrated.shape else ""
-            heading = "1 round" if number == 1 else f"{number} rounds"
-            error = f"{calibrated.cell_sd:#.3g}".removesuffix(".")
-            entries[heading] = f"{error} ({moved:.0f}){shape}"
-        table[mechanism.entry.label] = entries
-    frame = pd.DataFrame.from_dict(table, orient="index")
-    padded = frame.apply(lambda column: column.str.ljust(column.str.len().max()))
-    text = "\n".join(line.rstrip() for line in padded.to_string(justify="left").splitlines())
-    return (
-        f"Maps that repeat, n = {n:,}, k = {k}, eps = {_REPEATED_EPS:g} and delta = "
-        f"{_REPEATED_DELTA:g} for all records of a user: error of a cell, users (how far ten "
-        f"dishonest users move it)\n{text}"
     )
