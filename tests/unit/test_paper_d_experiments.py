@@ -19,7 +19,7 @@ from shuffledp.papers.paper_d.estimation import (
     precision_weights,
     share_weights,
 )
-from shuffledp.papers.paper_d.experiment_figures import draw_estimates
+from shuffledp.papers.recomputed_figures import draw_estimates
 from shuffledp.personalised.groups import BudgetGroups
 
 ERRORS = 5.0

@@ -7,7 +7,6 @@ from scipy.special import logsumexp
 from shuffledp.accounting.rounds.tradeoff import gdp_epsilon
 from shuffledp.errors import InputError
 from shuffledp.papers.paper_d import training
-from shuffledp.papers.paper_d.experiment_figures import training_panels
 from shuffledp.papers.paper_d.training import (
     accuracy,
     bundled_digits,
@@ -18,6 +17,7 @@ from shuffledp.papers.paper_d.training import (
     principal_components,
     record_mu,
 )
+from shuffledp.papers.recomputed_figures import training_panels
 
 # --- The classifier -------------------------------------------------------------------------------
 
@@ -193,25 +193,16 @@ def test_one_epoch_is_algorithm_1_step_by_step(digits, monkeypatch):
     np.testing.assert_allclose(flat(reached), flat(parameters), atol=1e-12)
 
 
-def test_accuracies_and_noise_are_drawn_as_tabulated(monkeypatch):
+def test_accuracies_are_drawn_as_tabulated(monkeypatch):
     monkeypatch.setattr(training, "EPOCHS", 1)
     accuracies = training.training_table(None, 1)
     assert tuple(accuracies.columns) == training.COLUMNS
-    monkeypatch.setattr(training, "EPOCHS", 50)
-    monkeypatch.setattr(training, "CLIENTS", 10)
-    noise = training.noise_table(1)
-    # The classical calibration holds at all these budgets, also above 1.
-    assert noise["eps"].max() > 1.5
-    assert ((noise["eps_step"] < noise["eps"]) & (noise["eps"] < noise["eps_whole"])).all()
-    drawn = training_panels(accuracies, noise)
+    drawn = training_panels(accuracies)
     assert [axes.get_title(loc="left") for axes in drawn.axes] == [
         "1,400 images",
         "1,400 images, counted as 60,000",
-        "privacy of a record",
     ]
     rows = accuracies[(accuracies["counted_as"] == 60_000) & (accuracies["law"] == "no noise")]
     solid, dashed = drawn.axes[1].lines[:2]
     np.testing.assert_array_equal(solid.get_ydata(), rows["train_accuracy"])
     np.testing.assert_array_equal(dashed.get_ydata(), rows["test_accuracy"])
-    whole = drawn.axes[2].lines[0]
-    np.testing.assert_array_equal(whole.get_ydata(), noise.sort_values("eps")["eps_whole"])

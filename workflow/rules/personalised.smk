@@ -21,8 +21,7 @@ rule train_personalised:
     input:
         images=image_file,
     output:
-        accuracies=result("personalised/training.csv"),
-        noise=result("personalised/training-noise.csv"),
+        result("personalised/training.csv"),
     log:
         log_of("train_personalised"),
     resources:
@@ -37,13 +36,12 @@ rule train_personalised:
 use rule draw as draw_training with:
     input:
         accuracies=result("personalised/training.csv"),
-        noise=result("personalised/training-noise.csv"),
     output:
         figure("personalised.figure-5", "personalised_training", RECOMPUTED),
     log:
         log_of("draw_training"),
     params:
-        function="papers.paper_d.experiment_figures.draw_training",
+        function="papers.recomputed_figures.draw_training",
 
 
 use rule draw as draw_personalised with:
@@ -56,7 +54,7 @@ use rule draw as draw_personalised with:
     wildcard_constraints:
         figure="|".join(ESTIMATED),
     params:
-        function="papers.paper_d.experiment_figures.draw_estimates",
+        function="papers.recomputed_figures.draw_estimates",
         title=estimated,
 
 

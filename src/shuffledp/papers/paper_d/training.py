@@ -25,13 +25,10 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_softmax
 
-from shuffledp.accounting.rounds.tradeoff import gdp_epsilon
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.gaussian import classical_sigma
 from shuffledp.numerics.arrays import Floats, Integers
 from shuffledp.papers.paper_d.estimation import BUDGET_LAWS, sample_budgets
-from shuffledp.papers.paper_d.published import mu_gdp
-from shuffledp.personalised.groups import BudgetGroups
 from shuffledp.pipeline.streams import stream
 
 logger = logging.getLogger(__name__)
@@ -84,37 +81,6 @@ def record_mu(sigma: ArrayLike, clip: float, clients: int, epochs: int = 1) -> F
 def client_budgets(law: str, seed: int) -> Floats:
     """Draw the budgets of the clients from a law of paper D's Table 3."""
     return sample_budgets(law, CLIENTS, stream(seed, _STREAM, "budgets", law))
-
-
-def noise_table(seed: int) -> pd.DataFrame:
-    """Return the noise of every client in order of budget, and the privacy of one of its records.
-
-    ``eps`` and ``delta`` are the targets of Algorithm 1, step 6. ``mu_step`` and ``eps_step`` are
-    the exact Gaussian DP of one step and its eps at that delta; ``mu_whole`` and ``eps_whole`` are
-    those of all epochs. They are guarantees for replacement of one record. ``mu_published`` is
-    sqrt(T) times the mu of Theorem 3 over the clients, which is how Theorem 4 is read; it and its
-    eps, ``eps_published``, are no guarantee.
-    """
-    log_delta = float(np.log(DELTA))
-    parts = []
-    for law in BUDGET_LAWS:
-        budgets = np.sort(client_budgets(law, seed))
-        published = EPOCHS**0.5 * mu_gdp(BudgetGroups.of(budgets))
-        sigma = noise_scale(budgets, DELTA, CLIP, CLIENTS)
-        columns = {
-            "law": law,
-            "client": np.arange(CLIENTS),
-            "eps": budgets,
-            "delta": DELTA,
-            "sigma": sigma,
-        }
-        for name, epochs in (("step", 1), ("whole", EPOCHS)):
-            mu = record_mu(sigma, CLIP, CLIENTS, epochs)
-            columns[f"mu_{name}"] = mu
-            columns[f"eps_{name}"] = [gdp_epsilon(one, log_delta) for one in mu]
-        columns |= {"mu_published": published, "eps_published": gdp_epsilon(published, log_delta)}
-        parts.append(pd.DataFrame(columns))
-    return pd.concat(parts, ignore_index=True)
 
 
 # --- Images ---------------------------------------------------------------------------------------
