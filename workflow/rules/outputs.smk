@@ -16,7 +16,7 @@ def tables_of(region):
     Tables of early stages are among them even if nothing reads them any more: a killed run may
     have lost any.
     """
-    spec, first = REGIONS[region], f"{region}.{first_grid(region)}"
+    spec = REGIONS[region]
     eps0 = list(map(budget, spec["eps0"]))
     tables = [f"checkins/{region}.parquet"]
     if spec["unit"] == "user":
@@ -40,8 +40,6 @@ def tables_of(region):
         tables += expand("utility/{place}.csv", **each)
         tables += expand("utility/{place}.certainty.eps0-{eps0}.parquet", **each)
         tables += expand("tables/individual.{place}.eps0-{eps0}.html", **each)
-    if "targets" in spec and "every" in spec:
-        tables.append(f"utility/{first}.changes.csv")
     return list(map(result, tables))
 
 

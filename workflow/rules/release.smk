@@ -65,24 +65,6 @@ rule judge_cells:
         "../scripts/judge_cells.py"
 
 
-rule compare_windows:
-    input:
-        unpack(target_releases),
-        summary=result("utility/{region}.{grid}.csv"),
-        samples=result("samples/{region}.{grid}.parquet"),
-        cells=result("grids/{region}.{grid}.parquet"),
-    output:
-        result("utility/{region}.{grid}.changes.csv"),
-    log:
-        log_of("compare_windows.{region}.{grid}"),
-    resources:
-        **cost(1000, 2, per_cell=1.5),
-    params:
-        code=COMPUTING,
-    script:
-        "../scripts/compare_windows.py"
-
-
 rule write_maps:
     input:
         unpack(mapped_releases),
