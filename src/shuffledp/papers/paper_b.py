@@ -5,10 +5,11 @@ it does not state are assumed, and the titles of the panels say so. B's bounds h
 eps0-LDP randomiser, so they are compared with certified curves for the worst of them, 2-RR.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from functools import lru_cache, partial
+from itertools import product
 from typing import Final
 
 import numpy as np
@@ -113,9 +114,9 @@ def _quadratic(orders: Floats, variance: float) -> Floats:
 # --- Figure 2: Rényi divergence of one round over its order ---------------------------------------
 
 
-def _order_panel(setting: Setting) -> Iterator[pd.DataFrame]:
-    panel = rf"$\epsilon_0={setting.eps0:g}$, $n=10^{{{np.log10(setting.n):.0f}}}$ (assumed)"
-    orders = ORDERS[ORDERS <= 2000.0]
+def rdp_against_order() -> pd.DataFrame:
+    """Return the curves of figure 2: Rényi divergence over its order."""
+    orders, parts = ORDERS[ORDERS <= 2000.0], []
     lines: tuple[tuple[str, Kind, Rdp], ...] = (
         (ERLINGSSON, "upper", erlingsson_rdp),
         ("Girgis et al., Theorem 3.3", "upper", renyi.shuffled_rdp_upper_simple),
@@ -123,14 +124,11 @@ def _order_panel(setting: Setting) -> Iterator[pd.DataFrame]:
         (SPECIAL_PAIR, "exact", renyi.special_pair_renyi),
         ("Girgis et al., Theorem 3.4", "lower", renyi.shuffled_rdp_lower),
     )
-    for name, kind, rdp in lines:
-        yield curve(panel, name, kind, orders, rdp(orders, setting))
-
-
-def rdp_against_order() -> pd.DataFrame:
-    """Return the curves of figure 2: Rényi divergence over its order."""
-    settings = [Setting(n, 2, eps0) for n in (10_000, 1_000_000) for eps0 in (0.5, 1.0, 3.0)]
-    return curves(part for setting in settings for part in _order_panel(setting))
+    for n, eps0 in product((10_000, 1_000_000), (0.5, 1.0, 3.0)):
+        panel = rf"$\epsilon_0={eps0:g}$, $n=10^{{{np.log10(n):.0f}}}$ (assumed)"
+        for name, kind, rdp in lines:
+            parts.append(curve(panel, name, kind, orders, rdp(orders, Setting(n, 2, eps0))))
+    return curves(parts)
 
 
 # --- Figure 3: eps of one round over eps0 ---------------------------------------------------------
@@ -152,43 +150,41 @@ def special_pair_epsilon(log_delta: float, setting: Setting) -> float:
     )
 
 
-def _eps0_panel(letter: str, budgets: Floats, n: int) -> Iterator[pd.DataFrame]:
-    panel = rf"{letter}: $n=10^{{{np.log10(n):.0f}}}$ (assumed)"
+def eps_of_one_round() -> pd.DataFrame:
+    """Return the curves of figure 3: eps at delta = 1e-6 over eps0."""
     log_delta = float(np.log(SINGLE_DELTA))
 
     def registered(*names: str) -> Callable[[Setting], float]:
         return lambda s: min(BOUNDS[name].curve(s).epsilon(log_delta).only for name in names)
 
-    def converted(rdp: Rdp, orders: Floats) -> Callable[[Setting], float]:
+    def converted(rdp: Rdp, orders: Floats = ORDERS) -> Callable[[Setting], float]:
         return lambda s: float(renyi.rdp_to_dp(orders, rdp(orders, s), log_delta))
 
     blanket = registered("blanket-hoeffding-generic", "blanket-bennett-generic")
+    divergence = converted(renyi.special_pair_renyi, _FEW_ORDERS)
     # Curves that are shown only where they improve on eps0 are marked True.
     lines: tuple[tuple[str, Kind, Callable[[Setting], float], bool], ...] = (
         (UPPER, "upper", registered("any-randomiser"), False),
         ("special pair, exact", "lower", partial(special_pair_epsilon, log_delta), False),
         ("clones, numeric", "upper", registered("clones"), True),
         ("privacy blanket, smaller of two inequalities", "upper", blanket, True),
-        (THEOREM_3_1, "upper", converted(renyi.shuffled_rdp_upper, ORDERS), True),
-        (
-            "special pair, by its Rényi divergence",
-            "approximate",
-            converted(renyi.special_pair_renyi, _FEW_ORDERS),
-            False,
-        ),
-        (ERLINGSSON, "upper", converted(erlingsson_rdp, ORDERS), True),
+        (THEOREM_3_1, "upper", converted(renyi.shuffled_rdp_upper), True),
+        ("special pair, by its Rényi divergence", "approximate", divergence, False),
+        (ERLINGSSON, "upper", converted(erlingsson_rdp), True),
     )
-    for name, kind, epsilon, improving in lines:
-        eps = np.array([epsilon(Setting(n, 2, float(eps0))) for eps0 in budgets])
-        yield curve(panel, name, kind, budgets, below_budget(eps, budgets) if improving else eps)
-
-
-def eps_of_one_round() -> pd.DataFrame:
-    """Return the curves of figure 3: eps at delta = 1e-6 over eps0."""
     # Steps are even in log eps0, so that curves on the logarithmic axis of eps have no kinks.
     low, high = np.geomspace(0.1, 1.0, 9), np.geomspace(1.0, 4.0, 9)
-    panels = [("a", low, 10_000), ("b", high, 10_000), ("c", low, 10**6), ("d", high, 10**6)]
-    return curves(part for panel in panels for part in _eps0_panel(*panel))
+    parts = []
+    for letter, budgets, n in (
+        *(("a", low, 10_000), ("b", high, 10_000)),
+        *(("c", low, 10**6), ("d", high, 10**6)),
+    ):
+        panel = rf"{letter}: $n=10^{{{np.log10(n):.0f}}}$ (assumed)"
+        for name, kind, epsilon, improving in lines:
+            eps = np.array([epsilon(Setting(n, 2, float(eps0))) for eps0 in budgets])
+            shown = below_budget(eps, budgets) if improving else eps
+            parts.append(curve(panel, name, kind, budgets, shown))
+    return curves(parts)
 
 
 # --- Figure 4: composition ------------------------------------------------------------------------
@@ -283,31 +279,28 @@ def _clones_curves(setting: Setting, rounds: Floats, rate: float = 1.0) -> dict[
     }
 
 
-def _rounds_panel(title: str, setting: Setting) -> Iterator[pd.DataFrame]:
-    sides: tuple[tuple[str, Side], ...] = ((UPPER, "upper"), (LOWER, "lower"))
-    for name, side in sides:
-        certified = certified_composition(setting, FEW_ROUNDS, side)
-        yield curve(title, name, side, FEW_ROUNDS, certified)
-    theorem, erlingsson = (
-        composed_renyi(rdp(ORDERS, setting), ORDERS, ROUNDS)
-        for rdp in (renyi.shuffled_rdp_upper, erlingsson_rdp)
-    )
-    improving = {THEOREM_3_1: theorem, **_clones_curves(setting, ROUNDS), ERLINGSSON: erlingsson}
-    for name, eps in improving.items():
-        yield curve(title, name, "upper", ROUNDS, below_budget(eps, ROUNDS * setting.eps0))
-
-
 def eps_of_composition() -> pd.DataFrame:
     """Return the curves of figure 4: eps at delta = 1e-8 over the number of rounds."""
-    panels = [
+    sides: tuple[tuple[str, Side], ...] = ((UPPER, "upper"), (LOWER, "lower"))
+    parts = []
+    for panel, eps0, n in (
         (r"a: $\epsilon_0=0.5$, $n=10^6$ (as stated)", 0.5, 10**6),
         (r"$\epsilon_0=0.5$, $n=10^4$ (assumed)", 0.5, 10**4),
         (r"$\epsilon_0=1$, $n=10^6$ (assumed)", 1.0, 10**6),
         (r"$\epsilon_0=3$, $n=10^6$ (assumed)", 3.0, 10**6),
-    ]
-    return curves(
-        part for title, eps0, n in panels for part in _rounds_panel(title, Setting(n, 2, eps0))
-    )
+    ):
+        setting = Setting(n, 2, eps0)
+        for name, side in sides:
+            certified = certified_composition(setting, FEW_ROUNDS, side)
+            parts.append(curve(panel, name, side, FEW_ROUNDS, certified))
+        theorem, erlingsson = (
+            composed_renyi(rdp(ORDERS, setting), ORDERS, ROUNDS)
+            for rdp in (renyi.shuffled_rdp_upper, erlingsson_rdp)
+        )
+        others = {THEOREM_3_1: theorem, **_clones_curves(setting, ROUNDS), ERLINGSSON: erlingsson}
+        for name, eps in others.items():
+            parts.append(curve(panel, name, "upper", ROUNDS, below_budget(eps, ROUNDS * eps0)))
+    return curves(parts)
 
 
 # --- Figure 5: Poisson sampling of users before each round ----------------------------------------
@@ -343,28 +336,25 @@ def sampled_renyi(setting: Setting, rate: float, rounds: Floats) -> Floats:
     return composed_renyi(rdp, _SAMPLED_ORDERS, rounds)
 
 
-def _sampling_panel(title: str, setting: Setting, rate: float) -> Iterator[pd.DataFrame]:
-    composed = [replace(setting, rounds=int(count)) for count in FEW_ROUNDS]
-    certified = [known_sample_epsilon(one, rate) for one in composed]
-    yield curve(title, "certified, known sample", "upper", FEW_ROUNDS, certified)
-    theorem = {"Girgis et al., Theorem 3.1, sampled": sampled_renyi(setting, rate, ROUNDS)}
-    for name, eps in (theorem | _clones_curves(mean_sample(setting, rate), ROUNDS, rate)).items():
-        yield curve(title, name, "approximate", ROUNDS, below_budget(eps, ROUNDS * setting.eps0))
-
-
 def eps_of_sampling() -> pd.DataFrame:
     """Return the curves of figure 5: eps at delta = 1e-8 with Poisson sampling."""
-    panels = [
+    parts = []
+    for panel, eps0, n, rate in (
         (r"a: $\epsilon_0=3$, $n=10^6$, rate .001 (assumed)", 3.0, 10**6, 1e-3),
         (r"$\epsilon_0=1$, $n=10^6$, rate .001 (all assumed)", 1.0, 10**6, 1e-3),
         (r"$\epsilon_0=3$, $n=10^6$, rate .01 (all assumed)", 3.0, 10**6, 1e-2),
         (r"$\epsilon_0=3$, $n=10^7$, rate .001 (all assumed)", 3.0, 10**7, 1e-3),
-    ]
-    return curves(
-        part
-        for title, eps0, n, rate in panels
-        for part in _sampling_panel(title, Setting(n, 2, eps0), rate)
-    )
+    ):
+        setting = Setting(n, 2, eps0)
+        composed = [replace(setting, rounds=int(count)) for count in FEW_ROUNDS]
+        certified = [known_sample_epsilon(one, rate) for one in composed]
+        parts.append(curve(panel, "certified, known sample", "upper", FEW_ROUNDS, certified))
+        theorem = {"Girgis et al., Theorem 3.1, sampled": sampled_renyi(setting, rate, ROUNDS)}
+        others = theorem | _clones_curves(mean_sample(setting, rate), ROUNDS, rate)
+        for name, eps in others.items():
+            shown = below_budget(eps, ROUNDS * eps0)
+            parts.append(curve(panel, name, "approximate", ROUNDS, shown))
+    return curves(parts)
 
 
 FIGURES: Final[Mapping[str, FigureSpec]] = {
@@ -379,8 +369,7 @@ FIGURES: Final[Mapping[str, FigureSpec]] = {
             f"{EQUATION_9_NOTE} The paper's bounds never exceed eps0; eq. (9) is drawn without "
             "that limit. The special pair is that of Theorem 3.4 (2-RR, all users equal against "
             "one flipped) in the direction with the larger divergence; Theorem 3.4 is the other "
-            "direction, which is much smaller at high orders: at order 1,802, n = 10,000, eps0 = "
-            "3 it is a quarter of the larger one."
+            "direction, which is much smaller at high orders."
         ),
     ),
     "figure-3": FigureSpec(
@@ -407,10 +396,7 @@ FIGURES: Final[Mapping[str, FigureSpec]] = {
             "delta = 1e-8 and panel a, eps0 = 0.5, n = 1,000,000, as stated; other panels are "
             f"assumed. {CERTIFIED_NOTE} {SPLIT_NOTE} {EQUATION_9_NOTE} Points that do not improve "
             "on the sum of the eps0 are omitted. The factor 8 in the abstract is about 100,000 "
-            "rounds of panel a, where Theorem 3.1 gives eps = 1.640: numeric clones with optimal "
-            "composition need 4.5 times as much, with advanced composition 5.5 times, the closed "
-            "form of clones 21 times. The certified upper bound is 0.905, 1.8 times smaller than "
-            "Theorem 3.1 and 8.1 times smaller than numeric clones with optimal composition."
+            "rounds of panel a (docs/errata.md, B1)."
         ),
     ),
     "figure-5": FigureSpec(
@@ -426,10 +412,7 @@ FIGURES: Final[Mapping[str, FigureSpec]] = {
             "bound that fails with probability 1e-14. The dotted curves take the mean number of "
             "users, and use theorems (Zhu and Wang; Li, Qardaji and Su) about adding or removing "
             f"a record: they are no guarantee for replacement. {SPLIT_NOTE} The factor of at "
-            "least 10 in the abstract refers to 10,000 rounds of panel a, where Theorem 3.1 "
-            "gives eps = 1.016: the closed form of clones, there no better than eps0, needs 12.0 "
-            "times as much with optimal composition, numeric clones 3.5 times (4.2 with advanced "
-            "composition)."
+            "least 10 in the abstract refers to 10,000 rounds of panel a (docs/errata.md, B2)."
         ),
     ),
 }
