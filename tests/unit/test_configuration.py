@@ -52,7 +52,7 @@ def changed(path, value):
 
 
 def test_the_shipped_configurations_are_valid():
-    for name in ("config", "gowalla", "mechanisms", "personalised"):
+    for name in ("config", "gowalla", "mechanisms", "paper"):
         config = copy.deepcopy(DEFAULT)
         update_config(config, yaml.safe_load((ROOT / "config" / f"{name}.yaml").read_text()))
         leave_out(config)
