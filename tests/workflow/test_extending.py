@@ -183,7 +183,7 @@ def follow_every_recipe(clone):
     recipe.write("workflow/scripts/totals.py", STUDIED)
     recipe.edit("workflow/rules/privacy.smk", end=STUDY_RULE)
     tables = 'tables = [f"checkins/{region}.parquet"'
-    total = 'f"utility/{first}.totals.csv"'
+    total = 'f"utility/{region}.{first_grid(region)}.totals.csv"'
     recipe.edit("workflow/rules/outputs.smk", (tables, f"{tables}, {total}"))
     start = "\nSOURCE_KINDS: Final = MappingProxyType(\n    {\n"
     recipe.edit(f"{lib}/data/sources.py", (start, KIND))
