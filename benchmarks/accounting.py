@@ -145,31 +145,6 @@ def comparisons(repeats: int) -> None:
     print(f"  {'its delta over the certified upper':<58}{loose / exact:12.4g} x")
 
 
-def any_randomiser(repeats: int) -> None:
-    """Compare the evaluator for any randomiser, applied to k-RR, with the code specific to k-RR."""
-    from shuffledp.accounting.krr import upper_log_delta as of_krr
-    from shuffledp.accounting.setting import Setting
-    from shuffledp.mechanisms.randomiser import _blanket_upper, upper_log_delta
-    from shuffledp.mechanisms.subset_selection import SubsetSelection
-
-    n, k, eps0 = 10**5, 408, 4.0
-    setting, randomiser = Setting(n, k, eps0), SubsetSelection(k, eps0, 1)
-
-    def general(eps: float) -> float:
-        _blanket_upper.cache_clear()
-        return upper_log_delta(eps, n, randomiser)
-
-    for eps in (0.03, 0.4):
-        theirs = median_seconds(partial(of_krr, eps, setting), repeats)
-        show(f"certified upper delta, n=1e5, k=408, eps0=4, eps={eps}", theirs)
-        seconds = median_seconds(partial(general, eps), repeats)
-        show("the same by the evaluator for any randomiser", seconds, 2.0)
-        print(f"  {'ratio':<58}{seconds / theirs:12.1f} x")
-        exact = float(of_krr(eps, setting))
-        label = "log10 delta, and how far the evaluator's log is above"
-        print(f"  {label:<58}{exact / np.log(10):12.3f}{general(eps) - exact:12.1e}")
-
-
 def paper_c() -> None:
     """Compare paper C's Fourier accountant (section 6.3) with the numeric clones bound, n = 1e6."""
     from shuffledp.accounting import pairs
@@ -239,8 +214,6 @@ def main() -> None:
     widths()
     print("Against what one would call otherwise")
     comparisons(repeats)
-    print("The evaluator for any randomiser, against that of k-RR")
-    any_randomiser(repeats)
     print("Paper C's claim of time")
     paper_c()
 
