@@ -24,7 +24,7 @@ from shuffledp.accounting.conventions import log_of_delta
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.figures import delta_curves, distances, individual_table, maps, style
-from shuffledp.figures.bounds import bound_colour, guarantee_steps
+from shuffledp.figures.bounds import guarantee_steps
 from shuffledp.figures.map_panels import MapContext
 from shuffledp.mechanisms.catalogue import get_estimator
 from shuffledp.papers.figure_specs import FigureText, curve
@@ -156,12 +156,6 @@ def test_failed_save_leaves_the_earlier_file_and_no_debris(tmp_path):
         style.save(figure, tmp_path / "figure", "public")
     assert [p.name for p in tmp_path.iterdir()] == ["figure.png"]
     assert (tmp_path / "figure.png").read_text() == "earlier"
-
-
-def test_style_stays_local(utility):
-    before = dict(mpl.rcParams)
-    distances.distance_over_eps(utility, "City", "one check-in")
-    assert dict(mpl.rcParams) == before
 
 
 # --- maps ----------------------------------------------------------------------------------------
@@ -330,12 +324,6 @@ def test_distance_over_eps_has_every_matched_pair_and_the_band(utility):
     ]  # fmt: skip
 
 
-def test_a_label_that_would_touch_the_next_one_is_left_out():
-    labels = {0.2: "-5.5", 0.218: "-6.0", 0.5: "-20.2"}
-    assert style.spaced_labels(labels, (0.03, 4.0), 0.01) == {0.5: "-20.2", 0.218: "-6.0"}
-    assert style.spaced_labels(labels, (0.19, 0.6), 0.01).keys() == labels.keys()
-
-
 # --- the matched comparison ----------------------------------------------------------------------
 
 
@@ -374,31 +362,6 @@ def test_matched_comparison_draws_means_and_ratios(utility):
     assert set(legend(figure)) == labels | {r"$\epsilon_0=2$", r"$\epsilon_0=4$"}
     assert legend(figure)[-2:] == [r"$\epsilon_0=2$", r"$\epsilon_0=4$"]
     assert r"\delta=10^{-3}" in figure.get_suptitle()
-
-
-def test_matched_comparison_of_one_region_size_and_repetition(utility):
-    one = utility[(utility["n"] == 400) & (utility["repetition"] == 0)]
-    figure = distances.matched_comparison(comparison(one, unit="one user"), TARGET)
-    assert len(figure.axes) == 3
-    low, high = figure.axes[2].get_xlim()
-    assert low < 400 / 1.9 and high > 1.9 * 400
-    named = [text for text in texts(figure) if r"\epsilon_0=4$ (" in text]
-    assert named and all("from" not in text for text in named)
-    assert any("replacement of one user" in text for text in texts(figure))
-    assert figure.axes[2].get_xlabel() == "number of users n (one check-in each)"
-
-
-def test_a_budget_without_a_match_is_drawn(utility):
-    without = utility[(utility["eps0"] == 4.0) | (utility["calibration"] == "none")]
-    title = over_n(without).axes[0].get_title(loc="left")
-    assert title == r"$\epsilon_0=2$, no matched mechanism"
-    figure = distances.matched_comparison(comparison(without), TARGET)
-    assert not any("nan" in text for text in texts(figure))
-    ratios = {line.get_label(): line for line in figure.axes[2].lines}
-    key = {line.get_label(): line for line in figure.legends[0].get_lines()}
-    drawn = ratios["krr raw, eps0=4"]
-    assert drawn.get_linestyle() == key[r"$\epsilon_0=4$"].get_linestyle() == "--"
-    assert not np.isfinite(ratios["krr raw, eps0=2"].get_ydata()).any()
 
 
 # --- privacy -------------------------------------------------------------------------------------
@@ -469,13 +432,6 @@ def test_steps_between_two_points_are_upper_bounds_of_any_curve():
     assert (far[12:25] == -800.0).all(), "a bound that grows is as large as at the next point"
 
 
-def test_groups_of_bounds_have_different_colours():
-    names = [name for name in BOUND_REGISTRY if bound_colour(name)]
-    assert len(names) > 12
-    assert len({bound_colour(name) for name in names if re.search("blanket|balle", name)}) == 5
-    assert len({bound_colour(name) for name in names}) >= 10
-
-
 def test_a_region_s_name_may_have_any_character(curves):
     for name in ("A $ store", "$\\nothing{$"):
         figure = delta_curves.delta_curves(curves, name, "one check-in", TARGET)
@@ -504,40 +460,6 @@ def test_delta_curves_mark_the_certified_eps_at_the_target(curves):
 )
 def test_a_certified_eps_is_rounded_up(eps, words):
     assert style.format_eps(eps) == words
-
-
-@pytest.mark.parametrize("power", [0.5, 8.0])
-def test_the_label_at_the_target_is_not_on_the_curve(power):
-    """With few users, the curve meets the target far to the right."""
-    at_target = 0.5 ** (1.0 / power)
-    eps = np.union1d(np.linspace(0.0, 1.0, 200), at_target)
-    table = pd.DataFrame({"eps": eps, "log10_delta": -12.0 * eps**power, "bound": "upper"})
-    figure = delta_curves.delta_curves(
-        table.assign(n=9, k=3, eps0=1.0), "City", "one check-in", 1e-6
-    )
-    (axes,) = figure.axes
-    figure.canvas.draw()
-    (words,) = [text for text in axes.texts if "certified" in text.get_text()]
-    box = words.get_window_extent()
-    curve = axes.transData.transform(table[["eps", "log10_delta"]].to_numpy())
-    assert not any(box.contains(x, y) for x, y in curve)
-    assert axes.get_window_extent().y1 >= box.y1
-
-
-def test_delta_curves_shade_the_region_below_the_lower_bound(curves):
-    axes = delta_curves.delta_curves(curves, "City", "one check-in", TARGET).axes[0]
-    (shade,) = axes.collections
-    inside = shade.get_paths()[0]
-    certified = drawn_curves(axes)["lower"].get_xydata()
-    bottom = axes.get_ylim()[0]
-    for eps, level in certified[2:][certified[2:, 1] > bottom + 0.2]:
-        assert inside.contains_point((eps, level - 0.1))
-        assert not inside.contains_point((eps, level + 0.1))
-    axes.figure.canvas.draw()
-    (words,) = [text for text in axes.texts if "unsafe" in text.get_text()]
-    extent = words.get_window_extent().transformed(axes.transData.inverted())
-    for corner in extent.corners():  # inside the panel and inside the shade
-        assert inside.contains_point(corner)
 
 
 def _corners(line):
@@ -581,36 +503,6 @@ def test_a_guarantee_that_grows_has_the_value_of_the_next_point():
         assert [*x[:-1]] == [at for at, value in corners[1:-1:2]]
         (marked,) = curve_panels(table, replace(text, between="points")).axes[0].lines
         assert marked.get_marker() != "" and marked.get_markevery() == (0, 1)
-
-
-def test_delta_curves_of_a_small_target_go_below_it(curves):
-    figure = delta_curves.delta_curves(curves, "City", "one check-in", 1e-15)
-    assert figure.axes[0].get_ylim()[0] == pytest.approx(-17.0)
-    (words,) = [text.get_text() for text in figure.axes[0].texts if "target" in text.get_text()]
-    assert "certified" not in words  # the table has no eps for that target
-
-
-def test_delta_curves_refuse_several_n(curves):
-    both = pd.concat([curves, curves.assign(n=300)])
-    with pytest.raises(InputError, match=r"\[300, 400\]"):
-        delta_curves.delta_curves(both, "City", "one check-in", TARGET)
-
-
-def test_one_bound_has_one_colour_in_every_figure(curves):
-    expected = {name: bound_colour(name) for name in BOUNDS}
-    panel = delta_curves.delta_curves(curves, "City", "one check-in", TARGET).axes[0]
-    assert {name: line.get_color() for name, line in drawn_curves(panel).items()} == expected
-    table = curves.rename(columns={"bound": "curve", "eps": "x", "log10_delta": "y"}).assign(
-        kind=[BOUND_REGISTRY[name].kind for name in curves["bound"]], panel="", x=lambda t: t.x + 1
-    )
-    text = FigureText(title="", x_label="", y_label="", caption="", y_scale="linear")
-    lines = curve_panels(table, text).axes[0].lines
-    drawn = {line.get_label(): line.get_color() for line in lines}
-    assert drawn.keys() >= {"upper", "lower", "single-bin"}
-    assert all(drawn[name] == expected[name] for name in BOUNDS if name in drawn)
-    same_family = ("clones pair, certified", "clones", "numeric clones, optimal composition")
-    assert len({bound_colour(name) for name in same_family}) == 1
-    assert bound_colour("k = 2") is None
 
 
 # --- individual ----------------------------------------------------------------------------------
