@@ -1,7 +1,6 @@
 """Base maps are read, refused if unusable, and drawn."""
 
 import json
-from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -149,52 +148,6 @@ def test_lines_are_over_the_cells_of_every_panel(tmp_path, cells):
     assert ["Hole" in written_in(axes) for axes in figure.axes[:2]] == [True, False]
 
 
-def test_no_base_map_changes_nothing(cells):
-    figure = two_panels(cells, basemap.backdrop())
-    assert figure.axes[0].get_xlim() == pytest.approx((2.0, 2.04))
-    assert len(figure.axes[0].collections) == 1
-    assert set(written_in(figure.axes[1])) == {"", "N", "500 m"}, "north and scale on every map"
-
-
-def test_names_that_do_not_fit_or_cannot_be_written_are_left_out(tmp_path, cells):
-    names = ["A name that is far too long for a small district", "北", "$x$ $y$", ""]
-    squares = [
-        feature("Polygon", [square(2.0 + 0.01 * i, 60.0, 0.01)], name=name)
-        for i, name in enumerate(names)
-    ]
-    figure = two_panels(cells, basemap.backdrop(written(tmp_path, *squares)))
-    assert set(written_in(figure.axes[0])) & set(names[:3]) == {"$x$ $y$"}
-    figure.canvas.draw()
-
-
-def test_a_river_is_named_along_its_course(tmp_path, cells):
-    course = [[2.0, 60.0], [2.04, 60.01]]
-    river = feature("LineString", course, name="Fyris")
-    figure = two_panels(cells, basemap.backdrop(written(tmp_path, LAND, river)))
-    (name,) = [text for text in figure.axes[0].texts if text.get_text() == "Fyris"]
-    figure.canvas.draw()
-    (x1, y1), (x2, y2) = figure.axes[0].transData.transform(course)
-    assert name.get_rotation() == pytest.approx(np.degrees(np.arctan2(y2 - y1, x2 - x1)), abs=0.5)
-    assert name.get_fontstyle() == "italic"
-    assert "Fyris" not in written_in(figure.axes[1])
-
-
-def test_a_place_is_named_where_no_other_name_is(tmp_path, cells):
-    """Names of places that overlap a district's name or an earlier place are left out."""
-    ring = shapely.get_coordinates(shapely.box(2.0, 60.0, 2.04, 60.03)).tolist()
-    land = feature("Polygon", [ring], name="District")
-    where = {"Square": 60.005, "Too near": 60.0052, "On it": 60.0151, "Station": 60.028}
-    places = [feature("Point", [2.02, at], name=name) for name, at in where.items()]
-    figure = two_panels(cells, basemap.backdrop(written(tmp_path, land, *places)))
-    shown = {t.get_text(): t.get_position() for t in figure.axes[0].texts if t.get_text()}
-    assert [name for name in shown if name in (*where, "District")] == [
-        "District",
-        "Square",
-        "Station",
-    ]
-    assert shown["Square"] == pytest.approx((2.02, 60.005))
-
-
 def test_an_outline_is_drawn_whole(tmp_path, cells):
     # Points and lines in the file do not belong to the region.
     part = feature("Polygon", [square(2.0, 60.0, 0.03)])["geometry"]
@@ -208,35 +161,8 @@ def test_an_outline_is_drawn_whole(tmp_path, cells):
     assert shapely.Polygon(drawn).equals(shapely.Polygon(square(2.0, 60.0, 0.03)))
 
 
-def test_invisible_details_are_left_out_and_borders_stay_common(tmp_path):
-    pier = [[2, 60], [2.01, 60], [2.01, 60.0049], [2.0105, 60.0049], [2.0105, 60.0051]]
-    pier += [[2.01, 60.0051], [2.01, 60.01], [2, 60.01], [2, 60]]
-    neighbour = feature("Polygon", [square(1.99, 60.0, 0.01)])
-    layers = basemap.backdrop(written(tmp_path, feature("Polygon", [pier]), neighbour))
-    left, right = basemap.simplify_districts(layers, 0.1).geometry.sort_index(ascending=False)
-    assert right.bounds[2] == pytest.approx(2.01)
-    assert shapely.intersection(left, right).length == pytest.approx(0.01)
-    assert layers.geometry[0].bounds[2] == pytest.approx(2.0105), "the argument is unchanged"
-
-
 def boxes(figure):
     """Return the boxes of maps with their texts, colour bar, title and legend."""
     figure.draw_without_rendering()
     (title,) = (text for text in figure.texts if text.get_text() == figure.get_suptitle())
     return [each.get_tightbbox() for each in (*figure.axes, *figure.legends, title)]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("number", "around"), [(1, 1), (2, 0), (4, 1)])
-def test_maps_have_a_stable_layout_without_overlaps(tmp_path, cells, number, around):
-    """PNG, PDF and SVG are drawn one after another and must have the same layout."""
-    shares = np.append(np.full(11, 1 / 11), 0.0)
-    estimates = {f"Mechanism {index}, raw": shares for index in range(number)}
-    layers = basemap.backdrop(written(tmp_path, SEA, LAND, RIVER)) if around else basemap.backdrop()
-    figure = maps.estimate_maps(MapContext(cells, "A title\nof two lines", layers), estimates, 24)
-    first = boxes(figure)
-    assert [b.bounds for b in boxes(figure)] == [b.bounds for b in first]
-    assert not [(a, b) for a, b in combinations(first, 2) if a.overlaps(b)]
-    page = figure.bbox
-    assert all(page.x0 <= b.x0 and b.x1 <= page.x1 for b in first)
-    assert all(page.y0 <= b.y0 and b.y1 <= page.y1 for b in first)

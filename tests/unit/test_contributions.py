@@ -18,11 +18,9 @@ from shuffledp.data.checkins_per_user import bounded_records, shuffle_checkins
 from shuffledp.data.grid import count_checkins
 from shuffledp.data.regions import region_from_config
 from shuffledp.errors import InputError
-from shuffledp.figures.style import after_title, count_units, number_label
 from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.mechanisms.target_calibration import calibrated, read_parameters
 from shuffledp.pipeline.tables import SAMPLES, write_table
-from shuffledp.pipeline.units import counted, replaced, unit_in_words
 from shuffledp.studies.individual import own_delta_summary
 from shuffledp.studies.privacy import privacy_curves, privacy_table
 from shuffledp.studies.releases import release_sweep
@@ -241,24 +239,6 @@ def test_the_bound_is_read_from_the_file_that_it_describes(tmp_path):
 
 
 # --- What says so -------------------------------------------------------------------------------
-
-
-def test_words_for_units():
-    spec = {"unit": "user", "records_per_user": 3, "distinct": False}
-    assert unit_in_words(spec) == UNIT
-    assert unit_in_words(spec | {"distinct": True}) == f"{UNIT} in different cells"
-    assert unit_in_words(spec | {"records_per_user": 1, "distinct": True}) == "one user"
-    assert unit_in_words(spec | {"unit": "checkin"}) == "one check-in"
-    assert [counted(unit) for unit in ("one check-in", "one user", UNIT)] == [
-        "check-in",
-        "user",
-        "check-in",
-    ]
-    assert replaced(UNIT) == "all records of one user (at most 3 check-ins) by as many others"
-    assert replaced("one user") == replaced("") == "one record"
-    assert count_units(1_000, UNIT) == "1,000 check-ins"
-    assert number_label(UNIT) == "number of check-ins n"
-    assert (after_title(UNIT), after_title("one user")) == ("\n", " ")
 
 
 def test_the_summary_of_a_run_says_that_the_promise_is_per_user(utility, tmp_path):

@@ -76,18 +76,6 @@ def test_without_a_budget_eps_is_finite_or_infinite():
     assert stops.epsilon([-4.0, -5.0, -6.0]).upper == pytest.approx([4.0, 5.0, inf], rel=1e-9)
 
 
-def test_an_explicit_inverse_is_used():
-    hints = SearchHints(inverse=lambda log_delta: -log_delta / 7.0)
-    assert replace(ONE, hints=hints).epsilon(-3.5).upper == 0.5
-
-
-def test_only_a_ceiling_answers_without_computing_delta():
-    assert not ONE.surely_below(0.5, 0.0)
-    capped = replace(ONE, hints=SearchHints(ceiling=lambda eps: two_rr(eps) + 1.0))
-    assert capped.surely_below(0.5, two_rr(0.5) + 1.0)
-    assert not capped.surely_below(0.5, two_rr(0.5) + 0.9)
-
-
 def test_composition_uses_the_known_rounds_or_the_curve():
     assert compose(ONE, 1) is ONE
     known = UpperCurve(6.0, upper=lambda eps: -eps)
@@ -160,23 +148,15 @@ class Silent:
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"n": 0}, "n must be an integer from 1 .*, got n=0"),
-        ({"n": 1.5}, "got n=1.5"),
         ({"n": 10**11}, "to 10,000,000,000, got n=100000000000"),
-        ({"k": 1}, "k must be at least 2, got k=1"),
         ({"k": 1, "eps0": inf}, "k must be an integer from 2 .*, got k=1"),
-        ({"k": 10**7}, "to 1,000,000, got k=10000000"),
         ({"eps0": 0.0}, "eps0 must be positive and finite, got eps0=0.0"),
-        ({"eps0": float("nan")}, "eps0 must be positive and finite, got eps0=nan"),
-        ({"eps0": -inf}, "eps0 must be positive and finite, got eps0=-inf"),
         ({"eps0": 400.0}, "eps0 must be at most 300, got eps0=400.0"),
         ({"rounds": 0}, "rounds must be an integer from 1 .*, got rounds=0"),
-        ({"rounds": inf}, "got rounds=inf"),
         ({"eps0": 1e-201}, "at least 1e-200"),
         ({"count": 100}, "count, .*, must lie in 0..n-1 = 0..99, got count=100"),
         ({"sampling_rate": 0.0}, r"sampling rate must lie in \(0, 1\], got 0.0"),
         ({"response_rate": float("nan")}, r"response rate must lie in \(0, 1\], got nan"),
-        ({"response_rate": 1.1}, r"response rate must lie in \(0, 1\], got 1.1"),
         (
             {"sampling_rate": 0.5, "response_rate": 0.25},
             "cannot be combined, got 0.5 and 0.25: give one of them",
@@ -186,15 +166,12 @@ class Silent:
             "applies to one round only, got rounds=2: for several rounds",
         ),
         ({"colluding": -1}, "colluding must be an integer >= 0, got colluding=-1"),
-        ({"colluding": 0.5}, "got colluding=0.5"),
-        ({"colluding": inf}, "colluding must be an integer >= 0, got colluding=inf"),
         ({"colluding": 100}, "the target is honest, got colluding=100, n=100"),
         (
             {"dummies": -0.5},
             "dummies, the mean number per user, must be at least 0 and below 10,000,000,000, got "
             "dummies=-0.5",
         ),
-        ({"dummies": float("nan")}, "got dummies=nan"),
         ({"mechanism": Silent()}, "eps0 applies to k-RR only, got eps0=1.0 with mechanism=silent"),
     ],
 )
@@ -252,13 +229,6 @@ def test_participation_keeps_budget_and_horizon(rate):
     assert with_participation(lambda s: stays, setting).epsilon(-6.0).upper == inf
     with pytest.raises(InputError, match="an upper bound is needed"):
         with_participation(lambda s: Curve(BUDGET, lower=ONE.lower), setting)
-
-
-def test_a_slow_search_shows_progress_on_a_terminal(monkeypatch, capsys):
-    monkeypatch.setattr("shuffledp.accounting.curve.PROGRESS_AFTER_SECONDS", -1.0)
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    largest_eps0(0.5, -5.0, lambda eps0: UpperCurve(eps0, upper=lambda eps: two_rr(eps, eps0)))
-    assert "evaluations of delta" in capsys.readouterr().err
 
 
 def test_an_array_of_eps_has_the_deltas_of_its_elements():

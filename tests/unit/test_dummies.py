@@ -97,16 +97,6 @@ def test_rounds_of_discrete_laplace_keep_the_budget_and_waste_nothing(eps, delta
     assert composed(calibrated * (1 + 1e-6)) > delta
 
 
-def test_calibrated_dummies_keep_the_target_over_all_rounds():
-    target, setting = np.log(0.05), Setting(20, 2, 1.0, 2)
-    calibrated = UserDummies().calibrate(1.0, target, setting)
-    assert UserDummies().curve(calibrated, setting).log_delta(1.0).upper <= target
-    assert (
-        calibrated.dummies
-        > 1.2 * UserDummies().calibrate(1.0, target, setting.single_round).dummies
-    )
-
-
 # --- dummies by users-----------------------------------------------------------------------------
 
 
@@ -158,19 +148,6 @@ def test_users_send_no_more_dummies_than_needed(n, k):
     if calibrated.chances > 1:
         sure = UserDummiesParameters(calibrated.chances - 1, calibrated.chances - 1)
         assert mechanism.curve(sure, Setting(n, k)).log_delta(0.5).upper > TARGET
-
-
-def test_several_chances_have_the_variance_they_say():
-    mechanism, counts = UserDummies(), np.array([5, 0, 15, 30])
-    parameters = UserDummiesParameters(2.7, 3)
-    seen = mechanism.observe(counts, parameters, np.random.default_rng(1), 20_000)
-    assert (seen >= counts).all()
-    assert seen.sum(axis=1).max() <= 4 * 50
-    assert seen.sum(axis=1).mean() == pytest.approx(50 * 3.7, rel=1e-3)
-    estimates = mechanism.estimators["raw"](seen, 50, parameters)
-    variance = mechanism.variance(counts / 50, 50, parameters)
-    np.testing.assert_allclose(estimates.mean(axis=0), counts / 50, atol=5 * 0.1 / np.sqrt(20_000))
-    np.testing.assert_allclose(estimates.var(axis=0), variance, rtol=0.05)
 
 
 # --- geometric noise -----------------------------------------------------------------------------
@@ -332,17 +309,6 @@ def test_gaussian_servers_have_the_moments_of_their_laws(sigma, nu):
     )
 
 
-def test_gaussian_servers_estimate_without_bias():
-    counts, parameters = np.array([0, 3, 400, 50]), GaussianServersParameters(2.0, 2)
-    mechanism, n, repetitions = TwoServers(), 453, 20_000
-    rows = mechanism.observe(counts, parameters, np.random.default_rng(5), repetitions)
-    estimates = mechanism.estimators["raw"](rows, n, parameters)
-    variance = mechanism.variance(counts / n, n, parameters)
-    z = (estimates.mean(axis=0) - counts / n) / np.sqrt(variance / repetitions)
-    assert np.abs(z).max() < 5.0
-    assert estimates.var(axis=0) == pytest.approx(variance, rel=0.05)
-
-
 @pytest.mark.parametrize(
     ("rounds", "shape", "error"),
     [
@@ -408,11 +374,8 @@ def test_wrong_parameters_of_gaussian_servers_are_refused(text, words):
 CITIES = {"San Francisco": (100_000, 408), "Paris": (10_000, 192)}
 COSTS = [
     ("San Francisco", 0.5, DiscreteLaplace(), 31.834, 0.0, 0.00918),
-    ("San Francisco", 0.5, UserDummies(), 135.904, 0.5552, 0.01898),
     ("Paris", 0.5, UserDummies(), 135.5, 2.6118, 0.08873),
     ("San Francisco", 1.0, ShufflerDummies(), 7.836, 0.102, 0.00456),
-    ("San Francisco", 1.0, TwoServers(), 15.671, 0.102, 0.006443),
-    ("San Francisco", 1.0, UserDummies(), 42.634, 0.1740, 0.01063),
     ("Paris", 1.0, ShufflerDummies(), 7.836, 0.480, 0.02144),
 ]
 

@@ -20,7 +20,6 @@ from matplotlib.figure import Figure
 from town import COUNTS, release_tables, town_cells
 
 from shuffledp.accounting.bound_registry import BOUNDS as BOUND_REGISTRY
-from shuffledp.accounting.conventions import log_of_delta
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.figures import delta_curves, distances, individual_table, maps, style
@@ -437,21 +436,6 @@ def test_a_region_s_name_may_have_any_character(curves):
         figure = delta_curves.delta_curves(curves, name, "one check-in", TARGET)
         figure.draw_without_rendering()
         assert figure.get_suptitle().replace(r"\$", "$").startswith(name)
-
-
-def test_delta_curves_mark_the_certified_eps_at_the_target(curves):
-    figure = delta_curves.delta_curves(curves, "City", "one check-in", TARGET)
-    for axes, eps0 in zip(figure.axes, BUDGETS, strict=True):
-        eps = (
-            BOUND_REGISTRY["upper"].curve(Setting(400, 12, eps0)).epsilon(log_of_delta(TARGET)).only
-        )
-        (dot,) = [line for line in axes.lines if line.get_marker() == "o"]
-        assert dot.get_xdata()[0] == eps
-        assert dot.get_ydata()[0] == pytest.approx(-3.0)
-        (words,) = [text.get_text() for text in axes.texts if "target" in text.get_text()]
-        assert r"$\delta=10^{-3}$" in words
-        written = float(words.split(r"\leq")[1].split("$")[0])
-        assert eps <= written < 1.01 * eps  # rounded up, so that it stays a guarantee
 
 
 @pytest.mark.parametrize(

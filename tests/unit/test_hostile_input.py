@@ -113,30 +113,6 @@ def test_damaged_parquet_is_refused_in_one_line(capsys, tmp_path):
     assert refused > 100
 
 
-@pytest.mark.parametrize(
-    ("error", "message"),
-    [
-        (pa.ArrowInvalid("two\nlines"), "is damaged, or no Parquet file"),
-        (OSError("thrift"), "is damaged, or no Parquet file"),
-        (
-            UnicodeDecodeError("utf-8", b"\xff", 0, 1, "no text"),
-            "is damaged, or no Parquet file",
-        ),
-        (PermissionError(13, "Permission denied"), "cannot be read: Permission denied"),
-        (MemoryError(), "is damaged, or needs more memory than there is"),
-    ],
-)
-def test_every_error_of_a_reader_becomes_one_line(capsys, tmp_path, monkeypatch, error, message):
-    def fails(*_, **__):
-        raise error
-
-    (tmp_path / "t.parquet").write_bytes(b"PAR1")
-    monkeypatch.setattr(pq, "ParquetFile", fails)
-    status, err = run(capsys, *COMPARE, str(tmp_path / "t.parquet"))
-    assert status == 2
-    assert message in err
-
-
 # --- Hostile files ----------------------------------------------------------------------
 
 
@@ -173,25 +149,16 @@ LINK = '"crs": {"type": "link", "properties": {"href": "http://127.0.0.1:1/wkt"}
 DEEP = '{"type": "GeometryCollection", "geometries": ['
 MAPS = [
     ("a virtual map of an address", virtual("/vsicurl/http://127.0.0.1:1/a"), "is not GeoJSON"),
-    ("a packed file without a map", gzip.compress(bytes(10**6), mtime=0), "is not GeoJSON"),
     ("a linked system", f'{{"type": "FeatureCollection", "features": [], {LINK}}}', "convert it"),
-    ("brackets without end", DEEP * 3000 + "]}" * 3000, "is not GeoJSON"),
     ("a number of 5,000 digits", square("9" * 5000), "is not GeoJSON"),
     ("a coordinate that is infinite", square("1e999"), "has an invalid shape"),
     ("a kind that moves the cursor", '{"type": "\\u001b[2J\\n"}', "it is malformed"),
     ("a system of a million letters", square(more=', "crs": {"a": "%s"}' % ("x" * 10**6)), "is in"),
-    ("no byte", "", "is not GeoJSON"),
-    ("a table", "name,kind\na,b\n", "is not GeoJSON"),
-    ("not a number", square("NaN"), "is not GeoJSON"),
-    ("a topology", '{"type": "Topology", "objects": {}}', "is not GeoJSON: it is malformed"),
-    ("no feature", '{"type": "FeatureCollection", "features": [null]}', "it is malformed"),
     (
         "an empty map",
         '{"type": "FeatureCollection", "features": []}',
         "contains no polygon or line",
     ),
-    ("a point", '{"type": "Point", "coordinates": [2, 48]}', "no polygon or line"),
-    ("an empty polygon", '{"type": "Polygon", "coordinates": []}', "has an invalid shape"),
     (
         "a bow tie",
         '{"type": "Polygon", "coordinates": [[[0,0],[1,1],[1,0],[0,1],[0,0]]]}',
@@ -200,26 +167,17 @@ MAPS = [
 ]
 OUTLINES = [
     ("a virtual map of a file", virtual("/etc/passwd"), "is not GeoJSON"),
-    ("UTF-16", square().encode("utf-16"), "is not GeoJSON"),
     ("an infinite coordinate", square("1e999"), "has an invalid polygon"),
     ("a coordinate that is no degree", square("1e308"), "degrees from -180 to 180"),
-    ("a list as a kind", '{"type": ["Polygon"], "coordinates": []}', "it is malformed"),
     ("a number as a system", square(more=', "crs": 7'), "it is malformed"),
-    ("a kind of a million letters", '{"type": "%s"}' % ("x" * 10**6), "it is malformed"),
-    ("nothing", "null", "it has no type"),
 ]
 CHECKINS = [
-    ("a program", b"\x7fELF" + bytes(range(256)) * 20, "is binary"),
     ("NULs", b"lat,lon\n" + b"1,2\n" * 200 + bytes(5000) + b"\n1\n" * 30, "instead of 2"),
-    ("a packed file that unpacks to much", gzip.compress(b"x" * 10**7), "has no column 'lat'"),
     ("a formula", b"lat,lon\n=cmd|'/C calc'!A0,2\n", "latitude is not a number"),
     ("100,000 columns", b",".join(b"c%d" % i for i in range(10**5)) + b"\n", "its columns are"),
     ("a footer that is too long", b"PAR1" + bytes(80) + b"\xff\xff\xff\x7fPAR1", "as parquet"),
     ("a name that is no text", parquet({"lat": [1.0]}).replace(b"lat", b"l\xfft"), "as parquet"),
-    ("a footer of noise", b"PAR1" + b"\x07" * 80 + b"\x10\0\0\0PAR1", "as parquet"),
     ("nothing, packed", gzip.compress(b"", mtime=0), "is empty"),
-    ("line ends alone", b"\n\r\n\n", "contains no rows"),
-    ("names alone", b"lat,lon\n", "contains no rows"),
     (
         "XML",
         gzip.compress(b"\xef\xbb\xbf\n  <?xml version='1.0'?>", mtime=0),
@@ -227,12 +185,8 @@ CHECKINS = [
     ),
     ("UTF-16", "lat,lon\n1,2\n".encode("utf-16"), "is UTF-16"),
     ("carriage returns", b"lat,lon\r1,2\r3,4\r", "has carriage returns for line ends"),
-    ("a map", square().encode(), "is geo, but format is csv: change it"),
-    ("lines of JSON", b'{"lat": 1, "lon": 2}\n', "is json, but format is csv: change it"),
     ("an array of JSON", b'[{"lat": 1, "lon": 2}]', "is a JSON array: convert it to one object a"),
     ("a spreadsheet", zipped("xl/workbook.xml"), "is a spreadsheet: save"),
-    ("a spreadsheet of LibreOffice", zipped("mimetype", "content.xml"), "is a spreadsheet: save"),
-    ("an old spreadsheet", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(512), "a spreadsheet: save"),
     ("an archive", zipped("checkins.csv"), "unpack it"),
     ("lists for numbers", parquet({"lat": [[48.5]], "lon": [{"a": 1}]}), "where numbers were"),
 ]

@@ -194,30 +194,6 @@ def test_calibrated_mechanisms_keep_the_target_among_colluders_and_dropouts(name
     assert only == mechanism.calibrate(0.5, target, Setting(50, k))
 
 
-@pytest.mark.parametrize(("dummies", "chances"), [(1.5, 1), (-0.1, 1), (0.5, 0), (0.5, 1.5)])
-def test_impossible_dummies_are_refused(dummies, chances):
-    with pytest.raises(InputError, match=r"dummies, .* must lie in \[0, chances\]"):
-        krr_among_dummies_log_delta(0.5, Setting(10, 3, 1.0), dummies, chances)
-
-
-def test_a_search_without_a_dominating_pair_starts_at_the_mean_number_of_participants():
-    """Each delta sums over some fifty numbers of participants, so a search must need few."""
-    asked = defaultdict(int)
-
-    def curve_of(setting):
-        def upper(eps):
-            asked[setting.n] += 1
-            return -0.1 * setting.n * eps**2
-
-        return UpperCurve(setting.eps0, upper=upper)
-
-    curve = with_participation(curve_of, Setting(n=60, k=50, eps0=3.0, response_rate=0.5))
-    eps = curve.epsilon(-4.0).upper
-    assert curve.upper(eps) <= -4.0 < curve.upper(eps * (1.0 - 1e-9))
-    # Every delta asks once for a single participant.
-    assert asked[1] - 2 <= 8
-
-
 def test_a_tiny_delta_needs_few_numbers_of_participants():
     """Losing half of a tiny delta hardly changes its logarithm."""
     asked = []

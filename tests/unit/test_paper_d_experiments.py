@@ -7,11 +7,13 @@ import itertools
 
 import numpy as np
 import pytest
-from matplotlib.collections import LineCollection
 
-from shuffledp.accounting.setting import probabilities
-from shuffledp.papers.paper_d import estimation
-from shuffledp.papers.paper_d.estimation import (
+from shuffledp.accounting.bound_registry import BOUNDS
+from shuffledp.accounting.setting import Setting, probabilities
+from shuffledp.errors import InputError
+from shuffledp.papers.paper_d import estimation, group_estimates, places
+from shuffledp.papers.paper_d.experiment_figures import place_panels
+from shuffledp.papers.paper_d.group_estimates import (
     bias,
     frequency_variances,
     mean_variances,
@@ -66,12 +68,6 @@ def test_inverse_variance_is_the_least_variance():
         assert bias(weights, np.full(3, 0.3), GROUPS) == pytest.approx(0.0, abs=1e-15)
 
 
-def test_clipping_is_counted():
-    clipped, outside = estimation.clip(np.array([10.0, 20.0, 50.0, 80.0, 1e9, -np.inf]))
-    assert clipped.tolist() == [20.0, 20.0, 50.0, 80.0, 80.0, 20.0]
-    assert outside == 3
-
-
 @pytest.mark.parametrize("figure", estimation.FIGURES)
 def test_simulation_agrees_with_the_closed_forms(figure):
     table = estimation.estimate_table(figure, 20220506)
@@ -88,23 +84,144 @@ def test_simulation_agrees_with_the_closed_forms(figure):
     assert (published["expected_deviation"].to_numpy() < smallest).all()
 
 
-def marks(axes):
-    """Return the series with markers, by marker."""
-    return {line.get_marker(): line for line in axes.lines if line.get_marker() != "None"}
+FEW = BudgetGroups(np.array([0.1, 1.0]), np.array([400, 100]))
 
 
-@pytest.mark.parametrize(("figure", "sweep"), [("figure-6", 0), ("figure-8", 1)])
-def test_estimates_are_drawn_as_tabulated(tmp_path, figure, sweep):
-    table = estimation.estimate_table(figure, 1)
-    table.to_csv(tmp_path / "estimates.csv", index=False)
-    drawn = draw_estimates(tmp_path / "estimates.csv", title="Title")
-    assert drawn.get_suptitle() == "Title"
-    means, errors = np.reshape(drawn.axes, (2, -1))[:, sweep]
-    here = table["varied"] == table["varied"].unique()[sweep]
-    published = table[here & (table["estimator"] == estimation.AS_PUBLISHED)]
-    np.testing.assert_allclose(marks(means)["o"].get_ydata(), published["mean"])
-    measured = np.hypot(published["mean"] - published["truth"], published["deviation"])
-    np.testing.assert_allclose(marks(errors)["o"].get_ydata(), measured)
-    bars = next(one for one in means.collections if isinstance(one, LineCollection))
-    ends = np.array([segment[:, 1] for segment in bars.get_segments()])
-    np.testing.assert_allclose(ends, published[["p05", "p95"]])
+def test_certified_eps_of_binary_meets_delta():
+    eps = estimation.certified_epsilon(FEW, "binary", tagged=False)
+    curve = budgets.reports("binary").curve(FEW, 1, LOG_DELTA)
+    assert curve.log_delta(eps).upper <= LOG_DELTA < curve.log_delta(0.9997 * eps).upper
+    # Reports that tell their budget have the privacy of the least private group.
+    tagged = estimation.certified_epsilon(FEW, "binary", tagged=True)
+    alone = BOUNDS["upper"].curve(Setting(100, 2, 1.0)).epsilon(LOG_DELTA).upper
+    assert alone <= tagged <= 1.0003 * alone
+    assert tagged > 1.4 * eps
+
+
+# --- Places ---------------------------------------------------------------------------------------
+
+BUDGETS = [{"eps": 4, "share": 0.1}, {"eps": 2, "share": 0.6}, {"eps": 3, "share": 0.3}]
+COUNTS = np.array([0, 400, 50, 800, 250, 500])
+NAMES = {"seed": 1, "region": "town", "grid": "shape"}
+CHOSEN = np.array([[0, 300, 0, 500, 100, 0], [0, 100, 50, 200, 100, 250], [0, 0, 0, 100, 50, 250]])
+
+
+def table_of(held, values):
+    """Return a file's table of budgets, given the users of each budget and cell."""
+    group, cell = np.nonzero(held)
+    columns = {"budget": np.array(values)[group], "cell": cell, "count": held[group, cell]}
+    return pd.DataFrame(columns).sample(frac=1, random_state=1)
+
+
+def test_certified_eps_of_cells_meets_delta():
+    few = BudgetGroups(np.array([0.0, 2.0, 4.0]), np.array([100, 300, 100]))
+    tagged = places.certified_epsilon(few, True, 12, LOG_DELTA)
+    assert tagged == BOUNDS["upper"].curve(Setting(100, 12, 4.0)).epsilon(LOG_DELTA).upper
+    # Here the single user of the smaller budget decides, not the many of the larger one.
+    alone = BudgetGroups(np.array([1.0, 2.0]), np.array([1, 2000]))
+    assert places.certified_epsilon(alone, True, 12, LOG_DELTA) == pytest.approx(1.0, rel=1e-4)
+    eps = places.certified_epsilon(few, False, 12, LOG_DELTA)
+    assert personalised_log_delta(eps, few, 12) <= LOG_DELTA
+    assert personalised_log_delta(0.9999 * eps, few, 12) > LOG_DELTA
+    assert eps < 0.7 * tagged
+
+
+def test_shares_of_users_are_placed_at_random_and_from_the_south():
+    users = places.assign_budgets(COUNTS, BUDGETS, **NAMES)
+    assert users.groups.values.tolist() == [2.0, 3.0, 4.0]
+    for held in users.placements.values():
+        assert held.min() >= 0
+        assert held.sum(axis=0).tolist() == COUNTS.tolist()
+        assert held.sum(axis=1).tolist() == [1200, 600, 200]
+    assert users.placements[places.FROM_SOUTH].tolist() == [
+        [0, 400, 50, 750, 0, 0],
+        [0, 0, 0, 50, 250, 300],
+        [0, 0, 0, 0, 0, 200],
+    ]
+    with pytest.raises(InputError, match=r"a share of 0\.1 \(eps: 4\) is less than one of 4 users"):
+        places.assign_budgets(np.array([3, 1]), BUDGETS, **NAMES)
+
+
+def test_everyone_keeps_the_budget_of_the_file():
+    users = places.assign_budgets(COUNTS, table_of(CHOSEN, [2.0, 3.0, 4.0]), **NAMES)
+    assert users.description == "0.45 at 2, 0.35 at 3, 0.2 at 4"
+    assert list(users.placements) == [places.AS_CHOSEN, places.AT_RANDOM]
+    np.testing.assert_array_equal(users.placements[places.AS_CHOSEN], CHOSEN)
+    assert users.placements[places.AT_RANDOM].sum(axis=0).tolist() == COUNTS.tolist()
+    assert users.placements[places.AT_RANDOM].sum(axis=1).tolist() == CHOSEN.sum(axis=1).tolist()
+    with pytest.raises(InputError, match="region town, grid shape: the table of budgets must have"):
+        places.assign_budgets(COUNTS + 1, table_of(CHOSEN, [2.0, 3.0, 4.0]), **NAMES)
+
+
+@pytest.mark.parametrize("chosen", [False, True])
+def test_simulation_agrees_with_what_is_expected(chosen):
+    budgets_of_users = table_of(CHOSEN, [2.0, 3.0, 4.0]) if chosen else BUDGETS
+    table = places.places_table(COUNTS, budgets_of_users, 1e-6, 400, **NAMES)
+    assert tuple(table.columns) == places.COLUMNS
+    raw = table[table["estimator"] == "raw"].set_index(["placement", "series"])
+    # Five standard errors from the quartiles of a normal law, and 1 % for what is not normal.
+    error = 5.0 * (raw["p75"] - raw["p25"]) / 1.349 / 20.0
+    off = (raw["tv_distance"] - raw["expected_tv_distance"]).abs()
+    assert (off < error + 0.01 * raw["expected_tv_distance"]).all()
+    # Only weights by share are unbiased if cells depend on budgets.
+    dependent = raw.loc["as-chosen" if chosen else "from-south"]
+    assert dependent["bias"]["by-share"] == 0.0
+    assert dependent["bias"].drop("by-share").min() > 0.05
+    assert (raw.loc["any"]["bias"] == 0.0).all()
+    titles = [axes.get_title(loc="left") for axes in place_panels(table, "Town", "one user").axes]
+    shown = ["as chosen", "at random"] if chosen else ["at random", "grow from south to north"]
+    assert titles[:2] == [f"raw estimates, budgets {each}" for each in shown]
+
+
+def test_mechanisms_are_compared_at_the_eps_of_a_series():
+    table = places.places_table(COUNTS, BUDGETS, 1e-6, 2, **NAMES)
+    series = table[table["placement"] == "at-random"].drop_duplicates("series")
+    eps = series.set_index("series")["eps_upper"]
+    for matched_to, rows in table[table["placement"] == "any"].groupby("matched_to"):
+        if matched_to != "smallest-budget":
+            assert (rows["eps_upper"] == eps[matched_to]).all()
+        local = rows[rows["series"] == "krr"]["local_eps0"].iloc[0]
+        curve = BOUNDS["upper"].curve(Setting(2000, 6, local))
+        log_delta = curve.log_delta(rows["eps_upper"].iloc[0]).upper
+        assert LOG_DELTA - 1e-6 <= log_delta <= LOG_DELTA
+
+
+@pytest.mark.parametrize("given", [3, [{"eps": 0, "share": 0.5}, {"eps": 3, "share": 0.5}]])
+def test_a_single_budget_and_a_budget_of_zero_are_accepted(given):
+    table = places.places_table(COUNTS // 10, given, 1e-6, 2, **NAMES)
+    assert np.isfinite(table[["tv_distance", "eps_upper", "p25", "p75"]]).all().all()
+    names = set(table[table["placement"] == "from-south"]["series"])
+    assert ("without-conservative" in names) == isinstance(given, list)
+    assert ("smallest-budget" in set(table["matched_to"])) == (given == 3)
+    (key,) = place_panels(table, "Town", "one check-in").legends
+    (unbiased,) = [text.get_text() for text in key.get_texts() if "unbiased" in text.get_text()]
+    assert ("except for users of budget 0" in unbiased) == isinstance(given, list)
+
+
+@pytest.mark.parametrize(
+    ("values", "step"),
+    [
+        (np.linspace(0.1, 7.3, 25), None),
+        (np.linspace(0.0, 20.0, 1000), 1),
+        (np.linspace(2.0, 6.0, 401), 0.2),
+        (np.round(np.linspace(0.01, 1.0, 100), 2), 0.05),
+        (1e-9 * np.arange(1.0, 101.0), 5e-9),
+        (np.append(np.arange(26) * 1e-9, 15.0), 2e-9),
+    ],
+)
+def test_more_than_25_budgets_are_rounded_down_to_steps(values, step):
+    users = np.random.default_rng(2).integers(1, 9, values.size)
+    rounded, note = places.rounded_down(values, users)
+    if step is None:
+        assert (rounded == values).all() and note == ""
+        return
+    assert note == f"; {values.size:,} different budgets, rounded down to multiples of {step:g}"
+    assert np.unique(rounded).size <= 25
+    assert (rounded <= values).all()
+    # Others lose less than a step, and multiples of the step stay as they are.
+    kept = values < rounded.max()
+    assert (values - rounded < step)[kept].all()
+    multiple = np.isin(values, np.arange(30_000) / round(1.0 / step))
+    assert (rounded == values)[kept & multiple].all()
+    # At least one user in 25 shares the largest budget.
+    assert users[rounded == rounded.max()].sum() >= users.sum() / 25

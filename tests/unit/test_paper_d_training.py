@@ -80,14 +80,6 @@ def test_one_record_moves_the_sum_by_at_most_twice_the_norm(batch):
     assert 0.5 < np.linalg.norm(moved) <= 2.0 * 0.5
 
 
-def test_accuracy_counts_the_largest_logit(batch):
-    parameters, records, _ = batch
-    answers = scores(parameters, records).argmax(axis=1)
-    assert accuracy(parameters, records, answers) == 1.0
-    answers[:3] = (answers[:3] + 1) % 10
-    assert accuracy(parameters, records, answers) == pytest.approx(4 / 7)
-
-
 # --- Noise and privacy ----------------------------------------------------------------------------
 
 
@@ -126,16 +118,41 @@ def test_files_that_are_no_archive_are_refused(tmp_path, damage):
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"y_train": np.arange(4)}, r"each in y_train, got the shapes \(5, 2, 3\) and \(4,\)"),
-        ({"y_train": np.arange(5) + 6}, "a label from 0 to 9"),
-        ({"x_train": PIXELS / 255.0}, "must have bytes x_train"),
-        ({"x_test": PIXELS}, r"got the shapes \(5, 2, 3\) and \(0,\)"),
-        ({"x_test": PIXELS[:, :1], "y_test": np.arange(5)}, "test images of 6 pixels, .* got 3"),
-        ({}, "training needs 100 images"),
-        ({"x_train": PIXELS[:0], "y_train": np.arange(0)}, "training needs .*, got 0, 0 and 6"),
+        (b"", "is not an IDX file of unsigned bytes in 3 dimensions: it begins with ''"),
+        (idx(PIXELS, kind=0x0D), "begins with '00000d03'"),
+        (idx(PIXELS)[:-1], "has 45 bytes, but by its header it must have 46"),
+        (PACKED[:-10], "is missing or damaged"),
+        (None, "is missing or damaged .*No such file"),
     ],
 )
-def test_images_and_labels_must_fit(tmp_path, arrays, message):
+def test_files_that_are_not_idx_are_refused(tmp_path, data, message):
+    path = tmp_path / "images"
+    if data is not None:
+        path.write_bytes(data)
+    with pytest.raises(InputError, match=f"^key: (.* )?{message}"):
+        read_idx(path, "key", 3)
+
+
+def files_of(folder, **parts):
+    files = {}
+    for name, data in parts.items():
+        files[name] = folder / name
+        files[name].write_bytes(idx(data))
+    return files
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({"labels": np.arange(4)}, r"m\.labels: .* each of the 5 images .*, got 4 labels up to 3"),
+        (
+            {"labels": np.arange(5), "test_images": PIXELS[:, :1], "test_labels": np.arange(5)},
+            r"m\.test_images: its images have 3 pixels, .* 6",
+        ),
+        ({"images": PIXELS[:0], "labels": []}, r"m\.images: training needs .*, got 0, 0 and 6"),
+    ],
+)
+def test_images_and_labels_must_fit(tmp_path, parts, message):
     with pytest.raises(InputError, match=message):
         training.training_table(archive(tmp_path, **(WHOLE | arrays)), 1)
 
@@ -191,18 +208,3 @@ def test_one_epoch_is_algorithm_1_step_by_step(digits, monkeypatch):
         step = training.STEP * 2.0 / 3.0
         parameters = [p - step * t for p, t in zip(parameters, total, strict=True)]
     np.testing.assert_allclose(flat(reached), flat(parameters), atol=1e-12)
-
-
-def test_accuracies_are_drawn_as_tabulated(monkeypatch):
-    monkeypatch.setattr(training, "EPOCHS", 1)
-    accuracies = training.training_table(None, 1)
-    assert tuple(accuracies.columns) == training.COLUMNS
-    drawn = training_panels(accuracies)
-    assert [axes.get_title(loc="left") for axes in drawn.axes] == [
-        "1,400 images",
-        "1,400 images, counted as 60,000",
-    ]
-    rows = accuracies[(accuracies["counted_as"] == 60_000) & (accuracies["law"] == "no noise")]
-    solid, dashed = drawn.axes[1].lines[:2]
-    np.testing.assert_array_equal(solid.get_ydata(), rows["train_accuracy"])
-    np.testing.assert_array_equal(dashed.get_ydata(), rows["test_accuracy"])

@@ -251,10 +251,3 @@ def test_subsampling_is_above_a_mechanism_it_covers() -> None:
         mixed = (1 - rate) * b + rate * a
         bound = renyi.subsampled_rdp(order, rate, unsampled)
         assert bound >= max(divergence(order, mixed, b), divergence(order, b, mixed)) - 1e-12
-
-
-def test_second_upper_bound_by_hand() -> None:
-    # E = 2, n = 8003: m = 2001, tail exp(3 log 2 - 500) negligible: (9/2001) / 2
-    assert renyi.shuffled_rdp_upper_simple(3, Setting(8003, 2, log(2.0))) == pytest.approx(
-        9 / 4002, rel=1e-13
-    )

@@ -22,7 +22,7 @@ from shuffledp.pipeline.tables import (
     UTILITY,
     write_table,
 )
-from shuffledp.studies.comparison import COLUMNS, comparison_summary, findings
+from shuffledp.studies.comparison import COLUMNS, comparison_summary
 from shuffledp.studies.individual import individual_summary, own_delta_summary
 from shuffledp.studies.privacy import other_counts, privacy_curves, privacy_table
 from shuffledp.studies.samples import read_samples, sample_sizes, sample_table
@@ -232,13 +232,6 @@ def test_curves_are_accurate_between_their_points():
 # --- utility -------------------------------------------------------------------------------------
 
 
-def test_a_series_that_is_computed_in_parts_is_the_same(monkeypatch):
-    whole = releases_and_utility()
-    monkeypatch.setattr("shuffledp.studies.releases.GROUP_ROWS", 2 * COUNTS.size)
-    for one, other in zip(releases_and_utility(), whole, strict=True):
-        pd.testing.assert_frame_equal(one, other)
-
-
 @pytest.mark.parametrize("calibration", ["matched", "delta-hat"])
 def test_calibrated_releases_can_be_read_one_by_one(tmp_path, calibration):
     table = released(samples={200: COUNTS // 2, 400: COUNTS}, eps=[0.2, 0.5])
@@ -361,56 +354,10 @@ def test_ratios_of_three_mechanisms_refer_to_any_of_them(reference):
         assert row["ratio"] == pytest.approx(expected, rel=1e-12)
 
 
-def test_each_region_has_its_own_reference():
-    tables = {"City": by_hand(HAND), "Town": by_hand(HAND)}
-    units = {"City": "one user", "Town": "one check-in"}
-    references = {"City": "gaussian", "Town": "krr"}
-    summary = comparison_summary(tables, units, TARGET, references)
-    by_region = summary.groupby("region")[["unit", "reference"]].first()
-    assert by_region["unit"].to_dict() == units
-    assert by_region["reference"].to_dict() == references
-
-
 def test_a_single_repetition_has_a_ratio_without_an_error():
     summary = summed(by_hand({series: values[:1] for series, values in HAND.items()}), "gaussian")
     assert summary.loc["krr", "raw"]["ratio"] == 3.0
     assert np.isnan(summary.loc["krr", "raw"]["standard_error"])
-
-
-def _ratios(region, eps0, ratios):
-    """Return the rows of a reference and of one series with these ratios by n."""
-    series = {"region": region, "eps0": eps0, "estimator": "raw", "reference": "gaussian"}
-    alone = {"mechanism": "gaussian", "n": [9], "ratio": [1.0], "tv_distance": [0.1]}
-    alone = pd.DataFrame({**series, **alone})
-    # The reference's distance is 10 / n.
-    distances = [10.0 / n * ratio for n, ratio in ratios.items()]
-    own = {"n": list(ratios), "ratio": list(ratios.values()), "tv_distance": distances}
-    return pd.concat([alone, pd.DataFrame({**series, "mechanism": "krr", **own})])
-
-
-def test_findings_state_the_largest_n_and_the_trend():
-    parts = [
-        ("Ulm", 6.0, {2000: 1.5}),
-        ("Ulm", 4.0, {3000: 1.44, 100: 0.994, 2000: 1.2}),
-        ("Bonn", 4.0, {100: 1.0, 50: 0.9}),
-    ]
-    lines = findings(pd.concat([_ratios(*part) for part in parts])).splitlines()
-    assert [" ".join(line.split()) for line in lines] == [
-        "eps0 = 4 eps0 = 6",
-        "Ulm, shuffle+INV, raw 1.44 at n = 3,000 (0.99 at 100) 1.50 at n = 2,000",
-        "Bonn, shuffle+INV, raw 1.00 at n = 100 (0.90 at 50)",
-        "",
-        "Differences instead of ratios of the distances:",
-        "",
-        "eps0 = 4 eps0 = 6",
-        "Ulm, shuffle+INV, raw 0.0015 at n = 3,000 (-0.0006 at 100) 0.0025 at n = 2,000",
-        "Bonn, shuffle+INV, raw 0.0000 at n = 100 (-0.0200 at 50)",
-    ]
-    # Another size in between changes nothing.
-    more = ("Ulm", 4.0, {3000: 1.44, 100: 0.994, 150: 1.0, 200: 1.0})
-    summary = pd.concat([_ratios(*more)])
-    assert "1.44 at n = 3,000 (0.99 at 100)" in findings(summary)
-    assert findings(summary[summary["mechanism"] == "gaussian"]) == ""
 
 
 def test_a_comparison_needs_the_matched_target():

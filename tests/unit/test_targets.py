@@ -1,19 +1,17 @@
 """Mechanisms calibrated to targets: measured and expected errors, findings, figures."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from effort import long
 from town import release_tables
 
 from shuffledp import compare
 from shuffledp.accounting.conventions import log_of_delta
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
-from shuffledp.figures.mechanisms import draw_mechanisms, mechanism_errors
+from shuffledp.figures.mechanisms import mechanism_errors
 from shuffledp.mechanisms.catalogue import CATALOGUE, Look
 from shuffledp.mechanisms.randomised_response import KRandomisedResponse
 from shuffledp.mechanisms.registry import MECHANISMS
@@ -35,7 +33,6 @@ SAMPLES = {
     400: np.array([0, 40, 10, 150, 120, 80]),
 }
 DELTA = 1e-4
-DOCS = Path(__file__).parents[2] / "docs"
 PARTICIPATION = {"colluding": 50, "response_rate": 0.7}
 
 
@@ -93,12 +90,6 @@ def test_releases_state_their_standard_errors():
 def summed(*mechanisms):
     table = pd.concat([measured(name) for name in mechanisms], ignore_index=True)
     return utility_summary(table, "Town", "one check-in")
-
-
-def texts(figure):
-    legend = [text.get_text() for text in figure.legends[0].get_texts()]
-    titles = [axes.get_title(loc="left") for axes in figure.axes]
-    return [*legend, *titles, *(axes.get_ylabel() for axes in figure.axes)]
 
 
 @pytest.mark.parametrize("mechanism", ["gaussian", "krr"])
@@ -190,64 +181,6 @@ def test_the_summary_describes_every_series(tmp_path):
     assert target_findings(pd.read_csv(tmp_path / "summary.csv")) == target_findings(summary)
 
 
-@pytest.mark.usefixtures("unable")
-def test_findings_put_the_most_accurate_first():
-    summary = summed("krr", "gaussian", "unable")
-    head, columns, *lines = target_findings(summary).splitlines()
-    assert head.startswith("Town, n = 400, delta = 0.0001: expected total variation distance")
-    assert head.endswith("(error of a cell, check-ins)")
-    assert columns.split() == [
-        "eps", "=", "0.5", "eps", "=", "1", "messages", "local", "eps0", "trusted",
-    ]  # fmt: skip
-    rows = summary.query("n == 400 and eps == 1 and estimator == 'raw'")
-    rows = rows.sort_values("expected_tv_distance")
-    assert len(lines) == 3
-    for line, row in zip(lines, rows.itertuples(), strict=True):
-        assert line.startswith(CATALOGUE[row.mechanism].label)
-        assert f" {row.expected_tv_distance:.5f} ({row.expected_cell_error:.2f}) " in line
-        assert line.endswith(row.trust)
-        assert (f" {row.local_eps0:.2f} " if np.isfinite(row.local_eps0) else " none ") in line
-    for line, whole in zip(
-        target_findings(summary, brief=True).splitlines()[2:], lines, strict=True
-    ):
-        assert line.endswith("curator" if "curator" in whole else "shuffler and analyst")
-    few = target_findings(summary[summary["n"] == 200]).splitlines()
-    assert few[-1].split()[:5] == ["unable", "-", "-", "-", "-"]
-
-
-@pytest.mark.parametrize("rounds", [1, pytest.param(12, marks=pytest.mark.slow), long(52)])
-def test_errors_of_maps_that_repeat_are_those_of_the_pages(rounds):
-    names = ["discrete-laplace", "gaussian", "two-servers", "user-dummies", "krr"]
-    setting = Setting(20_000, 200, rounds=rounds)
-    entries = {}
-    for name in names:
-        (row,) = compare(1.0, 1e-8, setting, mechanisms=[name]).mechanisms
-        moved = np.ceil(10.0 * row.calibration.per_user.moved_by_one - 1e-9)
-        error = f"{row.calibration.cell_sd:#.3g}".removesuffix(".")
-        entries[name] = f"{error} ({moved:.0f})"
-        if name == "two-servers":
-            shape = "discrete Laplace" if rounds < 7 else "discrete Gaussian"
-            assert row.calibration.shape == shape
-    page = (DOCS / "choosing.md").read_text()
-    assert f"| {rounds} | {' | '.join(entries.values())} |" in page
-
-
-@pytest.mark.usefixtures("unable")
-def test_the_legend_names_every_mechanism_and_its_trust(tmp_path):
-    summary = summed("gaussian", "krr", "unable")
-    write_csv(summary, tmp_path / "summary.csv")
-    shown = texts(draw_mechanisms(tmp_path / "summary.csv"))
-    curator = shown.index("Curator, trusted\nwith every record")
-    local = shown.index("Shuffler and analyst apart:\ntogether they see noisy reports")
-    eps0 = summary.query("mechanism == 'krr' and n == 400 and eps == 1")["local_eps0"].iloc[0]
-    assert curator < shown.index("Gaussian (1)") < local
-    assert local < shown.index(rf"shuffle+INV (1), $\epsilon_0={eps0:.3g}$")
-    assert any("n = 400 check-ins" in text for text in shown)
-    assert "error per cell (check-ins)\n(root mean square)" in shown
-    few = texts(mechanism_errors(summary[summary["n"] == 200]))
-    assert "unable (cannot meet this target)" in " ".join(few).replace("\n", " ")
-
-
 def test_formatted_parameters_can_be_read_again():
     shares, setting = np.full(12, 1 / 12), Setting(20_000, 12)
     gaussian = MECHANISMS["two-servers"].calibrate(1.0, np.log(1e-6), replace(setting, rounds=20))
@@ -258,13 +191,6 @@ def test_formatted_parameters_can_be_read_again():
         ).parameters
         words = format_parameters(parameters)
         assert format_parameters(read_parameters(MECHANISMS[name], words)) == words
-
-
-def test_the_figure_needs_targets(tmp_path):
-    summary = summed("gaussian").assign(calibration="matched")
-    write_csv(summary, tmp_path / "summary.csv")
-    with pytest.raises(InputError, match="targets: this figure compares mechanisms at targets"):
-        draw_mechanisms(tmp_path / "summary.csv")
 
 
 def test_the_figure_shows_measured_and_expected_errors():
