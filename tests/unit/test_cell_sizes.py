@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 from real_data import GOWALLA, needs_gowalla
 
-from shuffledp.figures.size_errors import cell_sizes_figure
-from shuffledp.studies.cell_sizes import cell_sizes_findings, cell_sizes_table
+from shuffledp.studies.cell_sizes import cell_sizes_table
 
 NAMES = {"seed": 5, "region": "town"}
 # San Francisco's box of config/config.yaml: south, north, west and east.
@@ -39,40 +38,6 @@ def test_grids_are_in_the_order_of_their_sizes_with_four_estimates_each(table):
     assert 0.6 < fine["empty"].iloc[0] < 0.8
     assert fine["tv_distance"].is_monotonic_decreasing
     assert (table["standard_error"] > 0).all()
-
-
-def test_the_text_has_a_line_for_each_grid(table):
-    text = cell_sizes_findings(table, "Town")
-    first, *_, coarse, fine = text.splitlines()
-    assert first.startswith(f"Town, n = {table['n'].iloc[0]:,}, noise by both servers, eps = 1, ")
-    for line, k in ((coarse, 20), (fine, 400)):
-        rows = table[table["k"] == k]
-        distances = [f"{distance:.4f}" for distance in rows["tv_distance"]]
-        assert line.split() == [f"{k}", f"{rows['empty'].iloc[0]:.0%}", *distances]
-
-
-def test_the_figure_shows_the_table(table):
-    figure = cell_sizes_figure(table, "Town with $", "one check-in")
-    left, right = figure.axes
-    projected = table[table["estimator"] == "projected"]["tv_distance"].to_numpy()
-    for axes, base in ((left, 1.0), (right, projected)):
-        lines = [line for line in axes.get_lines() if line.get_linestyle() != "None"]
-        for line, estimator in zip(lines, table["estimator"].unique(), strict=True):
-            shown = table[table["estimator"] == estimator]
-            k, distance = line.get_xydata().T
-            np.testing.assert_array_equal(k, shown["k"])
-            np.testing.assert_allclose(distance, shown["tv_distance"] / base)
-        labels = [label.get_text() for label in axes.get_xticklabels()]
-        assert [label.partition("\n")[0] for label in labels] == ["20", "400"]
-    assert len(left.get_legend().get_texts()) == 4
-    figure.draw_without_rendering()
-
-
-def test_one_repetition_has_a_figure_without_standard_errors():
-    counts = np.array([0, 0, 5, 40])
-    table = cell_sizes_table({"one": counts}, 1e-6, 1, **NAMES)
-    assert table["standard_error"].isna().all()
-    cell_sizes_figure(table, "Town", "one user").draw_without_rendering()
 
 
 @needs_gowalla

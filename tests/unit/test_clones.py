@@ -100,19 +100,6 @@ def test_two_rr_bounds_every_randomiser_and_every_data_set(randomiser, n, share)
     assert close(clones.generic_log_delta(log(e), Setting(n, 9, log(E))), bound)
 
 
-@given(st.fractions(1, 40), st.fractions(0, 1), st.fractions(-90, 90))
-def test_convex_order_lemma(E, share, t):
-    """The last step of the proof that 2-RR is the worst: E(X1 - t)_+ >= E(X2 - t)_+."""
-    e = 1 + (E - 1) * share
-
-    def stop_loss(atoms):
-        return sum(p * max(x - t, Fraction(0)) for p, x in atoms)
-
-    first = [(1 / (E + 1), E - e), (1 / (E + 1), 1 - e * E), ((E - 1) / (E + 1), Fraction(0))]
-    second = [(1 / E, E * (1 - e)), (1 - 1 / E, Fraction(0))]
-    assert stop_loss(first) >= stop_loss(second) >= max(1 - e - t, Fraction(0))
-
-
 @given(st.floats(0.01, 8), st.floats(0, 0.99), st.integers(1, 20_000))
 @settings(max_examples=40, deadline=None)
 def test_generic_is_never_above_clones_and_never_below_krr(eps0, share, n):

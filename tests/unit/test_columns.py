@@ -1,15 +1,11 @@
 """Tables and figures carry units, descriptions and a mark of their contents; damage is detected."""
 
-import ast
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import shuffledp
 from shuffledp.data.grid import read_cells
 from shuffledp.errors import InputError
 from shuffledp.figures import style
@@ -113,22 +109,3 @@ def test_damaged_cells_are_refused(tmp_path):
     path.write_bytes(b"PAR1 and no more")
     with pytest.raises(InputError, match="is damaged"):
         read_cells(path)
-
-
-READS = {"read_table", "ParquetFile", "read_parquet"}
-WRITES = {"ParquetWriter", "to_parquet"}
-
-
-def test_every_page_is_written_with_a_checksum_and_read_by_it():
-    seen = set()
-    for path in sorted(Path(shuffledp.__file__).parent.rglob("*.py")):
-        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            name = getattr(getattr(call, "func", None), "attr", None)
-            if name not in READS | WRITES:
-                continue
-            words = {ast.unparse(one.value) for one in call.keywords if one.arg is None}
-            words |= {one.arg for one in call.keywords}
-            required = {"PACKED"} if name in WRITES else {"CHECKED", "page_checksum_verification"}
-            assert words & required, (path, call.lineno)
-            seen.add(name)
-    assert seen == READS | WRITES

@@ -6,7 +6,7 @@ import logging
 import pytest
 from http_server import FileServer
 
-from shuffledp.data.download import check_address, fetch, file_name
+from shuffledp.data.download import check_address, fetch
 from shuffledp.errors import InputError
 from shuffledp.pipeline.schema import holds_secret
 
@@ -117,12 +117,6 @@ def test_an_address_that_holds_a_secret_is_recognised(text):
 )
 def test_other_addresses_and_paths_hold_none(text):
     assert not holds_secret(text)
-
-
-def test_the_file_name_comes_from_the_path_alone():
-    assert file_name("https://example.org/a/checkins.txt.gz?year=1") == "checkins.txt.gz"
-    assert file_name("https://example.org/get?file=a/b") == "get"
-    assert file_name("https://example.org/a/?b") == ""
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from shuffledp.accounting.pairs import hockey_stick
 from shuffledp.accounting.rounds.privacy_loss import default_step, rounded_down
 from shuffledp.accounting.rounds.sums import log_hockey_stick
 from shuffledp.accounting.setting import Setting
-from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import Floats
 from shuffledp.papers.literature.clones import strong_adversary_log_delta
 from shuffledp.papers.literature.fourier import LossAtoms, fourier_bounds
@@ -166,16 +165,3 @@ def test_printed_pairs_are_those_of_the_paper(
     loss = printed_pair_loss(Setting(n, 4, 1.0), adversary, direction)
     interval = fourier_bounds(loss, 1, **GRID).log_delta(eps)
     assert interval.low <= log(truth) <= interval.high <= interval.low + 5e-3
-
-
-def test_wrong_parameters_are_named() -> None:
-    atoms = coin(0.5)
-    for arguments, message in (
-        ((atoms, 0, 1.0, 10), "rounds must be an integer >= 1"),
-        ((atoms, 1, 1.0, 11), "n_grid must be an even integer"),
-        ((atoms, 1, -1.0, 10), "half_width must be positive"),
-    ):
-        with pytest.raises(InputError, match=message):
-            fourier_bounds(*arguments)
-    with pytest.raises(InputError, match="eps must be at least 0"):
-        fourier_bounds(atoms, 1, 1.0, 10).log_delta(-1.0)

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from shuffledp.accounting.blanket.atoms import Atoms, log_saddle_point
+from shuffledp.accounting.blanket.atoms import Atoms
 from shuffledp.accounting.blanket.hidden_slot import Kernel
 from shuffledp.accounting.blanket.mean_excess import log_mean_excess_high, log_mean_excess_low
 from shuffledp.accounting.setting import Setting
@@ -103,18 +103,6 @@ def test_the_kernel_agrees_with_the_general_evaluator(eps, above):
     high = Kernel.from_law(scaled, 10_000, 0.0).log_high(scaled) + np.log(top / 10_000)
     assert log_mean_excess_low(law, 10_000) - 1e-9 <= high
     assert high < log_mean_excess_high(law, 10_000) + above
-
-
-def test_a_tiny_delta_needs_no_more_frequencies():
-    """Here delta is exp(-2e5)."""
-    law = SubsetSelection(16, 1.0, 1).blanket(0.4).with_zero_atom()
-    top = law.values.max()
-    scaled = Atoms(law.values / top, law.masses, law.units)
-    kernel = Kernel.from_law(scaled, 10_000_000, 0.0)
-    assert kernel.weights.size <= 2**17 + 3
-    high = kernel.log_high(scaled) + np.log(top / 10_000_000)
-    assert high < -1e5
-    assert high == pytest.approx(log_saddle_point(law, 10_000_000), rel=1e-5)
 
 
 def test_the_command_calibrates_with_it_on_request(capsys):

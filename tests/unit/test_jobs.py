@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 from waiting import run_python
 
-from shuffledp import cli
 from shuffledp.pipeline.jobs import job
 from shuffledp.pipeline.tables import read_tables, reading
 
@@ -82,14 +81,3 @@ def test_a_job_under_a_memory_limit_of_the_system(tmp_path):
     assert "out of memory" in done.stderr
     assert "defect" not in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_the_command_reports_lack_of_memory_too(monkeypatch, capsys):
-    def short_of_memory(parsed):
-        np.ones((10**8, 10**8))
-
-    monkeypatch.setattr(cli, "_run", short_of_memory)
-    assert cli.main(["list"]) == 1
-    printed = capsys.readouterr().err
-    assert printed.startswith("shuffledp: out of memory")
-    assert len(printed.splitlines()) == 1

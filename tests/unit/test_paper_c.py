@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from shuffledp.accounting import pairs
-from shuffledp.accounting.krr import lower_log_delta, upper_log_delta
+from shuffledp.accounting.krr import lower_log_delta
 from shuffledp.accounting.rounds.privacy_loss import default_step
 from shuffledp.accounting.setting import Setting
 from shuffledp.papers import paper_c
@@ -94,26 +94,6 @@ def test_bounds_are_in_order():
             assert weak < strong(eps)
 
 
-def test_balles_theorem_is_marked_where_it_is_proven():
-    deltas = np.array([1e-7, 1e-3])
-    for n, k, gamma, rounds, proved in (
-        (1000, 4, 0.25, 1, [False, False]),
-        (1000, 5, 0.1, 1, [False, False]),
-        (10_000, 5, 0.1, 2, [False, True]),
-    ):
-        setting = paper_c.setting_of_gamma(n, k, gamma, rounds)
-        curve_at = {
-            float(x): (name, y)
-            for part in paper_c.balle_curves("", setting, deltas)
-            for name, x, y in part[["curve", "x", "y"]].itertuples(index=False)
-        }
-        for delta, holds in zip(deltas, proved, strict=True):
-            name, eps = curve_at[float(delta)]
-            assert name == (paper_c.BALLE if holds else paper_c.BALLE_PRINTED)
-            once = sqrt(14 * k * log(2 * rounds / delta) / ((n - 1) * gamma))
-            assert eps == pytest.approx(rounds * once, rel=1e-9)
-
-
 # --- The clones pair ------------------------------------------------------------------------------
 
 
@@ -196,33 +176,3 @@ def test_theorems_lie_above_their_pair():
         assert 1e-13 < by_name[paper_c.FOURIER_UPPER]["y"].min() < 1e-10
         assert by_name[paper_c.FOURIER_LOWER]["x"].max() < exact["x"].max()
         assert exact["y"].min() < 2e-15
-
-
-def test_advanced_composition_by_hand():
-    """The bound is a minimum over the eps of a round, so any such eps gives no less."""
-
-    def step(eps):
-        return -200.0 * np.asarray(eps)
-
-    eps, rounds = np.array([3.0]), 8
-    value = exp(paper_c.advanced(step, eps, rounds)[0])
-    for one in (0.1, 0.2, 0.3):
-        slack = exp(-0.5 * ((3.0 - rounds * one * (exp(one) - 1)) / one) ** 2 / rounds)
-        assert value <= (slack + rounds * exp(-200.0 * one)) * (1 + 1e-9)
-    assert value > 1e-30
-    assert paper_c.advanced(step, eps, 1) == pytest.approx([-600.0])
-
-
-def test_more_cells_hide_better_from_the_weak_adversary():
-    """Figure 10: the strong adversary's eps grows with k, the weak one's falls."""
-    n, eps0, delta = 10_000, 4.0, 1e-6
-    strong, weak = (
-        [end_of_profile(profile(Setting(n, k, eps0)), delta, 4.0) for k in (2, 4, 16)]
-        for profile in (strong_adversary_profile, weak_adversary_profile)
-    )
-    assert strong == sorted(strong)
-    assert weak == sorted(weak, reverse=True)
-    # Certified for every data set: 16 cells leak less than 4.
-    assert (
-        upper_log_delta(0.3, Setting(n, 16, eps0)) < lower_log_delta(0.3, Setting(n, 4, eps0)) - 1.0
-    )
