@@ -10,7 +10,6 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from town import town_cells
 
-from shuffledp.errors import InputError
 from shuffledp.figures import basemap, maps
 from shuffledp.figures.map_panels import MapContext
 
@@ -85,26 +84,6 @@ def test_properties_are_optional_and_heights_are_left_out(tmp_path):
     assert layers[["kind", "name"]].values.tolist() == [["district", ""], ["river", ""]]
     assert not layers.geometry.has_z.any()
     assert layers.crs == "EPSG:4326"
-
-
-@pytest.mark.parametrize(
-    "crs",
-    [
-        {"type": "name", "properties": {"name": "EPSG:14326"}},
-        {"type": "name", "properties": {"name": "+proj=pipeline +step +proj=4326"}},
-        {"type": "link", "properties": {"href": "http://localhost/crs"}},
-        {"type": "EPSG", "properties": {"code": 2154}},
-    ],
-)
-def test_a_map_in_another_system_is_refused(tmp_path, crs):
-    path = tmp_path / "map.geojson"
-    path.write_text(json.dumps({**LAND, "crs": crs}))
-    for read in (basemap.backdrop, lambda outline: basemap.backdrop(None, outline)):
-        with pytest.raises(
-            InputError,
-            match=r"map\.geojson is in .*: convert it to longitude and latitude in WGS84",
-        ):
-            read(path)
 
 
 def drawn(layers):

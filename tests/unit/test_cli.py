@@ -1,8 +1,5 @@
 """The command answers as a user runs it, and refuses bad input in one line."""
 
-import csv
-import errno
-import io
 import json
 import os
 import re
@@ -14,9 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from effort import long
-from waiting import run_python
 
-from shuffledp import cli, krr, version
+from shuffledp import krr, version
 from shuffledp.accounting.krr import upper_log_delta
 from shuffledp.accounting.setting import Setting
 from shuffledp.cli import main, output
@@ -253,18 +249,6 @@ def test_colluders_and_dropouts(capsys):
     assert row["eps_upper"] < fewer["eps_upper"]
 
 
-def test_plans_with_colluders_and_dropouts(capsys):
-    plan = ["--k", "4", "--eps0", "2", "--eps", "0.5", "--delta", "0.01"]
-    (alone,) = rows(capsys, "plan", *plan)
-    (row,) = rows(capsys, "plan", *plan, "--colluding", "1000")
-    assert row["n"] == alone["n"] + 1000
-    (row,) = rows(capsys, "plan", "--n", "60", *plan[:-2], "--response-rate", "0.5",
-                  "--mechanism", "krr", "discrete-laplace")  # fmt: skip
-    assert row["delta"] > 0.01
-    # The random choice of respondents adds to the error of every mechanism.
-    assert row["discrete-laplace_cell_sd_users"] ** 2 > 60 * 0.25 * 0.75
-
-
 def test_compare_counts_colluders_and_dropouts(capsys):
     question = [*COMPARE, "--n", "400", "--k", "4", "--mechanism"]
     (row,) = rows(capsys, *question, "krr", "--colluding", "100")
@@ -437,15 +421,6 @@ def test_tables_fit_the_terminal(capsys, monkeypatch, arguments, columns):
         assert all(value in words for value in row.values() if isinstance(value, str))
 
 
-def test_list_prints_every_bound_and_mechanism_as_csv(capsys):
-    status, out, _ = run(capsys, "list", "--format", "csv")
-    assert status == 0
-    listed = list(csv.DictReader(io.StringIO(out)))
-    assert all(row["source"] and row["about"] for row in listed)
-    names = {row["name"] for row in listed}
-    assert names >= {"upper", "lower", "clones", "erlingsson", *MECHANISMS}
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -485,16 +460,6 @@ def test_bad_input_is_one_line_and_status_two(capsys, arguments, message):
     assert message in refused(capsys, *arguments)
 
 
-def test_no_room_for_the_answer_is_one_line(capsys, monkeypatch):
-    def full(*_):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(cli, "print_rows", full)
-    status, _, err = run(capsys, "list")
-    assert status == 1
-    assert err == "shuffledp: the answer cannot be written: [Errno 28] No space left on device\n"
-
-
 @pytest.mark.parametrize("arguments", ["list --format json", "plan --help"])
 def test_a_reader_that_goes_away_is_no_error(arguments):
     # With buffering, the closed pipe is noticed only at the very end.
@@ -510,12 +475,6 @@ def test_a_reader_that_goes_away_is_no_error(arguments):
         os.close(writer)
     assert done.stderr == b""
     assert done.returncode == 1
-
-
-def test_the_package_runs_as_a_process():
-    done = run_python("-m", "shuffledp", "delta", *SETTING, "--eps", "x")
-    assert done.returncode == 2
-    assert "x is not a number" in done.stderr
 
 
 def test_deltas_below_the_smallest_float(capsys):

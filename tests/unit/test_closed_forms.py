@@ -142,17 +142,3 @@ def test_inverse_closed_forms_agree(eps0: float, log_n: float, k: int, log_delta
         if eps < eps0:
             assert bound(eps * (1 + 1e-12), setting) <= log_delta * (1 - 1e-9)
             assert bound(eps * 0.99, setting) > log_delta
-
-
-def test_never_weaker_than_local_privacy() -> None:
-    # n = 2000, eps0 = 0.49: Erlingsson's formula exceeds eps0 from log(1/delta) = 14 on.
-    assert cf.erlingsson_epsilon(-100.0, Setting(2000, 2, 0.49)) == 0.49
-    assert cf.erlingsson_log_delta(0.49, Setting(2000, 2, 0.49)) == -inf
-    for inequality in INEQUALITIES:
-        assert blanket(inequality, 1.0, 1.0, 1000, 4) == -inf
-        assert blanket(inequality, 0.0, 1.0, 1000, 4) == 0.0
-    assert cf.clones_closed_form_log_delta(1.0, Setting(1000, 2, 1.0)) == -inf
-    # delta below 2 exp(-n/(16E)) is not covered by the clones theorem.
-    assert cf.clones_closed_form_log_delta(0.999, Setting(1000, 2, 1.0)) == pytest.approx(
-        log(2) - 1000 / (16 * exp(1.0)), rel=1e-12
-    )

@@ -181,20 +181,6 @@ def test_a_setting_out_of_range_is_refused(wrong, words):
     assert "\n" not in str(error.value)
 
 
-def test_derived_properties_of_a_setting():
-    setting = Setting(100, 3, 1.5, rounds=4, colluding=10, sampling_rate=0.5)
-    assert setting.budget == 6.0
-    assert setting.honest == Setting(90, 3, 1.5, rounds=4, sampling_rate=0.5)
-    assert setting.single_round == Setting(90, 3, 1.5)
-    assert setting.participation_rate == 0.5
-    assert replace(setting, sampling_rate=1.0).participation_text == ", 10 collude"
-    dropping = Setting(100, 3, 1.5, colluding=10, response_rate=0.25)
-    assert dropping.participation_rate == 0.25
-    assert dropping.participation_text == ", 10 collude, response rate 0.25"
-    with pytest.raises(InputError, match="one round only, got rounds=4"):
-        setting.require_one_round()
-
-
 # --- Mechanisms and participation -----------------------------------------------------------------
 
 
@@ -238,19 +224,6 @@ def test_an_array_of_eps_has_the_deltas_of_its_elements():
     for place, value in np.ndenumerate(eps):
         alone = queries.delta(float(value), setting)
         assert (deltas.lower[place], deltas.upper[place]) == (alone.lower, alone.upper)
-
-
-def test_deltas_below_the_smallest_float_are_not_computed():
-    asked = []
-
-    def upper(eps):
-        asked.append(eps)
-        return -100.0 * eps
-
-    deltas = UpperCurve(100.0, upper=upper).delta(np.arange(0.0, 101.0))
-    assert asked == [0, 1, 2, 3, 4, 5, 6, 7, 8, 100]
-    assert deltas.lower is None
-    assert (deltas.upper[9:100] == 5e-324).all()
 
 
 def test_no_nan_leaves_a_curve():

@@ -22,7 +22,6 @@ from shuffledp.mechanisms.discrete_laplace import (
     DiscreteLaplace,
     DiscreteLaplaceParameters,
 )
-from shuffledp.mechanisms.protocol import expected_distance
 from shuffledp.mechanisms.shuffler_dummies import (
     ShufflerDummies,
     ShufflerDummiesParameters,
@@ -369,28 +368,6 @@ def test_wrong_parameters_of_gaussian_servers_are_refused(text, words):
 
 
 # --- error and messages --------------------------------------------------------------------------
-
-# Variance in counts, extra messages and expected distance at delta = 1e-6, computed independently.
-CITIES = {"San Francisco": (100_000, 408), "Paris": (10_000, 192)}
-COSTS = [
-    ("San Francisco", 0.5, DiscreteLaplace(), 31.834, 0.0, 0.00918),
-    ("Paris", 0.5, UserDummies(), 135.5, 2.6118, 0.08873),
-    ("San Francisco", 1.0, ShufflerDummies(), 7.836, 0.102, 0.00456),
-    ("Paris", 1.0, ShufflerDummies(), 7.836, 0.480, 0.02144),
-]
-
-
-@pytest.mark.parametrize(("city", "eps", "mechanism", "variance", "messages", "distance"), COSTS)
-def test_error_and_messages_of_two_cities(city, eps, mechanism, variance, messages, distance):
-    n, k = CITIES[city]
-    parameters = mechanism.calibrate(eps, TARGET, Setting(n, k))
-    shares = np.full(k, 1 / k)
-    per_cell = mechanism.variance(shares, n, parameters)
-    np.testing.assert_allclose(per_cell * n**2, variance, rtol=1e-3)
-    assert mechanism.per_user(n, k, parameters).messages == pytest.approx(1 + messages, rel=1e-3)
-    # The references assume normal errors.
-    assert expected_distance(per_cell) == pytest.approx(distance, rel=5e-3)
-    assert mechanism.per_user(n, k, parameters).local_eps0 == np.inf
 
 
 # --- bad input -----------------------------------------------------------------------------------

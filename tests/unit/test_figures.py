@@ -288,41 +288,6 @@ def test_distances_over_n_show_the_quantiles_of_the_table(utility, calibration):
     assert ("Equal privacy" in title) == (calibration == "matched")
 
 
-def test_distance_over_eps_has_every_matched_pair_and_the_band(utility):
-    figure = distances.distance_over_eps(utility, "City", "one check-in")
-    rows = utility[utility["n"] == 400]
-    for axes, eps0 in zip(figure.axes, BUDGETS, strict=True):
-        panel = rows[rows["eps0"] == eps0]
-        gaussian = style.series_rows(panel[panel["calibration"] == "matched"], ("gaussian", "raw"))
-        (line,) = [line for line in axes.lines if line.get_label() == "gaussian raw"]
-        medians = gaussian.groupby("eps")["tv_distance"].median()
-        assert len(medians) == 3  # two pairs of the sweep and the one at the target delta
-        np.testing.assert_allclose(line.get_ydata(), medians, rtol=1e-12)
-        np.testing.assert_allclose(line.get_xdata(), medians.index, rtol=0.02)
-        deltas = gaussian.groupby("eps")["log10_delta"].first()
-        figure.canvas.draw()
-        (above,) = axes.child_axes
-        labels = zip(above.get_xticks(), above.get_xticklabels(), strict=True)
-        assert {e: t.get_text() for e, t in labels} == {e: f"−{-d:.1f}" for e, d in deltas.items()}
-        flat = [line.get_ydata()[0] for line in axes.lines if len(set(line.get_ydata())) == 1]
-        spans = [
-            (p.get_y(), p.get_y() + p.get_height()) for p in axes.patches if hasattr(p, "get_y")
-        ]
-        for name in ("raw", "projected", "maximum-likelihood"):
-            steady = style.series_rows(panel, ("krr", name))["tv_distance"]
-            assert np.isclose(flat, steady.mean(), rtol=1e-12).any()
-            quantiles = steady.quantile([0.1, 0.9])
-            assert any(np.allclose(span, quantiles, rtol=1e-12) for span in spans)
-        assert len(flat) == 3  # the uncorrected estimate is left out: it is no fair comparison
-    assert "n = 400 check-ins" in figure.get_suptitle()
-    users = distances.distance_over_eps(utility, "City", "one user")
-    assert "n = 400 users" in users.get_suptitle()
-    assert legend(figure) == [
-        "Gaussian, raw", "Gaussian, projected",
-        "shuffle+INV, raw", "shuffle+INV, projected", "shuffle, maximum likelihood",
-    ]  # fmt: skip
-
-
 # --- the matched comparison ----------------------------------------------------------------------
 
 

@@ -128,12 +128,6 @@ def test_a_system_without_a_code_or_with_grids_is_refused(tmp_path, suffix, mess
     assert "does not declare its system, but must declare" in refusal(path)
 
 
-def test_bug_a_word_in_a_name_or_a_default_is_neither_a_system_nor_code(tmp_path):
-    statement = "CREATE TABLE notes (x TEXT DEFAULT 'same as (above)')"
-    assert names(changed(written(tmp_path, ONE, "gpkg"), statement)) == ["a"]
-    assert names(written(tmp_path, ONE.assign(extension=[1]), "fgb")) == ["a"]
-
-
 def packed(folder: Path, changes=None, prefix="cells", more=()) -> Path:
     """Pack a shapefile of one square with changed files, by their suffixes, and more members."""
     members = {part.suffix: part.read_bytes() for part in parts(written(folder, ONE, "shp"))}
@@ -322,18 +316,6 @@ def test_other_content_is_refused(tmp_path, content):
     refusal(path)
 
 
-def test_what_is_not_a_file_or_is_too_large_is_refused(tmp_path):
-    path = tmp_path / "cells.geojson"
-    assert refusal(path) == " cannot be read: it is missing"
-    assert refusal(tmp_path).startswith(" cannot be read: it is a folder")
-    path.touch()
-    os.truncate(path, MAX_BYTES + 1)
-    assert f"more than the {MAX_BYTES:,} that are read" in refusal(path)
-    path.unlink()
-    os.mkfifo(path)
-    assert refusal(path).endswith("it is not a regular file")
-
-
 @pytest.mark.parametrize("suffix", [
     "geojsons", *(pytest.param(each, marks=pytest.mark.slow) for each in FORMATS),
 ])  # fmt: skip
@@ -381,12 +363,3 @@ def test_a_feature_without_a_point_is_unplaced_and_a_wrong_one_malformed(tmp_pat
     far = table(*shapely.points([[5e5, 5e6], [4e7, 5e6]]), crs=32631)  # it would wrap around
     message = refused(check_ins, written(tmp_path, far, "geojson"))
     assert "feature 2: " in message and "is not a coordinate of EPSG:32631" in message
-
-
-@pytest.mark.parametrize("suffix", ["geojson", "gpkg", "parquet"])
-def test_features_of_another_type_are_refused(tmp_path, suffix):
-    # bug: the process writes a blank before the colon.
-    message = refused(read_points, written(tmp_path, ONE, suffix), [])
-    assert message.startswith(": feature 1 is a Polygon, not a Point: remove it")
-    line = written(tmp_path, table(shapely.LineString([(2, 48), (3, 49)])), suffix)
-    assert refusal(line).startswith(": feature 1 is a LineString, not a Polygon or MultiPolygon:")

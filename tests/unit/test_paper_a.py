@@ -16,7 +16,6 @@ from shuffledp.data.regions import region_from_config
 from shuffledp.papers import paper_a
 from shuffledp.papers.literature.clones import clones_log_delta
 from shuffledp.papers.paper_a import log_delta_as_tabulated
-from shuffledp.papers.recomputed_figures import delta_contours, synthetic_distances
 from shuffledp.papers.reproduction import answers, values_table, verdict_counts
 from shuffledp.papers.verdicts import (
     COLUMNS,
@@ -226,34 +225,3 @@ def test_a_guarantee_is_far_above_what_is_printed(values):
 
 
 # --- summary and figures ------------------------------------------------------------------------
-
-
-def test_the_printed_surface_lies_far_below_the_correct_one():
-    table = paper_a.surface_table(np.array([0.1, 1.0, 2.0, 3.0]))
-    wide = table.pivot(index=["eps", "eps0"], columns="bound", values="log10_delta")
-    assert len(wide) == 6
-    assert (wide["upper"] - wide["single-bin-as-printed"]).min() > 8
-    panels = delta_contours(table, paper_a.SURFACE_COUNT).axes
-    # Both panels share one scale, whose bands contain the points with their deltas.
-    for axes, bound in zip(panels, ("single-bin-as-printed", "upper"), strict=False):
-        (bands,) = [one for one in axes.collections if one.get_array() is not None and one.filled]
-        paths = enumerate(bands.get_paths())
-        (band,) = [number for number, path in paths if path.contains_point((1.0, 2.0))]
-        assert bands.levels[band] <= wide.loc[(1.0, 2.0), bound] <= bands.levels[band + 1]
-
-
-def test_equal_privacy_brings_the_two_models_together():
-    table = paper_a.distance_table(SEED, repetitions=20)
-    keys = ["n", "calibration", "mechanism", "estimator"]
-    median = table.groupby(keys)["tv_distance"].median()
-    shuffled = median.loc[:, "none", "krr", "raw"]
-    gaussian = median.loc[:, "matched", "gaussian", "raw"]
-    published = shuffled / median.loc[:, "as-published", "gaussian", "raw"]
-    matched = shuffled / gaussian
-    assert published[100_000] > 20
-    assert matched.between(0.6, 1.7).all()
-    figure = synthetic_distances(table)
-    shown = figure.axes[1].get_lines()
-    assert len(shown) == len(legend := figure.legends[0].get_texts()) == 6
-    assert "shuffle, maximum likelihood" in {text.get_text() for text in legend}
-    np.testing.assert_allclose(shown[0].get_ydata(), gaussian.to_numpy())

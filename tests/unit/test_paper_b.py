@@ -12,6 +12,7 @@ from scipy.special import log_ndtr
 from scipy.stats import binom, multinomial
 
 from shuffledp.accounting import krr
+from shuffledp.accounting.bound_registry import BOUNDS
 from shuffledp.accounting.setting import Setting
 from shuffledp.papers import paper_b
 from shuffledp.papers.literature.renyi import shuffled_rdp_upper, special_pair_renyi
@@ -165,19 +166,6 @@ def test_corollary_3_2_by_hand_and_its_condition():
     assert bound / float(corollary_3_5(2, Setting(5000, 2, log(2)))) == pytest.approx(8, rel=1e-3)
 
 
-def test_corollary_3_2_follows_from_theorem_3_1_for_many_users_only():
-    for n, eps0 in ((10**4, 0.01), (10**5, 0.5), (10**6, 1.0)):
-        orders = np.array([2.0, 3.0])
-        theorem = shuffled_rdp_upper(orders, Setting(n, 2, eps0))
-        bound = corollary_3_2(orders, Setting(n, 2, eps0))
-        assert np.all(theorem <= bound)
-        assert np.any(np.isfinite(bound))
-    few = Setting(145, 2, 1e-4)
-    assert corollary_3_2(2, few) < shuffled_rdp_upper(2, few) / 50
-    # Still, it is not violated.
-    assert special_pair_renyi(2, few) < corollary_3_2(2, few)
-
-
 def test_remark_3_lies_between_the_pair_and_theorem_3_1():
     for n, eps0 in ((300, 0.01), (10**4, 1.0), (10**6, 3.0)):
         orders, setting = np.array([2.0, 8.0, 40.0]), Setting(n, 2, eps0)
@@ -218,3 +206,23 @@ def test_theorem_3_7_bounds_reports_of_three_kinds(E):
                 divergences.append(_all_equal_divergence(p, flipped, m, order))
         assert max(divergences) <= bound
         assert order > 2 or max(divergences) > 0.99 * bound
+
+
+def test_no_central_moment_of_the_count_is_negative():
+    """For p <= 1/2 this proves Corollary 3.5 without convexity."""
+    for n in (1, 2, 5, 9):
+        for p in (Fraction(1, 2), Fraction(1, 3), Fraction(1, 9)):
+            for i in range(2, 12):
+                terms = (
+                    comb(n, x) * p**x * (1 - p) ** (n - x) * (x - n * p) ** i for x in range(n + 1)
+                )
+                assert sum(terms) >= 0
+
+
+def test_clones_are_better_for_one_round():
+    for n, eps0 in ((10**4, 0.5), (10**4, 3.0), (10**6, 1.0), (10**6, 4.0)):
+        setting = Setting(n, 2, eps0)
+        clones, renyi = (
+            BOUNDS[b].curve(setting).epsilon(log(1e-6)).only for b in ("clones", "renyi")
+        )
+        assert clones < renyi / 1.5

@@ -66,6 +66,27 @@ def test_inverse_variance_is_the_least_variance():
         assert best < min(by_share**2 @ variances, pooled**2 @ variances)
         # All weights are unbiased if the groups have equal means.
         assert bias(weights, np.full(3, 0.3), GROUPS) == pytest.approx(0.0, abs=1e-15)
+    # The mean variance over the cells does not depend on the data.
+    slope = np.expm1(GROUPS.values) / (np.expm1(GROUPS.values) + 4)
+    for shares in (np.eye(4)[:3], np.full((3, 4), 0.25)):
+        each = count_variances(shares, GROUPS).mean(axis=1) / (GROUPS.counts * slope) ** 2
+        np.testing.assert_allclose(each, cell_variances(GROUPS, 4), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: share_weights(NOBODY),
+        lambda: group_estimates.pooled_factors(NOBODY, 2),
+        lambda: places.places_table(COUNTS, 0, 1e-6, 2, **NAMES),
+    ],
+)
+def test_budgets_that_are_all_zero_are_refused(call):
+    with pytest.raises(InputError, match="all be 0"):
+        call()
+
+
+# --- Figures 6 to 8 -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("figure", estimation.FIGURES)
@@ -184,18 +205,6 @@ def test_mechanisms_are_compared_at_the_eps_of_a_series():
         curve = BOUNDS["upper"].curve(Setting(2000, 6, local))
         log_delta = curve.log_delta(rows["eps_upper"].iloc[0]).upper
         assert LOG_DELTA - 1e-6 <= log_delta <= LOG_DELTA
-
-
-@pytest.mark.parametrize("given", [3, [{"eps": 0, "share": 0.5}, {"eps": 3, "share": 0.5}]])
-def test_a_single_budget_and_a_budget_of_zero_are_accepted(given):
-    table = places.places_table(COUNTS // 10, given, 1e-6, 2, **NAMES)
-    assert np.isfinite(table[["tv_distance", "eps_upper", "p25", "p75"]]).all().all()
-    names = set(table[table["placement"] == "from-south"]["series"])
-    assert ("without-conservative" in names) == isinstance(given, list)
-    assert ("smallest-budget" in set(table["matched_to"])) == (given == 3)
-    (key,) = place_panels(table, "Town", "one check-in").legends
-    (unbiased,) = [text.get_text() for text in key.get_texts() if "unbiased" in text.get_text()]
-    assert ("except for users of budget 0" in unbiased) == isinstance(given, list)
 
 
 @pytest.mark.parametrize(

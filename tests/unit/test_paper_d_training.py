@@ -71,15 +71,6 @@ def test_every_records_gradient_is_clipped_by_itself(batch, clip):
     assert shortened == {1e-3: 7, 1e6: 0}.get(clip, shortened)
 
 
-def test_one_record_moves_the_sum_by_at_most_twice_the_norm(batch):
-    parameters, records, labels = batch
-    others = flat(clipped_gradient(parameters, records, labels, 0.5))
-    records = np.concatenate([[100.0 * records[0]], records[1:]])
-    labels = np.concatenate([[(labels[0] + 1) % 3], labels[1:]])
-    moved = flat(clipped_gradient(parameters, records, labels, 0.5)) - others
-    assert 0.5 < np.linalg.norm(moved) <= 2.0 * 0.5
-
-
 # --- Noise and privacy ----------------------------------------------------------------------------
 
 

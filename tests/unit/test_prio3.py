@@ -35,10 +35,6 @@ def test_no_chunk_length_has_a_shorter_upload(k):
     assert sum(input_share_bytes(k, optimal_chunk_length(k))) == shortest
 
 
-def test_the_upload_grows_with_the_cells():
-    assert [upload_bytes(k) for k in (48, 408, 10_000, 100_000)] == [1488, 8176, 166_864, 1_621_008]
-
-
 def sum_of_two(eps, reach):
     """Return the law of the sum of two discrete Laplace noises by direct summation."""
     theta = exp(-eps / 2.0)

@@ -173,13 +173,6 @@ def test_a_file_that_is_no_ledger_is_not_overwritten(tmp_path):
         assert (tmp_path / "l.csv").read_bytes() == text.encode()
 
 
-def test_a_ledger_in_a_missing_folder_is_refused(tmp_path):
-    with pytest.raises(InputError, match="cannot be opened"):
-        charged(tmp_path / "none" / "l.jsonl", "1")
-    with pytest.raises(InputError, match="cannot be read"):
-        read_ledger(tmp_path / "none.jsonl")
-
-
 def test_only_its_owner_may_read_a_new_ledger(tmp_path):
     charged(tmp_path / "l.jsonl", "1")
     assert (tmp_path / "l.jsonl").stat().st_mode & 0o077 == 0
@@ -336,14 +329,6 @@ def test_a_publication_that_exceeds_the_total_is_refused_before_the_records_are_
     records.write_text("")
     assert "costs eps=0.6, but 0.5 is left of 1.5" in refused(capsys, records, "second", eps="0.6")
     assert not (records.parent / "second").exists()
-
-
-def test_maps_of_one_ledger_protect_the_same_unit(records, capsys):
-    assert main(words(records, "map", "--total", "3")) == 0
-    other = [word for word in words(records, "other") if word not in ("--user", "card")]
-    assert main([*other, "--unit", "record"]) == 2
-    assert "counts publications that protect one user, not one record" in capsys.readouterr().err
-    assert read_ledger(records.parent / "l.jsonl").spent == 1
 
 
 def test_the_total_cannot_be_changed(records, capsys):

@@ -99,17 +99,6 @@ def test_all_others_in_a_compared_cell_may_be_worse_than_in_a_third():
     assert log_delta > np.log(1e-6) + 0.15
 
 
-def test_a_clamped_geometric_matrix_has_its_reference_band():
-    theta, places = np.exp(-1.0 / 15.0), np.arange(16)
-    ends = np.where((places == 0) | (places == 15), 1.0, 1.0 - theta) / (1.0 + theta)
-    rows = theta ** np.abs(np.subtract.outer(places, places)) * ends
-    randomiser = MatrixRandomiser(rows)
-    assert randomiser.eps0 == pytest.approx(1.0, rel=1e-12)
-    target = np.log(1e-6)
-    assert lower_log_delta(0.11056438, 1000, randomiser) == pytest.approx(target, abs=1.5e-4)
-    assert upper_log_delta(0.13031487, 1000, randomiser) == pytest.approx(target, abs=1.5e-4)
-
-
 @pytest.mark.parametrize(
     ("make", "words"),
     [

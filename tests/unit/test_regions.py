@@ -140,12 +140,6 @@ def test_wrong_outlines(tmp_path, document, message):
     assert str(caught.value).startswith("regions.ville.")
 
 
-def test_older_name_of_wgs84_is_accepted(tmp_path):
-    crs = {"type": "name", "properties": {"name": "urn:ogc:def:crs:OGC:1.3:CRS84"}}
-    assert outlined(tmp_path, {**polygon(SQUARE), "crs": crs}).box.south == 48
-    assert outlined(tmp_path, {**polygon(SQUARE), "crs": None}).box.south == 48
-
-
 def _rectangle(west, east):
     return [[west, -19], [east, -19], [east, -16], [west, -16], [west, -19]]
 

@@ -214,21 +214,6 @@ def test_curves_go_from_0_to_where_the_loosest_guarantee_ends():
     assert get_bound("upper").curve(SETTING).epsilon(log_of_delta(TARGET)).only in set(table["eps"])
 
 
-def test_curves_are_accurate_between_their_points():
-    """The single-bin delta has kinks, where the terms of its sum end one by one."""
-    counts = 10 * COUNTS
-    table = privacy_curves(counts, [6.0], ["upper", "single-bin"], TARGET)
-    curve = table[table["bound"] == "single-bin"]
-    eps, log10_delta = curve["eps"].to_numpy(), np.maximum(curve["log10_delta"].to_numpy(), -12.0)
-    apart = np.diff(eps) > table["eps"].max() / 500
-    assert apart.any()
-    between = (0.7 * eps[:-1] + 0.3 * eps[1:])[apart]
-    bound, setting = get_bound("single-bin"), Setting(4000, 12, 6.0)
-    over = [bound.log_deltas_over_counts(e, setting, other_counts(counts)).max() for e in between]
-    drawn = np.interp(between, eps, log10_delta)
-    assert np.maximum(np.array(over) / np.log(10.0), -12.0) == pytest.approx(drawn, abs=0.1)
-
-
 # --- utility -------------------------------------------------------------------------------------
 
 

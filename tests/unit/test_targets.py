@@ -128,16 +128,6 @@ def test_expected_errors_hold_with_dropouts_and_colluders(mechanism):
     assert raw["tv_distance"].mean() == pytest.approx(distance, rel=0.1)
 
 
-def test_findings_and_figure_state_the_participation():
-    asked = {"samples": {200: SAMPLES[200]}, "eps": [1.0], **PARTICIPATION}
-    table, more = (measured("gaussian", repetitions=number, **asked) for number in (2, 3))
-    pd.testing.assert_frame_equal(table, more[more["repetition"] < 2].reset_index(drop=True))
-    summary = utility_summary(table, "Town", "one check-in")
-    assert "n = 200, 50 collude, response rate 0.7, delta" in target_findings(summary)
-    title = mechanism_errors(summary).get_suptitle()
-    assert title.startswith("Town, 50 collude, response rate 0.7: ")
-
-
 def test_more_targets_or_releases_change_no_other_number():
     table = measured("krr")
     more = measured("krr", eps=[0.25, 0.5, 1.0], repetitions=5)

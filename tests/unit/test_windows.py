@@ -65,15 +65,11 @@ def test_a_period_without_windows_is_one():
     [
         ({"every": "week"}, "every needs a period"),
         (period("2010-02-30", "2010-03-01"), r"period.from must be a date .*got '2010-02-30'"),
-        (period("2010-01-02", "2010-01-01"), "period.to must not be before period.from"),
         (period("2010-01-01", "2010-01-10", every="week"),
          r"whole windows of a week: end it on 2010-01-07 or 2010-01-14, got 2010-01-10"),
-        (period("2010-01-01", "2010-01-03", every="week"), r"end it on 2010-01-07, got"),
         (period("2010-01-15", "2010-02-28", every="month"), "must be the first day of a month"),
-        (period("2010-01-01", "2010-02-27", every="month"), "end it on 2010-01-31 or 2010-02-28"),
         (period("1900-01-01", "2000-01-01", every="day"), "more than 10,000 windows"),
         (period("2010-01-01", "2010-01-02", time_zone="Mars"), "time_zone must be a name of the"),
-        (period("2010-01-01", "2010-01-02", time_zone="../x"), "time_zone must be a name of the"),
     ],
 )  # fmt: skip
 def test_wrong_periods(spec, message):
