@@ -122,14 +122,12 @@ class Collection(ABC):
 class OneMessage(Collection):
     """The servers add dummies and noise to plain reports."""
 
-    analysts = True
-
     def views(self, record, rng):
         reports = self.records(record)
         counts = reports.sum(axis=1)
         dummies = self.noise(counts.size, rng, self.parameters.nu).reshape(counts.shape)
         noise = np.zeros_like(dummies)
-        if self.mechanism.name == "two-servers" and self.analysts:
+        if self.mechanism.name == "two-servers":
             noise = self.noise(counts.size, rng).reshape(counts.shape)
         opened = counts + dummies
         published = opened + noise
@@ -148,10 +146,6 @@ class OneMessage(Collection):
         z = np.arange(-min(nu, 40), 41)
         law = np.exp(-0.5 * (z / self.parameters.sigma) ** 2)
         return rng.choice(z if nu == np.inf else nu + z, size, p=law / law.sum())
-
-
-class WithoutTheAnalysts(OneMessage):
-    analysts = False
 
 
 class Reports(Collection):
@@ -217,28 +211,3 @@ def test_a_short_look_at_each_view(name, view):
     assert not [each for each in results if each.beats]
     if view == "both":  # it sees the record, which the audit must notice
         assert max(each.delta for each in results) > 0.9
-
-
-MUTANTS = {
-    "without the analyst's noise": (
-        WithoutTheAnalysts(TwoServers(), ShufflerDummiesParameters(1.0, 3), 3, FEW),
-        "shuffler",
-    ),
-    "less Gaussian noise": (
-        OneMessage(
-            TwoServers(),
-            GaussianServersParameters(1.5, 3),
-            *(3, FEW, GaussianServersParameters(0.8, 3)),
-        ),
-        "analyst",
-    ),
-}
-
-
-@pytest.mark.parametrize(
-    ("name", "looks"),
-    [long(name, 60_000) for name in MUTANTS] + [("without the analyst's noise", 1_000)],
-)
-def test_a_party_that_leaves_something_out_is_caught(name, looks):
-    results = shown(*MUTANTS[name], looks)
-    assert [each for each in results if each.beats]

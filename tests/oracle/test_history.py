@@ -110,17 +110,6 @@ def test_a_ledger_of_equal_rows_is_a_setting_over_rounds(name):
     assert curve(ledger).log_delta(0.9) == curve(replace(setting, rounds=4)).log_delta(0.9)
 
 
-@pytest.mark.slow
-def test_rows_that_hardly_differ_are_near_those_that_do_not():
-    """One more user in half of the rounds leads to other code and another grid."""
-    alike = curve(Setting(400, 6, 1.0, rounds=20)).log_delta(0.8)
-    rows = [Setting(400, 6, 1.0, rounds=10), Setting(401, 6, 1.0, rounds=10)]
-    ends = curve(rows).log_delta(0.8)
-    assert ends.upper == pytest.approx(alike.upper, abs=2e-2)
-    assert ends.lower == pytest.approx(alike.lower, abs=2e-2)
-    assert ends.lower <= ends.upper
-
-
 @settings(max_examples=examples(5))
 @given(
     st.lists(st.tuples(st.sampled_from(sorted(ROUNDS)), st.integers(1, 3)), min_size=2, max_size=4),

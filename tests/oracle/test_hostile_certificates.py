@@ -95,32 +95,11 @@ def test_unknown_views_are_refused(change, words):
         verify(VIEWS["servers"]() | change)
 
 
-def test_a_certificate_of_one_round_has_no_key_rounds():
-    with pytest.raises(RefusedError, match="unknown key 'rounds'"):
-        verify(KINDS["one round"]() | {"rounds": 100})
-
-
 def test_a_key_that_is_there_twice_is_refused(tmp_path):
     text = json.dumps(KINDS["one round"]())
     (tmp_path / "two.json").write_text('{"n": 1000000, ' + text[1:])
     with pytest.raises(RefusedError, match="'n' occurs twice"):
         read(tmp_path / "two.json")
-
-
-def test_the_proven_claim_is_printed(capsys, tmp_path):
-    for name, make in KINDS.items():
-        (tmp_path / name).write_text(json.dumps(make()))
-    status, rows = verdicts(capsys, *(tmp_path / name for name in KINDS))
-    assert status == 0
-    one, counts, dummies, rounds = rows
-    assert (one["n"], one["k"], one["eps0"], one["eps"], one["rounds"]) == (100, 5, 1.0, 0.3, 1)
-    assert counts["k"] == 2
-    assert (dummies["eps0"], dummies["dummies"], dummies["chances"]) == (None, 1.5, 2)
-    assert (rounds["rounds"], rounds["delta_lower"]) == (3, 0.0)
-    assert all(0.0 <= row["delta_lower"] < row["delta_upper"] < 1.0 for row in rows)
-    assert main(["verify", str(tmp_path / "one round")]) == 0
-    table = capsys.readouterr().out
-    assert all(word in table for word in ("proven", "delta_upper", "eps0", "100"))
 
 
 def test_a_bad_file_does_not_suppress_other_verdicts(capsys, tmp_path):
@@ -177,16 +156,6 @@ def test_rounds_that_take_too_long_are_not_begun(change):
         verify(made)
 
 
-@pytest.mark.parametrize("value", [float("nan"), 10**400, "1", None, [], True, -1, 10**16])
-@pytest.mark.parametrize("kind", KINDS)
-def test_odd_values_are_refused_in_a_line(kind, value):
-    made = json.loads(json.dumps(KINDS[kind]()))
-    for key in sorted(set(made) - {"shuffledp", "neighbours", "lower", "upper"}):
-        with pytest.raises((RefusedError, TooLongError)) as caught:
-            verify(made | {key: value})
-        assert len(str(caught.value)) < 300
-
-
 def changed(value, odd):
     """Yield copies of a JSON value in each of which one leaf is replaced by an odd value."""
     if isinstance(value, dict | list):
@@ -225,11 +194,6 @@ def test_dummies_are_certified_to_nine_digits(n, k, r, share, e):
     truth = exact.dummies_delta(n * r, Fraction(share) / k, Fraction(e))
     assert claim.low == pytest.approx(float(ball(truth).log()), abs=1e-9)
     assert claim.high == pytest.approx(claim.low, abs=1e-8)
-
-
-def test_true_reports_without_dummies_have_no_certificate():
-    with pytest.raises(InputError, match="dummies must be positive"):
-        dummies_certificate(0.5, 5, 4, 0.0, 3)
 
 
 def test_altered_parameters_of_dummies_are_refused():
@@ -311,12 +275,9 @@ def test_commands_certify_rounds_and_dummies(capsys, tmp_path, monkeypatch):
     assert status == 0
     assert [(row["rounds"], row["chances"]) for row in rows] == [(3, None), (1, 2)]
     for wrong, message in [
-        (["--eps0", "1", "--dummies", "1"], "give exactly one of"),
         ([], "give exactly one of"),
         (["--eps0", "1", "--chances", "2"], "--chances is for --dummies"),
         (["--dummies", "2", "--rounds", "2"], "one round"),
-        (["--dummies", "nan"], "positive and finite"),
-        (["--dummies", "2", "--chances", "1"], "chances"),
         (["--eps0", "0.1", "--rounds", "2"], "below rounds * eps0"),
     ]:
         assert main(["certify", *sizes, *wrong]) == 2

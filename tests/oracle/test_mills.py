@@ -204,28 +204,3 @@ def test_the_truncated_part_is_bounded(
     upper = true_errors(*(v[rough] for v in arguments), value[rough])
     assert rough.sum() > 20
     assert np.all(upper <= error[rough])
-
-
-def test_the_two_oracles_agree() -> None:
-    ctx.prec = BITS
-    for x, n, p in (
-        (70, 200, 0.3),
-        (3000, 10**4, 0.3),
-        (30, 10**3, 0.1),
-        (1500, 10**7, 2e-4),
-        (4_990_000, 10**7, 0.5),
-        (9_999_010_000, 10**10, 0.9999),
-    ):
-        odds = ball(p) / ball(1 - p)
-        summed, integrated = oracle_sum(x, n, odds, 10**5), oracle_integral(x, n, odds)
-        assert summed is not None
-        assert summed.overlaps(integrated)
-        assert abs(summed / integrated - 1) < 1e-19
-
-
-def test_arguments_broadcast() -> None:
-    x = np.arange(1.0, 6.0)[:, None]
-    p = np.array([0.2, 0.5, 0.9])
-    value, error = mills_ratio(x, 10, p, 1.0 - p)
-    assert value.shape == error.shape == (5, 3)
-    assert value[2, 1] == mills_ratio(3, 10, 0.5, 0.5)[0]

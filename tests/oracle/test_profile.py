@@ -283,13 +283,6 @@ def test_the_pairs_profile_is_nowhere_below_the_truth(name):
 
 
 @pytest.mark.slow
-def test_two_cells_over_rounds_have_the_eps_of_their_own_worst_round():
-    """One pair for all counts gives 4.1007; a data set of one count needs at least 4.0710."""
-    curve = BOUNDS["upper"].curve(Setting(1000, 2, 4.0, 10))
-    assert 4.071 <= curve.epsilon(log(1e-6)).upper <= 4.089
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n", "eps0", "rounds"),
     [
@@ -332,15 +325,6 @@ def test_the_worst_rounds_of_two_cells_in_view_of_earlier_ones_are_dominated(
         assert is_at_least(upper, truth), (e, upper, float(truth))
         if truth > Fraction(1, 100) and not wide:
             assert exp(upper) <= 1.05 * float(truth)
-
-
-@pytest.mark.parametrize("n", [1, 2, 10, 999, 12_345])
-def test_blocks_partition_the_counts(n):
-    low, high = two_rr_rounds._blocks(n)
-    assert (high[0], low[-1]) == (n - 1, 0)
-    assert (low[:-1] == high[1:] + 1).all()
-    assert (low <= high).all()
-    assert low.size < 100
 
 
 def test_a_matrix_with_a_zero_composes_and_its_eps_may_be_infinite():
