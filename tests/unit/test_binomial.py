@@ -145,19 +145,6 @@ def test_tails_of_subnormal_probabilities_are_enclosed(x, n, p):
     assert mirrored.low - 1e-9 <= truth <= mirrored.high + 1e-9
 
 
-@given(
-    n=st.integers(1, 40),
-    p=st.floats(1e-6, 1 - 1e-6),
-    z=st.floats(-3, 43),
-)
-def test_excess_equals_the_plain_sum(n, p, z):
-    j = np.arange(n + 1)
-    expected = float((np.exp(binomial.log_pmf(j, n, p)) * np.maximum(j - z, 0)).sum())
-    ends = log_excess(z, n, p)
-    assert float(np.exp(ends.low)) <= expected * (1.0 + 1e-12)
-    assert float(np.exp(ends.high)) == pytest.approx(expected, rel=1e-9, abs=1e-290)
-
-
 @given(n=st.integers(1, 200), p=st.floats(1e-6, 1 - 1e-6), x=st.integers(-2, 202))
 def test_tails_are_complementary(n, p, x):
     total = np.exp(binomial.log_cdf_upper(x - 1, n, p)) + np.exp(binomial.log_tail_upper(x, n, p))
@@ -174,18 +161,6 @@ def test_consecutive_probabilities_equal_single_ones(n, p):
     error = 2.0 * binomial.log_pmf_error(x, n, p, 1 - p) + binomial.log_pmf_run_error(run)
     assert np.all(np.abs(run - single) <= error)
     assert binomial.log_pmf_run(first, 3, n, p, 1 - p).tolist() == single[:3].tolist()
-
-
-def test_limits_of_the_arguments():
-    assert binomial.log_pmf([-1, 4], 3, 0.5).tolist() == [-np.inf, -np.inf]
-    assert binomial.log_pmf(0, 0, 0.5) == 0.0
-    assert np.exp(binomial.log_pmf([0, 3], 3, [0.0, 1.0])).tolist() == [1.0, 1.0]
-    assert binomial.log_tail_upper([0, 4], 3, 0.5).tolist() == [0.0, -np.inf]
-    assert float(np.exp(log_excess(-1.0, 5, 0.0).high)) == pytest.approx(1.0)
-    assert float(np.exp(log_excess(2.5, 5, 1.0).high)) == pytest.approx(2.5)
-    assert float(log_excess(2.5, 5, 0.0).high) == -np.inf
-    # The probability of success is 1 - 1e-150.
-    _inside(log_excess(0.5, 20, 1.0, 1e-150, start=1.0), flint.arb(19.5).log(), 1e-14)
 
 
 @pytest.mark.filterwarnings("error")

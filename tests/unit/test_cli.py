@@ -1,9 +1,7 @@
 """The command answers as a user runs it, and refuses bad input in one line."""
 
 import json
-import os
 import re
-import subprocess
 import sys
 
 import numpy as np
@@ -227,14 +225,6 @@ def test_a_histogram_that_cannot_be_used_is_refused(capsys, tmp_path, content, m
     assert message in refused(capsys, *COMPARE, "--histogram", str(path))
 
 
-def test_a_parquet_histogram_that_cannot_be_used_is_refused(capsys, tmp_path):
-    path = tmp_path / "counts.parquet"
-    path.write_bytes(b"count")
-    assert "no Parquet file" in refused(capsys, *COMPARE, "--histogram", str(path))
-    pq.write_table(pa.table({"users": [1, 2]}), path)
-    assert "columns: users" in refused(capsys, *COMPARE, "--histogram", str(path))
-
-
 def test_colluders_and_dropouts(capsys):
     small = ["--k", "4", "--eps0", "1", "--delta", "0.01"]
     fewer = rows(capsys, "epsilon", "--n", "30", *small)[0]
@@ -247,23 +237,6 @@ def test_colluders_and_dropouts(capsys):
     assert row["dummies"] == 0.5
     assert row["eps_lower"] is None
     assert row["eps_upper"] < fewer["eps_upper"]
-
-
-def test_compare_counts_colluders_and_dropouts(capsys):
-    question = [*COMPARE, "--n", "400", "--k", "4", "--mechanism"]
-    (row,) = rows(capsys, *question, "krr", "--colluding", "100")
-    (fewer,) = rows(capsys, "compare", "--n", "300", "--k", "4", "--eps", "1", "--delta", "1e-6",
-                    "--mechanism", "krr")  # fmt: skip
-    assert row["colluding"] == 100
-    assert row["parameters"] == fewer["parameters"]
-    (row,) = rows(capsys, *question, "shuffler-dummies", "--response-rate", "0.5")
-    (all_,) = rows(capsys, *question, "shuffler-dummies")
-    assert row["parameters"] == all_["parameters"]
-    assert row["messages"] - 1 == pytest.approx(2 * (all_["messages"] - 1))
-    variance_of_drawing = 400 * 0.25 * 0.75 / 0.5 * 0.5
-    assert row["cell_sd_users"] ** 2 == pytest.approx(
-        variance_of_drawing + (all_["cell_sd_users"] / 0.5) ** 2, rel=1e-9
-    )
 
 
 def krr_matrix(k, eps0):
@@ -400,27 +373,6 @@ def test_help_and_version(capsys, arguments, part):
     assert part in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("columns", [80, 60])
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["delta", *SETTING, "--eps", "0.01", "0.02", "--bound", "clones", "upper"],
-        [*TWO, "--n", "1e5", "--k", "408", "--detail"],
-        ["list"],
-    ],
-)
-def test_tables_fit_the_terminal(capsys, monkeypatch, arguments, columns):
-    monkeypatch.setenv("COLUMNS", str(columns))
-    status, out, _ = run(capsys, *arguments)
-    assert status == 0
-    assert max(map(len, out.splitlines())) <= columns
-    # Every value of every row is printed.
-    words = " ".join(out.split())
-    for row in rows(capsys, *arguments):
-        assert all(f"{name}" in words for name in row)
-        assert all(value in words for value in row.values() if isinstance(value, str))
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -458,23 +410,6 @@ def test_neighbours_and_unit_stand_beside_the_number(capsys, arguments):
 )
 def test_bad_input_is_one_line_and_status_two(capsys, arguments, message):
     assert message in refused(capsys, *arguments)
-
-
-@pytest.mark.parametrize("arguments", ["list --format json", "plan --help"])
-def test_a_reader_that_goes_away_is_no_error(arguments):
-    # With buffering, the closed pipe is noticed only at the very end.
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
-    command = [sys.executable, "-m", "shuffledp", *arguments.split()]
-    reader, writer = os.pipe()
-    os.close(reader)
-    try:
-        done = subprocess.run(
-            command, stdout=writer, stderr=subprocess.PIPE, env=environment, check=False
-        )
-    finally:
-        os.close(writer)
-    assert done.stderr == b""
-    assert done.returncode == 1
 
 
 def test_deltas_below_the_smallest_float(capsys):

@@ -1,7 +1,6 @@
 """The default configuration passes; each mistake is named with its key."""
 
 import copy
-import json
 import re
 from pathlib import Path
 
@@ -144,12 +143,6 @@ def test_an_address_with_a_secret_is_refused_without_showing_it(address):
     assert "\n" not in str(refused.value)
 
 
-def _keys(node):
-    """Return the keys that a part of the schema names itself, its choices included."""
-    keys = set(node.get("properties", {}))
-    return keys.union(*(_keys(choice) for choice in node.get("oneOf", [])))
-
-
 # --- regions with values of their own -----------------------------------------------------------
 
 
@@ -161,28 +154,6 @@ OWN = {
     "mechanisms": ["krr", "gaussian"],
     "bounds": ["upper"],
 }
-
-
-def test_targets_use_the_mechanisms_of_the_region_unless_they_name_their_own():
-    targets = {key: DEFAULT["targets"][key] for key in ("eps", "delta")}
-    unnamed = DEFAULTS | changed("targets", targets)
-    regions = changed("regions/paris/mechanisms", ["krr", "gaussian"])["regions"]
-    own = unnamed | {"regions": regions}
-    regions = effective_regions(own)
-    assert regions["paris"]["targets"]["mechanisms"] == ["krr", "gaussian"]
-    assert regions["san_francisco"]["targets"] == targets | {
-        "mechanisms": ["gaussian", "krr"],
-        "colluding": 0,
-        "response_rate": 1.0,
-    }
-    named = DEFAULTS | changed("targets/mechanisms", ["krr"])
-    check_schema(named, SCHEMA)
-    regions = effective_regions(named)
-    assert all(spec["targets"]["mechanisms"] == ["krr"] for spec in regions.values())
-    assert all(spec["mechanisms"] == ["gaussian", "krr"] for spec in regions.values())
-    without = DEFAULTS | changed("targets", None)
-    check_schema(without, SCHEMA)
-    assert not any("targets" in spec for spec in effective_regions(without).values())
 
 
 def test_a_region_has_its_own_values_or_the_common_ones():
@@ -292,25 +263,6 @@ def test_unknown_names_are_told_which_exist(key, names, known, own):
 
 
 # --- cells --------------------------------------------------------------------------------------
-
-
-def test_individual_every_must_leave_a_cell_of_every_grid(tmp_path):
-    ring = [[4, 45], [5, 45], [5, 45.2], [4.2, 46], [4, 46], [4, 45]]
-    (tmp_path / "cut.geojson").write_text(json.dumps({"type": "Polygon", "coordinates": [ring]}))
-    # The north-eastern one of the 3 x 3 cells does not meet the outline.
-    spec = {
-        "source": "mine",
-        "outline": str(tmp_path / "cut.geojson"),
-        "grids": {"fine": {"shape": [9, 9]}, "coarse": {"shape": [3, 3]}},
-        "n": ["all"],
-    }
-    config = changed("sources/mine", {"kind": "file", "path": "x.csv", "layout": "snap"})
-    for every in ({}, {"individual_every": 1}, {"individual_every": 7}):
-        check(config | {"regions": {"lyon": spec | every}})
-    with pytest.raises(InputError, match=r"lyon\.individual_every .* 8 for the grid coarse, got 8"):
-        check(config | {"regions": {"lyon": spec | {"individual_every": 8}}})
-    with pytest.raises(InputError, match=r"^regions\.lyon\.basemap: embedded only for paris, san_"):
-        check(config | {"regions": {"lyon": spec | {"basemap": "embedded"}}})
 
 
 # --- keys given twice ---------------------------------------------------------------------------

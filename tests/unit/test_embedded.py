@@ -143,21 +143,3 @@ def test_seed_decides_the_bytes(tmp_path):
         lay_checkins(COUNTS / "paris.csv", file, seed=seed)
     same, again, other = (file.read_bytes() for file in files)
     assert same == again != other
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("a,b\n", "line 1 must be south,west,north,east,count"),
-        ("south,west,north,east,count\n", "contains no rectangles"),
-        ("south,west,north,east,count\n1,2,3,4,5\n1,2,x,4,5\n", "line 3 must have four numbers"),
-        ("south,west,north,east,count\n1,2,3,4\n", "line 2 must have four numbers and a count"),
-        ("south,west,north,east,count\n1,2,3,4,0\n", "count from 1 to 1000000000"),
-    ],
-)
-def test_wrong_counts(tmp_path, text, message):
-    counts = tmp_path / "c.csv"
-    counts.write_text(text)
-    with pytest.raises(ValueError, match=message):
-        lay_checkins(counts, tmp_path / "laid.txt.gz", seed=1)
-    assert not (tmp_path / "laid.txt.gz").exists()

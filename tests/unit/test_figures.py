@@ -29,7 +29,6 @@ from shuffledp.mechanisms.catalogue import get_estimator
 from shuffledp.papers.figure_specs import FigureText, curve
 from shuffledp.papers.recomputed_figures import curve_panels
 from shuffledp.pipeline.selection import calibrated
-from shuffledp.pipeline.tables import RELEASES, SAMPLES, write_table
 from shuffledp.studies.comparison import comparison_summary
 from shuffledp.studies.individual import individual_summary, own_delta_summary
 from shuffledp.studies.privacy import privacy_curves
@@ -99,12 +98,6 @@ def cells():
 def checkins(cells):
     middle = shapely.get_coordinates(shapely.centroid(cells.geometry.to_numpy()))
     return pd.DataFrame(np.repeat(middle, COUNTS, axis=0), columns=["longitude", "latitude"])
-
-
-def over_n(utility, calibration="matched"):
-    return distances.distances_over_n(
-        utility, "City", unit="one check-in", calibration=calibration, target_delta=TARGET
-    )
 
 
 def texts(figure):
@@ -208,34 +201,6 @@ def test_estimate_maps_share_one_scale_in_checkins(cells):
     assert "check-ins per cell (estimated share × n, logarithmic)" in texts(figure)
 
 
-@pytest.mark.parametrize("calibration", ["matched", "as-published"])
-def test_estimates_are_the_first_release_at_the_largest_n(releases, cells, tmp_path, calibration):
-    write_table(releases[releases["eps0"] == 4.0], RELEASES, tmp_path / "r.parquet", {})
-    write_table(SAMPLED, SAMPLES, tmp_path / "s.parquet", {})
-    cells.to_parquet(tmp_path / "c.parquet")
-    figure = maps.draw_estimates(
-        tmp_path / "r.parquet",
-        tmp_path / "s.parquet",
-        cells=tmp_path / "c.parquet",
-        title="City",
-        unit="one check-in",
-        calibration=calibration,
-        target_delta=TARGET,
-    )
-    rows = calibrated(first_release(releases), calibration, TARGET)
-    shown = {axes.get_title(loc="left").split("\n")[0]: axes for axes in figure.axes}
-    original = heat(shown["Original"]).get_array()
-    np.testing.assert_allclose(original, COUNTS[COUNTS > 0], rtol=1e-14)
-    for mechanism in ("gaussian", "krr"):
-        label = get_estimator(mechanism, "projected").label
-        estimate = style.series_rows(rows, (mechanism, "projected"))["estimate"].to_numpy()
-        assert estimate.size == 12
-        np.testing.assert_allclose(heat(shown[label]).get_array(), 400 * estimate[estimate > 0])
-    title = figure.get_suptitle()
-    assert title.startswith("City: n = 400 check-ins, ")
-    assert ("NOT equal privacy" in title) == (calibration == "as-published")
-
-
 def test_maps_refuse_another_histogram_or_missing_cells(releases, cells):
     with pytest.raises(InputError, match="12 cells"):
         maps.estimate_maps(MapContext(cells, "Title"), {"Original": np.ones(11)}, 400)
@@ -251,41 +216,6 @@ def test_maps_refuse_another_histogram_or_missing_cells(releases, cells):
 
 
 # --- distances -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("calibration", ["matched", "as-published", "delta-hat"])
-def test_distances_over_n_show_the_quantiles_of_the_table(utility, calibration):
-    figure = over_n(utility, calibration)
-    rows = calibrated(utility, calibration, TARGET)
-    assert len(figure.axes) == 2
-    for axes, eps0 in zip(figure.axes, BUDGETS, strict=True):
-        marks = {line.get_label(): line for line in axes.lines if line.get_label()[0] != "_"}
-        assert sorted(marks) == [
-            "gaussian projected", "gaussian raw",
-            "krr maximum-likelihood", "krr projected", "krr raw", "krr uncorrected",
-        ]  # fmt: skip
-        for label, line in marks.items():
-            series = tuple(label.split())
-            shown = style.series_rows(rows[rows["eps0"] == eps0], series)
-            by_size = shown.groupby("n")["tv_distance"]
-            np.testing.assert_allclose(line.get_ydata(), by_size.median(), rtol=1e-12)
-            np.testing.assert_allclose(line.get_xdata(), [200, 400], rtol=0.05)
-            thin, thick = [
-                [(s[0, 1], s[1, 1]) for s in c.get_segments()]
-                for c in axes.collections
-                if np.array_equal([s[0, 0] for s in c.get_segments()], line.get_xdata())
-            ]
-            np.testing.assert_allclose(thin, by_size.agg(["min", "max"]), rtol=1e-12)
-            quartiles = by_size.quantile([0.25, 0.75]).unstack()
-            np.testing.assert_allclose(thick, quartiles, rtol=1e-12)
-        assert axes.get_ylabel() == "total variation distance"
-    assert {axes.get_xscale() for axes in figure.axes} == {"log"}
-    assert figure.axes[1].get_xlabel() == "number of check-ins n"
-    assert legend(figure) == [get_estimator(*each).label for each in style.list_series(rows)]
-    title = figure.get_suptitle()
-    assert title.startswith("City\n")
-    assert ("NOT equal privacy" in title) == (calibration != "matched")
-    assert ("Equal privacy" in title) == (calibration == "matched")
 
 
 # --- the matched comparison ----------------------------------------------------------------------

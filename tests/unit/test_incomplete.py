@@ -231,14 +231,3 @@ def test_the_loss_of_krr_among_dummies_dominates_its_round_closely(n, k, eps0, d
         )
         truth = float(krr_among_dummies_log_delta(eps, setting, dummies, 2 if dummies > 1 else 1))
         assert truth <= bound <= truth + 5e-3 * max(1.0, -truth)
-
-
-def test_mixdump_over_rounds_is_calibrated_with_few_deltas(monkeypatch):
-    """Each delta may take seconds, so the search starts at the central limit."""
-    asked, curve = [], Mixdump.curve
-    monkeypatch.setattr(Mixdump, "curve", lambda *parts: asked.append(parts) or curve(*parts))
-    setting = Setting(1000, 20, rounds=4)
-    calibrated = Mixdump().calibrate(1.0, log(1e-6), setting)
-    assert calibrated.dummies > 0.0
-    assert len(asked) <= 10
-    assert curve(Mixdump(), calibrated, setting).log_delta(1.0).upper <= log(1e-6)

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import geopandas as gpd
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pyproj
 import pytest
@@ -26,7 +25,7 @@ from unit.layers import refused, table, written
 
 from shuffledp.data import layers
 from shuffledp.data.checkins import crop_checkins
-from shuffledp.data.layers import MAX_BYTES, MAX_FEATURES, POLYGONS, read_layer, read_points
+from shuffledp.data.layers import MAX_FEATURES, POLYGONS, read_layer, read_points
 from shuffledp.data.polygons import read_polygons
 from shuffledp.data.regions import Box, Region
 from shuffledp.data.sources import layout_from_config
@@ -276,23 +275,6 @@ GRID = {"type": "BoundCRS", "transformation": {"parameters": [{"value": "/etc/pa
 ])  # fmt: skip
 def test_geoparquet_with_other_metadata_is_refused(tmp_path, changes, message):
     assert message in refusal(rewritten(written(tmp_path, ONE, "parquet"), **changes))
-
-
-LONG = pa.DictionaryArray.from_arrays(pa.array(np.zeros(1000, np.int32)), ["x" * 1_000_000])
-
-
-@pytest.mark.parametrize(("columns", "message"), [
-    ({"name": ["a"]}, " has no column 'g', which its GeoParquet metadata names"),
-    ({"g": pa.nulls(MAX_FEATURES + 1, pa.binary())}, " has 1,000,001 features, more than"),
-    ({"g": [None] * 1000, "name": LONG}, f"more than the {MAX_BYTES:,} bytes that are read"),
-], ids=["no geometry", "too many", "bug_large_values"])  # fmt: skip
-def test_odd_tables_of_geoparquet_are_refused(tmp_path, columns, message):
-    path, rows = tmp_path / "cells.parquet", pa.table(columns)
-    geo = json.dumps({"primary_column": "g", "columns": {"g": {"encoding": "WKB"}}})
-    pq.write_table(rows.slice(0, 0), path)
-    assert refusal(path).startswith(" is Parquet, but not GeoParquet: it has no metadata 'geo'")
-    pq.write_table(rows.replace_schema_metadata({"geo": geo}), path)
-    assert path.stat().st_size < 2_000_000 and message in refused(read_points, path, ["name"])
 
 
 @pytest.mark.parametrize("suffix", [*BINARY, "zip", "geojson.gz"])

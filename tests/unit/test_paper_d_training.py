@@ -132,22 +132,6 @@ def files_of(folder, **parts):
     return files
 
 
-@pytest.mark.parametrize(
-    ("parts", "message"),
-    [
-        ({"labels": np.arange(4)}, r"m\.labels: .* each of the 5 images .*, got 4 labels up to 3"),
-        (
-            {"labels": np.arange(5), "test_images": PIXELS[:, :1], "test_labels": np.arange(5)},
-            r"m\.test_images: its images have 3 pixels, .* 6",
-        ),
-        ({"images": PIXELS[:0], "labels": []}, r"m\.images: training needs .*, got 0, 0 and 6"),
-    ],
-)
-def test_images_and_labels_must_fit(tmp_path, parts, message):
-    with pytest.raises(InputError, match=message):
-        training.training_table(archive(tmp_path, **(WHOLE | arrays)), 1)
-
-
 def test_images_keep_their_labels_and_the_test_has_its_share(tmp_path):
     images = load_images(archive(tmp_path, **WHOLE), 0.4, np.random.default_rng(1))
     assert (len(images.train), len(images.test)) == (3, 2)

@@ -4,7 +4,6 @@ import json
 import tempfile
 from itertools import combinations
 from pathlib import Path
-from unittest.mock import patch
 
 import geopandas as gpd
 import numpy as np
@@ -15,10 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from unit.layers import refused, table, written
 
-from shuffledp.data import polygons
-from shuffledp.data.cells import cell_count, cropping_region, make_cells
+from shuffledp.data.cells import make_cells
 from shuffledp.data.polygons import read_polygons
-from shuffledp.data.regions import Box, Region, region_from_config
+from shuffledp.data.regions import Box, Region
 
 SQUARE, EAST, FAR = (shapely.box(west, 48, west + 1, 49) for west in (2, 3, 5))
 SLOW = [pytest.param(suffix, marks=pytest.mark.slow) for suffix in ("parquet", "gpkg", "shp")]
@@ -213,18 +211,3 @@ def test_reference_systems_are_converted_as_geopandas_does(tmp_path, code, west,
     assert shapely.equals_exact(result.shapes, oracle.geometry.values).all()
     degrees = oracle.to_crs(4326).geometry.values
     assert shapely.equals_exact(result.table.geometry.values, degrees).all()
-
-
-@pytest.mark.parametrize("suffix", ["geojson", "shp"])
-def test_planning_reads_a_file_once_unless_its_content_changes(tmp_path, suffix):
-    path = str(written(tmp_path, table(SQUARE, EAST, name=["a", "b"]), suffix))
-    grid = {"cells": {"path": path, "id": "name"}}
-    with patch.object(polygons, "read_layer", wraps=polygons.read_layer) as reader:
-        region = region_from_config("town", {"grids": {"areas": grid}})
-        assert cell_count(region, grid) == 2
-        assert make_cells(region, grid).table.id.tolist() == ["a", "b"]
-        cropping_region("town", {"grids": {"areas": grid}})
-    assert reader.call_count == 1
-    # The size and, of the .shp, the bytes are the same.
-    written(tmp_path, table(SQUARE, EAST, name=["a", "c"]), suffix)
-    assert make_cells(region, grid).table.id.tolist() == ["a", "c"]

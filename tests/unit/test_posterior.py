@@ -65,18 +65,6 @@ def test_estimates_exist_for_extreme_noise(scale):
     assert found[-1] == pytest.approx(10**9, rel=0.02)
 
 
-def test_rounding_of_normal_noise_does_not_change_estimates():
-    rng = np.random.default_rng(6)
-    counts = np.where(rng.random(500) < 0.6, 0, rng.geometric(0.05, 500))
-    noisy = counts + rng.normal(0.0, 3.0, counts.size)
-    possible = np.arange(math.ceil(noisy.max()) + 30)
-    likelihood = np.exp(-0.5 * np.square((noisy[:, None] - possible) / 3.0))
-    found = posterior_median(noisy, NoiseLaw(3.0, lambda z: -0.5 * np.square(z / 3.0)))
-    difference = np.abs(found - dense_medians(likelihood, enough=1e-5))
-    assert difference.max() <= 1
-    assert difference.mean() < 0.05
-
-
 def test_the_centre_only_shifts_the_noise():
     noisy = np.random.default_rng(3).integers(0, 60, 400)
     shifted = NoiseLaw(laplace(2.0).sd, lambda z: -np.abs(z - 25) / 2.0, centre=25)

@@ -7,7 +7,6 @@ import json
 import logging
 import re
 from base64 import b64encode
-from datetime import date
 from decimal import Decimal
 from fractions import Fraction
 from hashlib import sha256
@@ -21,7 +20,6 @@ from scipy import stats
 
 import shuffledp
 from shuffledp.cli import main
-from shuffledp.errors import InputError
 from shuffledp.publishing import folder as folders
 from shuffledp.publishing import ledger, publication
 from shuffledp.publishing.noise import Noise
@@ -155,17 +153,6 @@ def test_no_data_can_end_its_html_element():
     assert json.loads(text) == nasty
     with pytest.raises(ValueError, match="not JSON compliant"):
         embedded_json({"eps": float("nan")})
-
-
-def test_the_statement_says_the_same_in_words(plain):
-    _, statement = published(*words("--records-per-user", "2", "--distinct", eps="0.8"))
-    text = Path("map/statement.md").read_text()
-    assert "eps = 0.8" in text
-    assert "no possible map is more than 2.23 times as likely with a person" in text
-    assert "At most 2 records of each user count, each in a different cell" in text
-    assert "a cell may have far more records than its count and its intervals say" in text
-    assert statement["mechanism"]["sensitivity_l2_squared"] == 2
-    assert statement["software"]["shuffledp"] == shuffledp.__version__
 
 
 # --- Nothing true is released ---------------------------------------------------------------
@@ -347,21 +334,6 @@ def test_a_link_to_nowhere_is_not_replaced(folder, capsys):
     assert main(words()) == 2
     assert "exists and is never overwritten" in capsys.readouterr().err
     assert not Path("l.jsonl").read_text()
-
-
-def test_arguments_of_the_function_may_have_other_types(plain):
-    days = {"time": "when", "period": (date(2024, 1, 1), date(2024, 1, 28))}
-    options = {"ledger": "l.jsonl", "cells": "districts.geojson", "unit": "record"}
-    options |= {"latitude": "lat", "longitude": "lon", "eps": np.float64(1.0)}
-    for wrong, said in (
-        ({"title": Path("x")}, "title must be"),
-        ({"every": "year"}, "every must"),
-    ):
-        with pytest.raises(InputError, match=said):
-            shuffledp.publish("taps.csv", "map", **options, **days | wrong)
-    published = shuffledp.publish("taps.csv", "map", **options, **days)
-    assert published.statement["period"]["to"] == "2024-01-28"
-    assert published.statement["guarantee"]["eps"] == 1.0
 
 
 def test_there_is_no_seed(folder, capsys):

@@ -13,7 +13,6 @@ from shuffledp.errors import InputError
 
 SQUARE = [[[2.0, 48.0], [3.0, 48.0], [3.0, 49.0], [2.0, 49.0], [2.0, 48.0]]]
 HOLE = [[2.4, 48.4], [2.4, 48.6], [2.6, 48.6], [2.6, 48.4], [2.4, 48.4]]
-FAR = [[[5.0, 50.0], [6.0, 50.0], [5.0, 51.0], [5.0, 50.0]]]
 POINT = {"type": "Feature", "properties": {}, "geometry": {"type": "Point", "coordinates": [2, 48]}}
 
 
@@ -112,15 +111,6 @@ def test_outlines(tmp_path, document):
     assert region.name == "ville"
     assert region.box == Box(south=48, north=49, west=2, east=3)
     points = [(48.1, 2.1), (48, 2.5), (49, 3), (48.4, 2.5), (48.5, 2.5), (47.9, 2.5)]
-    assert inside(region, *points) == [True, True, True, True, False, False]
-
-
-def test_several_polygons_are_one_outline(tmp_path):
-    overlapping = [[[x + 0.5, y] for x, y in SQUARE[0]]]
-    document = collection(*(feature(polygon(p)) for p in (SQUARE, overlapping, FAR)))
-    region = outlined(tmp_path, document)
-    assert region.box == Box(south=48, north=51, west=2, east=6)
-    points = [(48.5, 2.1), (48.5, 2.7), (48.5, 3.4), (50.1, 5.1), (50.9, 5.9), (49.5, 4)]
     assert inside(region, *points) == [True, True, True, True, False, False]
 
 

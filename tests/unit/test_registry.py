@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shuffledp.accounting.bound_registry import BOUNDS, get_bound
-from shuffledp.accounting.curve import NotApplicableError, largest_eps0
+from shuffledp.accounting.curve import largest_eps0
 from shuffledp.accounting.planner import Plan, complete
 from shuffledp.accounting.setting import LARGEST_EPS0, Setting
 from shuffledp.errors import InputError
@@ -195,16 +195,6 @@ def test_ends_of_the_inverse_problems():
         assert calibrated(upper, 0.5, -np.inf, many) == pytest.approx(0.5 / rounds)
     # Two users hide nobody at this delta: eps / rounds needs no shuffler.
     assert calibrated(upper, 0.5, -300.0, Setting(2, 10, rounds=2)) == pytest.approx(0.25, rel=1e-3)
-
-
-def test_two_rounds_leak_more_than_one_and_less_than_twice_as_much():
-    log_delta = float(np.log(1e-6))
-    once, twice = Setting(2000, 10, 1.0), Setting(2000, 10, 1.0, rounds=2)
-    eps_once, eps_twice = (BOUNDS["upper"].curve(s).epsilon(log_delta).only for s in (once, twice))
-    assert eps_once < eps_twice < 2 * eps_once
-    assert BOUNDS["lower"].curve(twice).epsilon(log_delta).only <= eps_twice
-    with pytest.raises(NotApplicableError, match="one round only"):
-        get_bound("clones").curve(twice)
 
 
 ONE_ROUND = {"n": 50_000, "k": 30, "eps0": 3.0, "eps": 0.3, "log_delta": float(np.log(1e-8))}

@@ -101,16 +101,6 @@ def test_a_bad_file_is_refused_in_one_line(tmp_path, capsys, text, words):
     assert message.count("\n") == 1
 
 
-def test_directories_devices_and_bad_bytes_are_refused(tmp_path, capsys):
-    for source in (tmp_path, tmp_path / "none.csv", "/dev/zero"):
-        assert cli.main(["rounds", str(source), "--eps", "1"]) == 2
-    (tmp_path / "bytes.csv").write_bytes(b"n,k\xff\n")
-    with pytest.raises(InputError, match="is not a csv file"):
-        read_rounds(tmp_path / "bytes.csv")
-    assert cli.main(["rounds", str(written(tmp_path, MIXED))]) == 2
-    assert "give exactly one of --eps and --delta" in capsys.readouterr().err
-
-
 def test_the_number_of_rows_is_limited(tmp_path, monkeypatch):
     monkeypatch.setattr("shuffledp.input_files.MAX_SCHEDULE_ROWS", 5)
     many = "n,k,eps0\n" + "9,3,1\n" * 6

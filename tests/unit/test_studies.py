@@ -323,22 +323,6 @@ def test_ratios_and_their_errors_by_hand():
     assert (own == [1.0, 0.0]).all(axis=None)
 
 
-@pytest.mark.usefixtures("twin")
-@pytest.mark.parametrize("reference", ["gaussian", "krr", "twin"])
-def test_ratios_of_three_mechanisms_refer_to_any_of_them(reference):
-    more = {
-        ("twin", name): [4.0, 4.0]
-        for name in ("raw", "projected", "maximum-likelihood", "uncorrected")
-    }
-    summary = summed(by_hand(HAND | more), reference)
-    assert len(summary) == 2 + 3 + 3
-    means = {series: np.mean(values) for series, values in (HAND | more).items()}
-    for (mechanism, estimator), row in summary.iterrows():
-        like = "raw" if estimator == "raw" else "projected"
-        expected = means[mechanism, estimator] / means[reference, like]
-        assert row["ratio"] == pytest.approx(expected, rel=1e-12)
-
-
 def test_a_single_repetition_has_a_ratio_without_an_error():
     summary = summed(by_hand({series: values[:1] for series, values in HAND.items()}), "gaussian")
     assert summary.loc["krr", "raw"]["ratio"] == 3.0

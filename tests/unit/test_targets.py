@@ -11,7 +11,6 @@ from shuffledp import compare
 from shuffledp.accounting.conventions import log_of_delta
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
-from shuffledp.figures.mechanisms import mechanism_errors
 from shuffledp.mechanisms.catalogue import CATALOGUE, Look
 from shuffledp.mechanisms.randomised_response import KRandomisedResponse
 from shuffledp.mechanisms.registry import MECHANISMS
@@ -181,17 +180,3 @@ def test_formatted_parameters_can_be_read_again():
         ).parameters
         words = format_parameters(parameters)
         assert format_parameters(read_parameters(MECHANISMS[name], words)) == words
-
-
-def test_the_figure_shows_measured_and_expected_errors():
-    summary = summed("gaussian", "krr")
-    figure = mechanism_errors(summary)
-    assert len(figure.axes) == 6
-    over_n = figure.axes[1]
-    marks = {line.get_label(): line for line in over_n.lines if line.get_linestyle() == "None"}
-    rows = summary.query("mechanism == 'krr' and estimator == 'raw' and eps == 1").sort_values("n")
-    np.testing.assert_allclose(marks["krr raw"].get_ydata(), rows["cell_error"])
-    lines = [line for line in over_n.lines if line.get_linestyle() != "None"]
-    assert any(np.array_equal(one.get_ydata(), rows["expected_cell_error"]) for one in lines)
-    # A single target and a single n can be drawn too.
-    assert len(mechanism_errors(summary.query("n == 400 and eps == 1")).axes) == 6

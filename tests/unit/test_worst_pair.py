@@ -11,7 +11,6 @@ from waiting import run_python
 from shuffledp.accounting.blanket.mean_excess import log_mean_excess_high
 from shuffledp.accounting.blanket.worst_pair import Pairs, difference
 from shuffledp.accounting.curve import Interval
-from shuffledp.accounting.rounds.convolution import LOG_TAIL, deviation
 from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms.matrix import MatrixRandomiser
 
@@ -43,19 +42,6 @@ def test_no_pair_is_worse_than_the_returned_one(n, eps, zeros):
         for x, y in permutations(range(7), 2)
     ]
     assert worst == pytest.approx(max(each), abs=1e-7)
-
-
-@pytest.mark.parametrize("chance", [0.3, 1e-6])
-def test_a_window_is_as_wide_as_the_chernoff_bound(chance):
-    """For a rare large value the tilt of a normal law would give billions."""
-    n = 1000
-    values = np.array([-chance, 1.0 - chance])
-    logs = np.log([1.0 - chance, chance])
-    width = deviation([(values, logs, n)])
-    share = width / n + chance
-    # At the end of the window the relative entropy is 40 / n.
-    entropy = share * np.log(share / chance) + (1.0 - share) * np.log((1 - share) / (1 - chance))
-    assert n * entropy == pytest.approx(-LOG_TAIL, rel=0.02)
 
 
 def test_a_report_that_is_impossible_for_a_record_bounds_delta_from_below():
