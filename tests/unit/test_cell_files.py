@@ -16,7 +16,6 @@ from shuffledp.data.cell_files import (
     write_geoparquet,
 )
 from shuffledp.pipeline.columns import CONTENTS, TRUE
-from shuffledp.pipeline.tables import RELEASES
 
 MARKUP = '<b>"Île" & co</b>'
 
@@ -64,14 +63,3 @@ def test_files_have_names_ids_and_the_mark_of_true_data(table, tmp_path):
     document = json.loads(geojson.read_text())
     assert list(document) == ["type", "contents", "n", "features"]
     assert (document["contents"], document["type"]) == ("true data", "FeatureCollection")
-
-
-def test_geojson_without_further_members_is_what_geopandas_writes(table, tmp_path):
-    write_geojson(table, tmp_path / "m.geojson")
-    assert (tmp_path / "m.geojson").read_text() == table.to_json(drop_id=True)
-
-
-def test_cells_without_estimates_have_their_counts(table):
-    cells = table.drop(columns=["krr", "gaussian"])
-    none = RELEASES.empty_table().to_pandas()
-    assert cell_map(cells, np.array([5, 3, 0]), none).equals(cells)

@@ -4,14 +4,12 @@ from collections.abc import Callable, Iterator
 from itertools import product
 from math import exp, inf, log, sqrt
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from oracle import high_precision
-from scipy.special import logsumexp
 
-from shuffledp.accounting.laws.binomial import Floats, log_pmf
+from shuffledp.accounting.laws.binomial import Floats
 from shuffledp.accounting.setting import Setting
 from shuffledp.papers.literature import closed_forms as cf
 
@@ -99,29 +97,6 @@ def test_blanket_bounds_are_above_the_exact_value(
         assert exact <= blanket(inequality, eps, eps0, n, 2) + 1e-12
         informative += own < 0
     assert informative > 60  # most of the grid must not hide behind the cap at delta = 1
-
-
-@pytest.mark.parametrize("inequality", INEQUALITIES)
-@pytest.mark.parametrize("n", [10**4, 10**6, 10**9])
-def test_blanket_closed_sum_over_m_equals_the_sum(inequality: cf.Inequality, n: int) -> None:
-    """The geometric sum over the number of blanket reports, term by term, for k = 4, eps0 = 1."""
-    E, k = exp(1.0), 4
-    gamma = k / (E + k - 1)
-    eps = 8.0 / sqrt(n)
-    a, e = np.expm1(eps), exp(eps)
-    width, top = gamma * (E - 1) * (1 + e), gamma * (E - e)
-    moment = gamma * (2 - gamma) * a**2 + (1 - gamma) ** 2 * k * (1 + e * e)
-    if inequality == "hoeffding":
-        front, rate = width**2 / (4 * a), 2 * (a / width) ** 2
-    else:
-        u = a * top / moment
-        front = top / np.log1p(u)
-        rate = moment / top**2 * float(np.float64((1 + u) * np.log1p(u) - u))
-    half = 15 * sqrt(n)
-    m = np.arange(max(1.0, np.floor(gamma * n - half)), min(n, gamma * n + half))
-    summed = log(front / (gamma * n)) + logsumexp(log_pmf(m, n, gamma) - m * rate)
-    # (1+u) log(1+u) - u above cancels to 1e-16/u, times n: the tolerance of this check.
-    assert blanket(inequality, eps, 1.0, n, k) == pytest.approx(summed, abs=1e-5, rel=1e-6)
 
 
 @given(

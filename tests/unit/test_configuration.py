@@ -1,7 +1,6 @@
 """The default configuration passes; each mistake is named with its key."""
 
 import copy
-import re
 from pathlib import Path
 
 import pytest
@@ -285,22 +284,6 @@ def test_a_broken_file_is_named_with_its_line(tmp_path, content, message):
         check_unique_keys(path)
     assert str(refused.value).startswith(str(path))
     assert str(refused.value).isprintable()
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "a: {n: 1}\nb: {n: 1}\n",
-        "1: a\n'1': b\n",
-        "a: &x {n: 1, m: 2}\nb: {<<: *x, n: 3}\nc: *x\n",
-        "a: &x [*x]",
-    ],
-)
-def test_keys_alike_in_other_places_are_no_mistake(tmp_path, text):
-    path = tmp_path / "mine.yaml"
-    path.write_text(text)
-    check_unique_keys(path)
 
 
 def test_regions_and_sources_alone_are_a_complete_configuration():

@@ -45,13 +45,6 @@ def test_remains_of_killed_processes_are_removed_when_a_file_is_made_again(tmp_p
     assert {path.name for path in tmp_path.iterdir()} == {"a.csv", *kept}
 
 
-def test_a_long_file_name_still_fits_beside_the_name_of_the_node(tmp_path):
-    name = "r" * 200 + ".csv"
-    with replacing(tmp_path / name) as temporary:
-        temporary.write_text("1")
-    assert (tmp_path / name).read_text() == "1"
-
-
 def test_content_and_name_are_flushed_to_the_disk(tmp_path, monkeypatch):
     """The content is flushed before the file gets its name, the folder afterwards."""
     flushed = []

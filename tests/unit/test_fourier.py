@@ -9,10 +9,8 @@ import pytest
 from oracle import exact
 from scipy.stats import binom
 
-from shuffledp.accounting import krr, pairs
+from shuffledp.accounting import pairs
 from shuffledp.accounting.pairs import hockey_stick
-from shuffledp.accounting.rounds.privacy_loss import default_step, rounded_down
-from shuffledp.accounting.rounds.sums import log_hockey_stick
 from shuffledp.accounting.setting import Setting
 from shuffledp.numerics.arrays import Floats
 from shuffledp.papers.literature.clones import strong_adversary_log_delta
@@ -72,45 +70,6 @@ def test_wrap_around_is_accounted_for() -> None:
     assert errors[-1] < 1e-10
     # Without the error term the narrow grid would have lost mass.
     assert fourier_bounds(coin(a), rounds, 3.5, 20_000).right.delta(eps)[0] < exp(truth)
-
-
-def test_losses_beyond_the_grid_and_infinite_ones() -> None:
-    """A loss of 5 beyond a grid up to 2 counts as infinite above, and as 2 below."""
-    atoms = LossAtoms(np.array([5.0, 0.5, -5.0]), np.array([0.1, 0.6, 0.2]), 0.1)
-    interval = fourier_bounds(atoms, 1, 2.0, 4000).log_delta(0.25)
-    half = 0.6 * -expm1(0.25 - 0.5)
-    assert exp(interval.high) == pytest.approx(0.1 + 0.1 + half, rel=1e-3)
-    assert exp(interval.low) == pytest.approx(0.1 + 0.1 * -expm1(0.25 - 2.0) + half, rel=1e-3)
-    assert exp(interval.low) <= 0.1 + 0.1 * -expm1(0.25 - 5.0) + half <= exp(interval.high)
-    twice = fourier_bounds(LossAtoms(np.zeros(1), np.full(1, 0.9), 0.1), 2, 2.0, 400).log_delta(
-        30.0
-    )
-    assert twice.low <= log(1 - 0.81) <= twice.high <= twice.low + 1e-9
-
-
-@pytest.mark.parametrize(
-    ("n", "k", "rounds"),
-    [
-        pytest.param(1000, 4, 16, marks=pytest.mark.slow),
-        (10_000, 16, 10),
-    ],
-)
-def test_agrees_with_composition(n: int, k: int, rounds: int) -> None:
-    """The intervals overlap; that of Algorithm 1 is wider, by a shift of one step per round."""
-    eps0 = 1.0
-    eps = float(krr.composed_epsilon(log(1e-6), Setting(n, k, eps0, rounds), "upper"))
-    pair = pairs.weak_adversary(Setting(n, k, eps0))
-    interval = fourier_bounds(pair, rounds, 5.0, 100_000).log_delta(eps)
-    high = float(krr.composed_log_delta(eps, Setting(n, k, eps0, rounds), "upper"))
-    loss = rounded_down(pair, default_step(pair) / 16)
-    low = log_hockey_stick([(loss, rounds)], eps).low
-    assert low <= high < low + 2e-3
-    assert interval.low <= high
-    assert low <= interval.high
-    assert interval.low < low < high < interval.high
-    shift, setting = 2.0 * rounds * 1e-4, Setting(n, k, eps0, rounds)
-    assert interval.high <= krr.composed_log_delta(eps - shift, setting, "upper")
-    assert interval.low >= krr.composed_log_delta(eps + shift, setting, "lower")
 
 
 @pytest.mark.parametrize(("n", "k"), [(3, 2), (4, 3), (6, 5)])

@@ -51,14 +51,6 @@ def test_lack_of_memory_is_reported_in_one_line(tmp_path, capfd, want):
     assert "defect" not in printed
 
 
-def test_another_import_error_is_a_defect(tmp_path, capfd):
-    with pytest.raises(SystemExit), job(str(tmp_path / "log")):
-        raise ImportError("no module named so")
-    printed = capfd.readouterr().err
-    assert "this is a defect" in printed
-    assert "Traceback" in printed
-
-
 def test_a_table_is_not_damaged_because_memory_is_short_or_it_is_missing(tmp_path):
     with pytest.raises(MemoryError), reading(tmp_path / "table.parquet"):
         too_large_for_arrow()

@@ -34,22 +34,6 @@ def test_divergence_of_the_special_pair_lies_between_the_theorems() -> None:
         assert (pair <= divergences[upper]).all()
 
 
-def special_pair_delta(eps: float, eps0: float, n: int) -> float:
-    """Return the larger direction's delta by summing the two laws of the count."""
-    p = 1.0 / (1.0 + np.exp(eps0))
-    x = np.arange(n + 1)
-    equal = binom.pmf(x, n, p)
-    flipped = p * binom.pmf(x, n - 1, p) + (1 - p) * binom.pmf(x - 1, n - 1, p)
-    sides = (flipped - np.exp(eps) * equal, equal - np.exp(eps) * flipped)
-    return max(float(np.maximum(side, 0.0).sum()) for side in sides)
-
-
-@pytest.mark.parametrize("eps0", [0.5, 3.0])
-def test_special_pair_epsilon_meets_delta(eps0: float) -> None:
-    eps = paper_b.special_pair_epsilon(np.log(1e-6), Setting(10_000, 2, eps0))
-    assert special_pair_delta(eps, eps0, 10_000) == pytest.approx(1e-6, rel=1e-6)
-
-
 def gaussian_epsilon(mu: float, delta: float) -> float:
     """Return the eps of mu-GDP at delta."""
 

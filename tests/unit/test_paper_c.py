@@ -1,7 +1,7 @@
 """Recomputed figures of paper C, against enumeration and hand-written formulas."""
 
 from itertools import product
-from math import comb, exp, log
+from math import comb, exp
 
 import numpy as np
 import pytest
@@ -131,19 +131,6 @@ def test_printed_clones_pair_against_enumeration():
         # The pair is symmetric.
         mirrored = hockey_stick([(q, p) for p, q in laws], eps)
         assert value == pytest.approx(mirrored, rel=1e-10)
-
-
-def test_formula_beyond_its_condition_is_false():
-    """In figure 8 (C.2) falls below the pair that it bounds, then below a data set of 2-RR."""
-    setting = Setting(1_000_000, 2, 9.0)
-    exact = paper_c.clones_profile(setting)
-
-    def formula(eps):
-        return float(paper_c.printed_closed_form_log_delta(np.array(eps), setting))
-
-    assert formula(1.6) > exact(1.6)
-    assert formula(1.7) < exact(1.7) < log(1e-14)
-    assert formula(2.2) < float(lower_log_delta(2.2, setting)) - 30.0
 
 
 def test_advanced_composition_by_hand():

@@ -14,12 +14,8 @@ from shuffledp.errors import InputError
 from shuffledp.papers.paper_d import estimation, places
 from shuffledp.papers.paper_d.experiment_figures import place_panels
 from shuffledp.papers.paper_d.group_estimates import (
-    bias,
-    frequency_variances,
-    mean_variances,
-    pooled_weights,
-    precision_weights,
-    share_weights,
+    cell_moments,
+    estimate_cells,
 )
 from shuffledp.papers.recomputed_figures import draw_estimates
 from shuffledp.personalised.groups import BudgetGroups
@@ -56,22 +52,6 @@ def test_frequencies_have_the_mean_and_variance_of_their_closed_form(published):
     assert mean == pytest.approx(expected, rel=1e-12)
     assert second - mean**2 == pytest.approx(weights**2 @ frequency_variances(GROUPS), rel=1e-10)
     assert (abs(mean - 0.5) > 0.05) == published
-
-
-def test_inverse_variance_is_the_least_variance():
-    by_share, pooled = share_weights(GROUPS), pooled_weights(GROUPS)
-    for variances in (frequency_variances(GROUPS), mean_variances(GROUPS)):
-        weights = precision_weights(variances)
-        best = weights**2 @ variances
-        assert best == pytest.approx(1.0 / np.sum(1.0 / variances))
-        assert best < min(by_share**2 @ variances, pooled**2 @ variances)
-        # All weights are unbiased if the groups have equal means.
-        assert bias(weights, np.full(3, 0.3), GROUPS) == pytest.approx(0.0, abs=1e-15)
-    # The mean variance over the cells does not depend on the data.
-    slope = np.expm1(GROUPS.values) / (np.expm1(GROUPS.values) + 4)
-    for shares in (np.eye(4)[:3], np.full((3, 4), 0.25)):
-        each = count_variances(shares, GROUPS).mean(axis=1) / (GROUPS.counts * slope) ** 2
-        np.testing.assert_allclose(each, cell_variances(GROUPS, 4), rtol=1e-12)
 
 
 # --- Figures 6 to 8 -------------------------------------------------------------------------------
@@ -151,17 +131,6 @@ def test_shares_of_users_are_placed_at_random_and_from_the_south():
         places.assign_budgets(np.array([3, 1]), BUDGETS, **NAMES)
 
 
-def test_everyone_keeps_the_budget_of_the_file():
-    users = places.assign_budgets(COUNTS, table_of(CHOSEN, [2.0, 3.0, 4.0]), **NAMES)
-    assert users.description == "0.45 at 2, 0.35 at 3, 0.2 at 4"
-    assert list(users.placements) == [places.AS_CHOSEN, places.AT_RANDOM]
-    np.testing.assert_array_equal(users.placements[places.AS_CHOSEN], CHOSEN)
-    assert users.placements[places.AT_RANDOM].sum(axis=0).tolist() == COUNTS.tolist()
-    assert users.placements[places.AT_RANDOM].sum(axis=1).tolist() == CHOSEN.sum(axis=1).tolist()
-    with pytest.raises(InputError, match="region town, grid shape: the table of budgets must have"):
-        places.assign_budgets(COUNTS + 1, table_of(CHOSEN, [2.0, 3.0, 4.0]), **NAMES)
-
-
 @pytest.mark.parametrize("chosen", [False, True])
 def test_simulation_agrees_with_what_is_expected(chosen):
     budgets_of_users = table_of(CHOSEN, [2.0, 3.0, 4.0]) if chosen else BUDGETS
@@ -180,45 +149,3 @@ def test_simulation_agrees_with_what_is_expected(chosen):
     titles = [axes.get_title(loc="left") for axes in place_panels(table, "Town", "one user").axes]
     shown = ["as chosen", "at random"] if chosen else ["at random", "grow from south to north"]
     assert titles[:2] == [f"raw estimates, budgets {each}" for each in shown]
-
-
-def test_mechanisms_are_compared_at_the_eps_of_a_series():
-    table = places.places_table(COUNTS, BUDGETS, 1e-6, 2, **NAMES)
-    series = table[table["placement"] == "at-random"].drop_duplicates("series")
-    eps = series.set_index("series")["eps_upper"]
-    for matched_to, rows in table[table["placement"] == "any"].groupby("matched_to"):
-        if matched_to != "smallest-budget":
-            assert (rows["eps_upper"] == eps[matched_to]).all()
-        local = rows[rows["series"] == "krr"]["local_eps0"].iloc[0]
-        curve = BOUNDS["upper"].curve(Setting(2000, 6, local))
-        log_delta = curve.log_delta(rows["eps_upper"].iloc[0]).upper
-        assert LOG_DELTA - 1e-6 <= log_delta <= LOG_DELTA
-
-
-@pytest.mark.parametrize(
-    ("values", "step"),
-    [
-        (np.linspace(0.1, 7.3, 25), None),
-        (np.linspace(0.0, 20.0, 1000), 1),
-        (np.linspace(2.0, 6.0, 401), 0.2),
-        (np.round(np.linspace(0.01, 1.0, 100), 2), 0.05),
-        (1e-9 * np.arange(1.0, 101.0), 5e-9),
-        (np.append(np.arange(26) * 1e-9, 15.0), 2e-9),
-    ],
-)
-def test_more_than_25_budgets_are_rounded_down_to_steps(values, step):
-    users = np.random.default_rng(2).integers(1, 9, values.size)
-    rounded, note = places.rounded_down(values, users)
-    if step is None:
-        assert (rounded == values).all() and note == ""
-        return
-    assert note == f"; {values.size:,} different budgets, rounded down to multiples of {step:g}"
-    assert np.unique(rounded).size <= 25
-    assert (rounded <= values).all()
-    # Others lose less than a step, and multiples of the step stay as they are.
-    kept = values < rounded.max()
-    assert (values - rounded < step)[kept].all()
-    multiple = np.isin(values, np.arange(30_000) / round(1.0 / step))
-    assert (rounded == values)[kept & multiple].all()
-    # At least one user in 25 shares the largest budget.
-    assert users[rounded == rounded.max()].sum() >= users.sum() / 25

@@ -5,14 +5,11 @@ import pytest
 from scipy.special import logsumexp
 
 from shuffledp.accounting.rounds.tradeoff import gdp_epsilon
-from shuffledp.errors import InputError
 from shuffledp.papers.paper_d import training
 from shuffledp.papers.paper_d.training import (
-    accuracy,
     bundled_digits,
     clipped_gradient,
     initial_parameters,
-    load_images,
     noise_scale,
     principal_components,
     record_mu,
@@ -106,44 +103,6 @@ def test_files_that_are_no_archive_are_refused(tmp_path, damage):
         training.training_table(path, 1)
 
 
-@pytest.mark.parametrize(
-    ("arrays", "message"),
-    [
-        (b"", "is not an IDX file of unsigned bytes in 3 dimensions: it begins with ''"),
-        (idx(PIXELS, kind=0x0D), "begins with '00000d03'"),
-        (idx(PIXELS)[:-1], "has 45 bytes, but by its header it must have 46"),
-        (PACKED[:-10], "is missing or damaged"),
-        (None, "is missing or damaged .*No such file"),
-    ],
-)
-def test_files_that_are_not_idx_are_refused(tmp_path, data, message):
-    path = tmp_path / "images"
-    if data is not None:
-        path.write_bytes(data)
-    with pytest.raises(InputError, match=f"^key: (.* )?{message}"):
-        read_idx(path, "key", 3)
-
-
-def files_of(folder, **parts):
-    files = {}
-    for name, data in parts.items():
-        files[name] = folder / name
-        files[name].write_bytes(idx(data))
-    return files
-
-
-def test_images_keep_their_labels_and_the_test_has_its_share(tmp_path):
-    images = load_images(archive(tmp_path, **WHOLE), 0.4, np.random.default_rng(1))
-    assert (len(images.train), len(images.test)) == (3, 2)
-    pixels = np.concatenate([images.train, images.test])
-    labels = np.concatenate([images.train_labels, images.test_labels])
-    np.testing.assert_allclose(pixels, PIXELS.reshape(5, 6)[labels] / 255.0)
-    assert sorted(labels) == [0, 1, 2, 3, 4]
-    apart = archive(tmp_path, **WHOLE, x_test=PIXELS[:2], y_test=np.array([8, 9]))
-    images = load_images(apart, 0.4, np.random.default_rng(1))
-    assert (len(images.train), images.test_labels.tolist()) == (5, [8, 9])
-
-
 # --- Training -------------------------------------------------------------------------------------
 
 
@@ -152,19 +111,6 @@ def digits():
     pixels, labels = bundled_digits()
     pixels, _ = principal_components(pixels[:1500], pixels, training.COMPONENTS)
     return pixels[:1500], labels[:1500]
-
-
-def trained(digits, sigma, law="law"):
-    *_, parameters = training.descend(*digits, np.full(100, sigma), 40.0, 5, law, hidden=16)
-    return accuracy(parameters, *digits)
-
-
-def test_training_learns_without_noise_and_not_with_much(digits, monkeypatch):
-    monkeypatch.setattr(training, "EPOCHS", 5)
-    assert trained(digits, 0.0) > 0.9
-    assert trained(digits, 20.0) < 0.5
-    monkeypatch.setattr(training, "EPOCHS", 1)
-    assert trained(digits, 0.2) == trained(digits, 0.2) != trained(digits, 0.2, law="another")
 
 
 def test_one_epoch_is_algorithm_1_step_by_step(digits, monkeypatch):

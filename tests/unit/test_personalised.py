@@ -275,20 +275,6 @@ def test_law_of_the_sum_is_exact_and_accounts_for_what_it_drops(groups):
     assert window.missing < 1e-20
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (([0.5, -1.0], 3), "budgets must be 0, or from"),
-        ((BudgetGroups(np.array([1.0]), np.array([0])), 3), "counts must be at least 1"),
-        (([0.5, 1.0], 1), "from 2 .*k=1"),
-        (([0.5, 1.0], 3, 2), "0..1"),
-    ],
-)
-def test_errors_name_the_argument(arguments, message):
-    with pytest.raises(InputError, match=message):
-        personalised_log_delta(0.1, *arguments)
-
-
 def test_a_negative_eps_is_refused():
     with pytest.raises(InputError, match="eps=-1"):
         personalised_log_delta(-1.0, [1.0, 2.0], 3)

@@ -185,13 +185,6 @@ def test_a_folder_gives_the_same_bytes_as_one_file(tmp_path, caplog):
     assert cropped[0] == cropped[1] and "whole.parquet, row 200001: latitude is not" in caplog.text
 
 
-def test_files_of_one_folder_may_have_different_types_and_orders(folder):
-    part(folder / "c.parquet", 40, [48.0], who=pa.array(["041.0"]), extra=pa.array(["x"]))
-    table = {"who": pa.array([42], pa.uint8()), "lon": [2], "lat": ["48.0"], "when": ["2010-07-25"]}
-    write(folder / "d.parquet", table)
-    assert users(folder) == [10, 11, 12, 30, 31, b"41", 42]
-
-
 def test_keys_of_hive_partitions_are_columns(folder):
     (folder / "b.parquet").unlink()
     for key in ("007.0", "__HIVE_DEFAULT_PARTITION__", "a%20b"):

@@ -147,14 +147,6 @@ def test_iso_times_agree_with_pythons_parser(moment, day, gap, clock, zone, mark
     assert not bad.any() and times.to_pylist()[-1] == expected
 
 
-@pytest.mark.parametrize("digits", [3, 6, 7, 9])
-@pytest.mark.parametrize("beside", ["2024-03-01T00:00:00Z", "2024-03-01T00:00:00.5Z", "2024-03-01"])
-def test_a_time_has_up_to_nine_fractional_digits(digits, beside):
-    times, bad = to_time(texts(beside, "2024-03-01T12:30:45." + "123456789"[:digits] + "Z"))
-    assert times[1].as_py() == utc(2024, 3, 1, 12, 30, 45, 123456 if digits > 3 else 123000)
-    assert not bad.any()
-
-
 LAST = utc(2024, 12, 31, 23, 59, 59)
 FORMATS = [
     ("%d/%m/%Y %H:%M:%S", ["31/12/2024 23:59:59", "", "NA", " 31/12/2024 23:59:59 "]),
