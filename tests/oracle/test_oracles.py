@@ -19,11 +19,6 @@ SMALL = [
     for n, k in [(2, 3), (3, 2), (4, 3), (5, 4), (6, 3), (4, 5)]
     for E, e in [("3/2", "11/10"), ("3/2", "7/5"), ("4", "3/2"), ("55", "2"), ("55", "50")]
 ]
-LARGER = [
-    (7, 4, Fraction(4), Fraction(3, 2)),
-    (7, 5, Fraction(4), Fraction(3, 2)),
-    (7, 3, Fraction(3, 2), Fraction(7, 5)),
-]
 
 
 def datasets(k: int) -> tuple[str, ...]:
@@ -90,16 +85,6 @@ def test_atoms_of_the_named_datasets_are_the_law_of_the_mechanism(
         assert law == exact.mean_positive_part(n, exact.lower_atoms(k, E, e, dataset))
 
 
-@pytest.mark.parametrize(("n", "k", "E", "e"), SMALL + LARGER)
-def test_bounds_are_in_order(n: int, k: int, E: Fraction, e: Fraction) -> None:
-    worst, counts = exact.worst_delta(n, k, E, e)
-    assert sum(counts) == n - 1
-    assert all(exact.lower_delta(n, k, E, e, dataset) <= worst for dataset in datasets(k))
-    assert worst <= exact.upper_delta(n, k, E, e)
-    assert worst <= exact.clones_delta(n, E, e)
-    assert exact.upper_delta(n, k, E, e) <= exact.strong_adversary(n, k, E, e)
-
-
 @pytest.mark.parametrize("others", [[0], [2, 2], [0, 1, 2]])
 def test_strong_adversary_is_the_full_view_given_a_truthful_target(others: list[int]) -> None:
     k, E, e = 3, Fraction(4), Fraction(3, 2)
@@ -109,22 +94,6 @@ def test_strong_adversary_is_the_full_view_given_a_truthful_target(others: list[
 
 
 # --- one bin -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("n", "k", "m"), [(4, 3, 0), (5, 3, 2), (4, 4, 3)])
-def test_a_bin_is_a_marginal_of_the_histogram(n: int, k: int, m: int) -> None:
-    E, e = Fraction(4), Fraction(11, 10)
-    others = [0] * m + [2] * (n - 1 - m)
-
-    def marginal(record: int) -> dict[int, Fraction]:
-        law: dict[int, Fraction] = {}
-        for histogram, weight in exact.histogram_law([record, *others], k, E).items():
-            law[histogram[0]] = law.get(histogram[0], Fraction(0)) + weight
-        return law
-
-    P, Q = marginal(0), marginal(1)
-    assert exact.single_bin(n, k, m, E, e, "forward") == exact.hockey_stick(P, Q, e)
-    assert exact.single_bin(n, k, m, E, e, "backward") == exact.hockey_stick(Q, P, e)
 
 
 # --- high precision ----------------------------------------------------------------------------

@@ -6,7 +6,6 @@ import pytest
 from town import PLACE, release_tables
 
 from shuffledp.errors import InputError
-from shuffledp.mechanisms.gaussian import published_sigma
 from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.pipeline.selection import calibrated
 from shuffledp.pipeline.tables import CERTAINTY
@@ -81,16 +80,6 @@ def test_only_an_unbiased_estimate_has_a_standard_error_and_decides_what_is_know
         other = table[table["estimator"] == estimator]
         assert not other.empty
         assert other["known"].equals(raw["known"].loc[other.index])
-
-
-def test_every_calibration_and_size_has_its_own_standard_error():
-    samples = {int(part.sum()): part for part in (COUNTS // 10, COUNTS)}
-    table = judged(released(["gaussian"], 1, samples), samples=samples)
-    errors = table[table["estimator"] == "raw"].groupby(["n", "calibration"])["standard_error"]
-    assert errors.nunique().tolist() == [1] * 6
-    published = errors.first().xs("as-published", level="calibration")
-    np.testing.assert_allclose(published, published_sigma(3.0), rtol=1e-12)
-    assert errors.first().nunique() == 5, "as published it is the same for every n"
 
 
 def test_half_a_release_is_refused(few):

@@ -5,10 +5,8 @@ from collections import Counter
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 
 from shuffledp.data.checkins_per_user import one_per_user
-from shuffledp.errors import InputError
 
 
 def write(path, users, **more):
@@ -57,8 +55,14 @@ def test_the_choice_is_uniform_and_seeded(tmp_path):
         assert sum((counts[row] - expected) ** 2 / expected for row in members) < 22
 
 
-def test_rows_without_any_user_are_refused(tmp_path):
-    write(tmp_path / "in.parquet", [None, None])
-    with pytest.raises(InputError, match=r"has no users: set columns\.user"):
-        one_per_user(tmp_path / "in.parquet", tmp_path / "out.parquet", seed=1, region="x")
-    assert not (tmp_path / "out.parquet").exists()
+def test_a_user_of_several_budgets_has_the_smallest(tmp_path, caplog):
+    users, budgets = [7, 7, None, 3, 7, 3, 11], [2.0, 0.5, 0.0, 4.0, 9.0, 4.0, 0.0]
+    table = write(tmp_path / "in.parquet", users, budget=pa.array(budgets))
+    for seed in range(5):  # the budget does not depend on which check-in is kept
+        one_per_user(tmp_path / "in.parquet", tmp_path / "out.parquet", seed=seed, region="x")
+        kept = pq.read_table(tmp_path / "out.parquet")
+        chosen = dict(zip(kept["user"].to_pylist(), kept["budget"].to_pylist(), strict=True))
+        assert chosen == {7: 0.5, 3: 4.0, 11: 0.0}
+        rows = table.take(kept["location"])
+        assert kept.drop_columns("budget").equals(rows.drop_columns("budget"))
+    assert "x: 1 users have several budgets; the smallest one is used" in caplog.text

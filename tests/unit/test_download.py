@@ -63,14 +63,6 @@ def test_a_broken_connection_leaves_no_part_under_any_name(tmp_path, checksum):
         assert download(server, tmp_path, checksum).read_bytes() == CONTENT
 
 
-@pytest.mark.parametrize("status", [403, 404, 503])
-def test_the_status_of_a_refusal_is_shown(tmp_path, status):
-    refused = pytest.raises(InputError, match=rf"checkins\.txt\.gz cannot be fetched .*{status}")
-    with FileServer(CONTENT, [status]) as server, refused:
-        download(server, tmp_path, SHA256)
-    assert files(tmp_path) == []
-
-
 def test_a_signed_address_to_which_the_server_redirects_is_not_shown(tmp_path, capfd, caplog):
     caplog.set_level(logging.DEBUG)
     with FileServer(CONTENT) as server:

@@ -191,12 +191,6 @@ def test_cells_in_metres_are_those_that_hold_a_point_of_the_box(region, size):
     assert set(rows_columns) <= kept
 
 
-def test_utm_zone_of_the_southern_hemisphere():
-    sydney = Region("sydney", Box(south=-33.9, north=-33.8, west=151.1, east=151.3))
-    lattice = make_lattice(sydney, {"metres": 500})
-    assert lattice.crs.to_epsg() == 32756
-
-
 @pytest.mark.parametrize(
     ("spec", "message"),
     [

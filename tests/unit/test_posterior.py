@@ -57,14 +57,6 @@ def test_it_agrees_with_a_dense_em_that_runs_much_longer():
     assert error < 1.02 * longest
 
 
-@pytest.mark.parametrize("scale", [1e-3, 0.02, 5e5])
-def test_estimates_exist_for_extreme_noise(scale):
-    noisy = np.array([-(10**7), -3, 0, 5, 10**9])
-    found = posterior_median(noisy, laplace(scale))
-    assert (found >= 0).all()
-    assert found[-1] == pytest.approx(10**9, rel=0.02)
-
-
 def test_the_centre_only_shifts_the_noise():
     noisy = np.random.default_rng(3).integers(0, 60, 400)
     shifted = NoiseLaw(laplace(2.0).sd, lambda z: -np.abs(z - 25) / 2.0, centre=25)

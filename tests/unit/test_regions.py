@@ -135,12 +135,6 @@ def test_an_outline_across_the_180th_meridian_is_refused(tmp_path, document):
     assert str(caught.value).startswith("regions.ville.outline: ")
 
 
-@pytest.mark.parametrize(("west", "east"), [(177, 180), (-180, -178), (-100, 80)])
-def test_an_outline_up_to_the_180th_meridian_is_accepted(tmp_path, west, east):
-    region = outlined(tmp_path, polygon([_rectangle(west, east)]))
-    assert region.box == Box(south=-19, north=-16, west=west, east=east)
-
-
 def test_a_grid_that_only_other_regions_have_is_named():
     assert grid_spec("paris", {"step": {"shape": [2, 2]}}, "step") == {"shape": [2, 2]}
     with pytest.raises(InputError) as refused:

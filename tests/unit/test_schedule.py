@@ -99,11 +99,3 @@ def test_a_bad_file_is_refused_in_one_line(tmp_path, capsys, text, words):
     message = capsys.readouterr().err
     assert str(path) in message
     assert message.count("\n") == 1
-
-
-def test_the_number_of_rows_is_limited(tmp_path, monkeypatch):
-    monkeypatch.setattr("shuffledp.input_files.MAX_SCHEDULE_ROWS", 5)
-    many = "n,k,eps0\n" + "9,3,1\n" * 6
-    assert len(read_rounds(written(tmp_path, many[:-6]))) == 5
-    with pytest.raises(InputError, match="more than 5 rows: rounds that are alike go into"):
-        read_rounds(written(tmp_path, many))

@@ -149,12 +149,6 @@ def test_budgets_are_points_of_the_certified_curve():
     assert float(upper.log_delta(target.eps).only) <= target.log_delta
 
 
-def test_budgets_that_no_gaussian_keeps_are_left_out_with_a_warning(caplog):
-    with caplog.at_level("WARNING"):
-        assert matched_budgets(SETTING, [4.0, 5.0], [1.0 - 1e-9]) == []
-    assert "3 points left out" in caplog.text
-
-
 def test_delta_hat_is_the_largest_of_one_cell_and_has_the_eps_of_the_comparison():
     table = released()
     rows = table[table["calibration"] == "delta-hat"]
@@ -186,16 +180,6 @@ def test_bounds_that_look_at_one_cell_are_maximised_over_the_occupied_ones():
 
 def test_the_targets_own_report_is_not_counted_among_the_others():
     assert other_counts(np.array([0, 3, 3, 1, 10])).tolist() == [0, 2, 9]
-
-
-def test_a_bound_has_rows_for_the_sizes_to_which_it_applies():
-    """Erlingsson's bound needs n above 1,000 and eps0 below 1/2."""
-    samples = {400: COUNTS, 4000: 10 * COUNTS}
-    bound = get_bound("erlingsson")
-    applies = {n: bound.why_not(Setting(n, 12, 0.4)) is None for n in samples}
-    assert applies == {400: False, 4000: True}
-    table = privacy_table(samples, 0.4, [0.1], ["erlingsson"])
-    assert table["n"].tolist() == [4000]
 
 
 def test_curves_go_from_0_to_where_the_loosest_guarantee_ends():
@@ -321,12 +305,6 @@ def test_ratios_and_their_errors_by_hand():
     assert summary.loc["krr", "projected"]["ratio"] == pytest.approx(3.0, rel=1e-12)
     own = summary.loc["gaussian"][["ratio", "standard_error"]]
     assert (own == [1.0, 0.0]).all(axis=None)
-
-
-def test_a_single_repetition_has_a_ratio_without_an_error():
-    summary = summed(by_hand({series: values[:1] for series, values in HAND.items()}), "gaussian")
-    assert summary.loc["krr", "raw"]["ratio"] == 3.0
-    assert np.isnan(summary.loc["krr", "raw"]["standard_error"])
 
 
 def test_a_comparison_needs_the_matched_target():

@@ -38,13 +38,6 @@ def test_days_and_weeks_are_those_of_the_local_calendar(first, number, every, zo
     assert windows.locate(pa.array(instants, pa.timestamp("us", "UTC"))).tolist() == expected
 
 
-def test_months_have_their_own_lengths():
-    windows = windows_from_config(period("2012-01-01", "2012-12-31", every="month"))
-    assert windows.names[:2] == ("2012-01", "2012-02")
-    assert np.diff(windows.edges)[1] == 29 * 86_400 * 10**6
-    assert len(windows) == 12
-
-
 def test_days_at_the_change_to_summer_time_are_shorter():
     spec = period("2010-03-27", "2010-03-29", every="day", time_zone="Europe/Paris")
     hours = np.diff(windows_from_config(spec).edges) / 3.6e9
