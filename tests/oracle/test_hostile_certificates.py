@@ -56,14 +56,11 @@ def test_keys_that_nobody_checks_are_refused(kind):
 
 
 MEANT_ILL = [
-    ("servers", {"eps": 1e-8}, TooLongError, "terms"),
     ("servers", {"eps": 1e-300}, RefusedError, "eps of the noise must be"),
     ("servers", {"nu": 2**52}, TooLongError, "terms"),
     ("servers", {"nu": 2.0}, RefusedError, "nu must be an integer"),
     ("Gaussian", {"sigma": 1e5}, TooLongError, "terms"),
     ("Gaussian", {"sigma": 1e-300}, RefusedError, "sigma must be from"),
-    ("Gaussian", {"sigma": None}, RefusedError, "sigma must be"),
-    ("Gaussian", {"nu": 2.0}, RefusedError, "nu must be an integer"),
     ("Gaussian", {"eps": 1.0}, RefusedError, "parameters has an unknown key 'eps'"),
 ]
 
@@ -80,10 +77,7 @@ def test_parameters_that_keep_the_checker_busy(kind, change, error, words):
     ("change", "words"),
     [
         ({"view": "both"}, "view must be one of analyst, shuffler, public, got 'both'"),
-        ({"mechanism": "gaussian"}, "unknown mechanism 'gaussian'"),
         ({"mechanism": "shuffler-dummies", "view": "shuffler"}, "analyst, public, got 'shuffler'"),
-        ({"parameters": []}, "parameters must be a dict"),
-        ({"eps": 301.0}, "eps must be from 0 to 300"),
         ({"lower": {"log_delta": -9.0}}, "lower end of a view must be null"),
         ({"upper": {"log_delta": None}}, "delta is not shown to be 0"),
         ({"upper": {"log_delta": -200.0}}, "upper: delta"),
@@ -118,25 +112,6 @@ def test_a_bad_file_does_not_suppress_other_verdicts(capsys, tmp_path):
     ]
     assert all(row["n"] is None for row in rows if row["verdict"] != "proven")
     assert "regular" in rows[-1]["reason"]
-
-
-def test_time_is_estimated_for_the_highest_precision():
-    made = certificate(5e-324, Setting(330, 4, 300.0))
-    made["lower"]["others"] = {"x0": 110, "x1": 110, "x2": 109}
-    made["lower"]["log_delta"] = -1.0
-    made |= {"k": 3}
-    made["upper"] = {"log_delta": -0.5, "argument": "blanket"}
-    with pytest.raises(TooLongError, match="terms"):
-        verify(made)
-
-
-def test_blocks_are_counted_before_they_are_read():
-    made = KINDS["counts"]()
-    made["n"] = 200_001
-    made["lower"]["others"] = {"x0": 200_000, "x1": 0, "x2": 0}
-    made["upper"]["blocks"] = [[i, i] for i in range(200_001)]
-    with pytest.raises(TooLongError, match="blocks"):
-        verify(made)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,6 @@ from shuffledp.accounting.curve import Composable, UpperCurve
 from shuffledp.accounting.rounds import two_rr_rounds
 from shuffledp.accounting.rounds.outcome_bundles import DEFAULT_DEPTH
 from shuffledp.accounting.rounds.profile import dominating_law
-from shuffledp.accounting.rounds.sums import upper_log_hockey_stick
 from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms.matrix import MatrixRandomiser
 from shuffledp.mechanisms.shuffler_dummies import ShufflerDummies, ShufflerDummiesParameters
@@ -206,20 +205,6 @@ def test_rounds_of_dummies_by_the_shuffler_are_dominated(rounds):
     assert exp(curve.upper(50.0)) == pytest.approx(endless, rel=1e-6)
     assert curve.epsilon(log(endless * 0.999)).upper == inf
     assert curve.epsilon(log(endless * 1.001)).upper < inf
-
-
-def test_a_delta_that_stays_positive_ends_the_search_for_deeper_laws():
-    curve = ShufflerDummies().curve(ShufflerDummiesParameters(1.0, 25), Setting(1000, 16))
-    law = dominating_law(curve, DEFAULT_DEPTH)
-    depths = []
-
-    def one(depth):
-        depths.append(depth)
-        return [(law, 10)]
-
-    upper = upper_log_hockey_stick(one, 3.0)
-    assert upper >= log(1.0 - (1.0 - law.infinite) ** 10)
-    assert len(depths) == 2
 
 
 def test_records_and_neighbours_may_change_between_rounds():
