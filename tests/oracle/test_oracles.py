@@ -93,9 +93,6 @@ def test_strong_adversary_is_the_full_view_given_a_truthful_target(others: list[
     assert exact.strong_view_delta(others, k, E, e) == truthful * pair
 
 
-# --- one bin -----------------------------------------------------------------------------------
-
-
 # --- high precision ----------------------------------------------------------------------------
 
 

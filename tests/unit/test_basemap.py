@@ -94,10 +94,3 @@ def test_an_outline_is_drawn_whole(tmp_path, cells):
     (line,) = (c for c in figure.axes[0].collections if c.get_zorder() == 2)
     (drawn,) = line.get_segments()
     assert shapely.Polygon(drawn).equals(shapely.Polygon(square(2.0, 60.0, 0.03)))
-
-
-def boxes(figure):
-    """Return the boxes of maps with their texts, colour bar, title and legend."""
-    figure.draw_without_rendering()
-    (title,) = (text for text in figure.texts if text.get_text() == figure.get_suptitle())
-    return [each.get_tightbbox() for each in (*figure.axes, *figure.legends, title)]

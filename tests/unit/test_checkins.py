@@ -11,7 +11,7 @@ from reading import BY_NAME, HERE, NAMED, PARIS, UTC, WORLD, crop, refusal, writ
 from real_data import GOWALLA, needs_gowalla
 
 from shuffledp.data.checkins import Tally, crop_checkins
-from shuffledp.data.sources import SNAP, Layout, TextFormat, layout_from_config
+from shuffledp.data.sources import SNAP, layout_from_config, source_layout
 from shuffledp.data.windows import windows_from_config
 
 
@@ -94,7 +94,6 @@ def test_coordinates_may_be_in_another_reference_system(tmp_path, caplog):
 # --- Whole files that are refused ---------------------------------------------------------------
 
 SEMICOLONS = layout_from_config({"separator": ";", "columns": BY_NAME})
-NO_HEADER = Layout("csv", {"latitude": 1, "longitude": 2}, TextFormat(header=False))
 SWAPPED = "seem to be swapped: set columns.latitude to 3 and columns.longitude to 2"
 REFUSED = [
     ("y,x\n1,2\n", NAMED, "no column 'lat' (columns.latitude); its columns are 'y', 'x'"),
@@ -132,9 +131,6 @@ def test_a_period_without_check_ins_and_a_share_out_of_range_are_refused(tmp_pat
 
 
 WRONG = [
-    ({}, "columns is missing"),
-    ({"columns": ["lat", "lon"]}, "columns must map names"),
-    ({"columns": {"latitude": "lat"}}, "columns.longitude is missing"),
     *(({"columns": {**BY_NAME, **more}}, message) for more, message in (
         ({"lat": 1}, "columns.lat is not a known column"),
         ({"user": -1}, "columns.user must be the column's name or its position"),

@@ -261,9 +261,6 @@ def test_unknown_names_are_told_which_exist(key, names, known, own):
     assert all(name in message for name in known)
 
 
-# --- cells --------------------------------------------------------------------------------------
-
-
 # --- keys given twice ---------------------------------------------------------------------------
 
 

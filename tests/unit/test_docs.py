@@ -1,4 +1,4 @@
-"""The committed pages are current, and `make docs` makes a site that needs no other."""
+"""The committed pages are current."""
 
 import contextlib
 import io
@@ -7,17 +7,10 @@ import re
 from base64 import b64decode
 from pathlib import Path
 
-import pytest
-from needs import needs
-
 import shuffledp
 
 ROOT = Path(__file__).parents[2]
 PYTHON_TUTORIAL = ROOT / "docs" / "python.ipynb"
-# Addresses that a browser fetches without being asked.
-FETCHED = re.compile(
-    r'<(?:script|img|iframe|source)\b[^>]*\bsrc="?([^"> ]+)|<link\b[^>]*\bhref="?([^"> ]+)'
-)
 
 
 def outputs(notebook):
@@ -62,19 +55,3 @@ def test_the_reference_lists_what_the_package_gives():
     names = page.partition("## The command")[0]
     rows = re.findall(r"^\| (.*?) \|", names, re.MULTILINE)
     assert sorted(re.findall(r"`(\w+)`", " ".join(rows))) == sorted(shuffledp.__all__)
-
-
-@pytest.mark.slow
-def test_reading_the_site_fetches_nothing_from_elsewhere():
-    site = ROOT / "site"
-    if not site.is_dir():
-        pytest.skip(needs("site", "`make docs` writes it"))
-    pages = list(site.rglob("*.html"))
-    assert len(pages) > 20
-    fetched = {
-        a or b for page in pages for a, b in FETCHED.findall(page.read_text(encoding="utf-8"))
-    }
-    assert len(fetched) > 5
-    assert [address for address in fetched if re.match(r"(\w+:)?//", address)] == []
-    for sheet in site.rglob("*.css"):
-        assert not re.search(r"(@import|url\()[\s\"']*(https?:)?//", sheet.read_text())

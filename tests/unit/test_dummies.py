@@ -347,9 +347,6 @@ def test_calibration_at_the_ends_of_the_range_of_gaussian_noise(eps, log_delta, 
     assert TwoServers().curve(parameters, setting).log_delta(eps).promised <= log_delta
 
 
-# --- error and messages --------------------------------------------------------------------------
-
-
 # --- bad input -----------------------------------------------------------------------------------
 
 

@@ -15,7 +15,7 @@ from shuffledp.mechanisms.estimators import (
     project_simplex,
     total_variation,
 )
-from shuffledp.mechanisms.randomised_response import invert, randomise
+from shuffledp.mechanisms.randomised_response import invert
 
 vectors = st.lists(st.floats(-5, 5), min_size=2, max_size=12).map(np.array)
 
@@ -94,12 +94,6 @@ histograms = shapes.flatmap(
 @given(histograms, st.floats(1e-3, 12.0))
 def test_maximum_likelihood_meets_the_conditions_of_optimality(reports, eps0):
     assert_most_likely(reports, eps0)
-
-
-def test_maximum_likelihood_of_a_million_cells():
-    rng, k = np.random.default_rng(3), 1_000_000
-    counts = rng.multinomial(100_000_000, rng.dirichlet(np.full(k, 0.3)))
-    assert_most_likely(randomise(counts, 4.0, rng), 4.0)
 
 
 @given(histograms, st.floats(0.5, 12.0))

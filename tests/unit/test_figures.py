@@ -215,9 +215,6 @@ def test_maps_refuse_another_histogram_or_missing_cells(releases, cells):
         maps.release_panels(COUNTS, rows[~dropped])
 
 
-# --- distances -----------------------------------------------------------------------------------
-
-
 # --- the matched comparison ----------------------------------------------------------------------
 
 

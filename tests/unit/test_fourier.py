@@ -1,4 +1,4 @@
-"""Paper C's Fourier accountant against exact enumeration and against our composition."""
+"""Paper C's Fourier accountant against exact enumeration."""
 
 from collections.abc import Callable
 from fractions import Fraction

@@ -25,7 +25,6 @@ from shuffledp.accounting.rounds.sums import upper_log_hockey_stick
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.mixdump import Mixdump, MixdumpParameters
-from shuffledp.mechanisms.randomised_response import KRRParameters
 from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.mechanisms.target_calibration import calibrated
 
@@ -92,19 +91,6 @@ def test_mixdump_has_less_error_than_krr_with_as_few_dummies_as_possible(n, k, e
     assert reached(mixed.dummies) <= target < reached(mixed.dummies * (1 - 1e-8))
     # One chance fewer, always taken, would miss the target.
     assert mixed.chances == 1 or reached(mixed.chances - 1) > target
-
-
-def test_mixdump_without_a_delta_is_krr():
-    calibrated = Mixdump().calibrate(0.7, -np.inf, Setting(100, 5))
-    assert calibrated == MixdumpParameters(0.7, 0.0)
-    same, krr_alone = (
-        each.variance(np.full(5, 0.2), 100, parameters)
-        for each, parameters in ((Mixdump(), calibrated), (MECHANISMS["krr"], KRRParameters(0.7)))
-    )
-    np.testing.assert_allclose(same, krr_alone, rtol=1e-14)
-    assert Mixdump().calibrate(0.7, 0.0, Setting(100, 5)).dummies == 0.0
-    with pytest.raises(InputError, match=r">= 0, got dummies=-1"):
-        MixdumpParameters(1.0, -1)
 
 
 def test_without_dummies_the_bound_is_that_of_krr():

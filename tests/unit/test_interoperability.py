@@ -124,17 +124,6 @@ def test_what_probabilities_lack_to_one_counts_as_infinite_loss():
     assert shuffledp.delta(100.0, row).upper == pytest.approx(0.25)
 
 
-def test_the_grid_is_finer_for_a_narrow_curve():
-    narrow = to_dp_accounting(Setting(n=1_000_000, k=100, eps0=0.1))
-    assert narrow.value_discretization_interval < 1e-5
-    own = epsilon(DELTA, Setting(n=1_000_000, k=100, eps0=0.1)).upper
-    assert own <= narrow.get_epsilon_for_delta(DELTA) <= 1.01 * own
-    with pytest.raises(InputError, match="same value_discretization_interval"):
-        narrow.compose(from_dp_accounting(gaussian(), REPLACE_ONE))
-    query = gaussian(interval=narrow.value_discretization_interval)
-    assert narrow.compose(from_dp_accounting(query, REPLACE_ONE)).get_epsilon_for_delta(DELTA) > own
-
-
 def test_distributions_that_state_no_relation_do_not_compose_with_ours(exported):
     with pytest.raises(InputError, match="states no relation: pass it to"):
         exported.compose(gaussian())

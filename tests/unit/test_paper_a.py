@@ -216,12 +216,3 @@ def test_a_guarantee_is_far_above_what_is_printed(values):
     assert (numbers["single_bin"] <= numbers["upper"]).all()
     assert (numbers["correct"] == numbers["upper"]).all()
     assert (numbers["upper"] > 10**6 * numbers["published"]).all()
-
-
-# --- random numbers -----------------------------------------------------------------------------
-
-
-# --- single numbers -----------------------------------------------------------------------------
-
-
-# --- summary and figures ------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Algorithm 1 of paper D: gradients, clipping, noise, reading images, and its figure."""
+"""Algorithm 1 of paper D: gradients, clipping, noise, and reading images."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The table of `make peers`: what its formulas say, and which rows come first."""
+"""The table of `make peers`: what its formulas say."""
 
 import importlib
 import sys

@@ -47,12 +47,6 @@ def test_ids_and_names_are_texts_without_markup_or_line_breaks(tmp_path, suffix)
     assert "no property 'nam'; did you mean name?" in refusal(tmp_path, cells, suffix, name="nam")
 
 
-def test_a_property_called_name_is_the_name(tmp_path):
-    for columns, name in (("Name name NAME", "name"), ("Name NAME", "NAME"), ("nom", "1")):
-        cells = table(SQUARE, **{column: [column] for column in columns.split()})
-        assert read(tmp_path, cells) == [["1", name]]
-
-
 def test_the_id_of_a_feature_is_a_property_unless_it_has_another(tmp_path):
     path = written(tmp_path, table(SQUARE, EAST), "geojson")
     document = json.loads(path.read_text())

@@ -34,8 +34,6 @@ BELOW = {
 ABOVE = PACKAGE / "pipeline" / "configuration.py"
 # At the root: public names and what they are made of, the command's entry, errors and version.
 API = {"input_files", "queries", "results"}
-ROOT_FILES = {f"{name}.py" for name in (*API, "__init__", "__main__", "errors", "version")}
-ROOT_FILES |= {"__init__.pyi", "py.typed"}
 CONFINED = {
     "snakemake": set(),
     "matplotlib": {"figures", "papers"},

@@ -1,4 +1,4 @@
-"""The public package: its names, help, version and imports."""
+"""The public package: its names, version, imports and arguments."""
 
 import ast
 import doctest

@@ -1,4 +1,4 @@
-"""Mechanisms calibrated to targets: measured and expected errors, findings, figures."""
+"""Mechanisms calibrated to targets: measured and expected errors, and their summary."""
 
 from dataclasses import replace
 
