@@ -11,13 +11,12 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from unit.layers import written
 
-from shuffledp.data.cells import cell_count, cropping_region, make_cells
+from shuffledp.data.cells import cropping_region, make_cells
 from shuffledp.data.regions import Box, Region, region_from_config
 from shuffledp.data.values import to_identifier
 from shuffledp.errors import InputError
 
 PARIS = Region("paris", Box(south=48.8286, north=48.8798, west=2.2855, east=2.3909))
-SPECS = [{"shape": [12, 16]}, {"metres": 500}, {"h3": 8}, {"h3": 10}]
 
 
 @pytest.fixture(scope="module")
@@ -90,18 +89,6 @@ def test_hexagons_are_those_with_their_centre_in_the_box(south, west, height, wi
 
 EVERY_HEXAGON = [cell for parent in h3.get_res0_cells() for cell in h3.cell_to_children(parent, 3)]
 CENTRES = np.array([h3.cell_to_latlng(cell) for cell in EVERY_HEXAGON])
-
-
-@pytest.mark.parametrize("spec", SPECS)
-def test_points_of_cells_are_located_in_them(spec):
-    cells = make_cells(PARIS, spec)
-    middles = shapely.get_coordinates(shapely.centroid(cells.table.geometry.to_numpy()))
-    inside = PARIS.contains(middles[:, 1], middles[:, 0])
-    expected = np.where(inside | ("h3" in spec), np.arange(len(cells)), -1)
-    assert_array_equal(cells.locate(middles[:, 1], middles[:, 0]), expected)
-    assert len(cells) == cell_count(PARIS, spec)
-    assert cells.table["id"].is_unique
-    assert cells.table["name"].is_unique
 
 
 @pytest.mark.parametrize(("ids", "column", "numbers"), [

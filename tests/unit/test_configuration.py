@@ -9,7 +9,6 @@ from snakemake.utils import update_config
 
 from shuffledp.accounting.bound_registry import BOUNDS
 from shuffledp.errors import InputError
-from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.pipeline import configuration
 from shuffledp.pipeline.configuration import (
     check_configuration,
@@ -244,21 +243,6 @@ def test_defaults_complete_what_a_configuration_leaves_out():
     set_defaults(config, SCHEMA)
     assert config == DEFAULTS | {"source": "embedded", "eps": [0.5]}
     assert set(DEFAULTS["bounds"]) == configuration._COMMON_BOUNDS <= set(BOUNDS)
-
-
-@pytest.mark.parametrize(
-    ("key", "names", "known"),
-    [("mechanisms", ["gaussian", "laplace"], MECHANISMS), ("bounds", ["upper", "best"], BOUNDS)],
-)
-@pytest.mark.parametrize("own", [True, False])
-def test_unknown_names_are_told_which_exist(key, names, known, own):
-    config = changed(f"regions/paris/{key}", names) if own else DEFAULT | {key: names}
-    with pytest.raises(InputError) as refused:
-        check(config)
-    message = str(refused.value)
-    assert message.startswith("regions.paris: " if own else "regions.san_francisco: ")
-    assert repr(names[1]) in message
-    assert all(name in message for name in known)
 
 
 # --- keys given twice ---------------------------------------------------------------------------

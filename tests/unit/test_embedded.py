@@ -135,11 +135,3 @@ def test_printed_positions_are_strictly_inside(tmp_path, south, west, height, wi
     for line in gzip.decompress((tmp_path / "l.gz").read_bytes()).decode().splitlines():
         _, _, latitude, longitude, _ = line.split("\t")
         assert south < float(latitude) < north and west < float(longitude) < east
-
-
-def test_seed_decides_the_bytes(tmp_path):
-    files = [tmp_path / name for name in "abc"]
-    for file, seed in zip(files, (1, 1, 2), strict=True):
-        lay_checkins(COUNTS / "paris.csv", file, seed=seed)
-    same, again, other = (file.read_bytes() for file in files)
-    assert same == again != other

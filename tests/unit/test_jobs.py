@@ -21,13 +21,6 @@ def loaded_without_room():
     raise ImportError("sklearn/_random.so: failed to map segment from shared object")
 
 
-def noticed_on_the_way():
-    try:
-        np.ones((10**8, 10**8))
-    except MemoryError:
-        raise ImportError("numpy could not be imported") from None
-
-
 def refused_by_the_system():
     raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
 
@@ -37,7 +30,6 @@ WANTS = {
     "arrow": too_large_for_arrow,
     "loader": loaded_without_room,
     "system": refused_by_the_system,
-    "on the way": noticed_on_the_way,
 }
 
 

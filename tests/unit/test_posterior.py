@@ -57,14 +57,6 @@ def test_it_agrees_with_a_dense_em_that_runs_much_longer():
     assert error < 1.02 * longest
 
 
-def test_the_centre_only_shifts_the_noise():
-    noisy = np.random.default_rng(3).integers(0, 60, 400)
-    shifted = NoiseLaw(laplace(2.0).sd, lambda z: -np.abs(z - 25) / 2.0, centre=25)
-    np.testing.assert_array_equal(
-        posterior_median(noisy, shifted), posterior_median(noisy - 25, laplace(2.0))
-    )
-
-
 # --- Mechanisms -----------------------------------------------------------------------------
 
 N, K = 600, 12

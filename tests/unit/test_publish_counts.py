@@ -390,8 +390,3 @@ def test_records_without_a_place_or_with_an_unknown_one_do_not_count(tmp_path):
     source.write_text("zone,card\n1-3,7\n1-3,8,9\n")
     with pytest.raises(CheckinError, match="1 of 2 rows are malformed"):
         count_records(source, layout, histogram)
-
-
-def test_a_missing_file_of_counts_is_named(tmp_path):
-    with pytest.raises(InputError, match=r"none\.csv cannot be read"):
-        read_counts(tmp_path / "none.csv", COUNTS, HISTOGRAM)

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shuffledp.data.regions import Box, Region, grid_spec, region_from_config
-from shuffledp.errors import InputError
+from shuffledp.data.regions import Box, Region, region_from_config
 
 SQUARE = [[[2.0, 48.0], [3.0, 48.0], [3.0, 49.0], [2.0, 49.0], [2.0, 48.0]]]
 HOLE = [[2.4, 48.4], [2.4, 48.6], [2.6, 48.6], [2.6, 48.4], [2.4, 48.4]]
@@ -133,11 +132,3 @@ def test_an_outline_across_the_180th_meridian_is_refused(tmp_path, document):
     with pytest.raises(ValueError, match="180th meridian, split it into two regions") as caught:
         outlined(tmp_path, document)
     assert str(caught.value).startswith("regions.ville.outline: ")
-
-
-def test_a_grid_that_only_other_regions_have_is_named():
-    assert grid_spec("paris", {"step": {"shape": [2, 2]}}, "step") == {"shape": [2, 2]}
-    with pytest.raises(InputError) as refused:
-        grid_spec("ulm", {"shape": {"shape": [2, 2]}, "fine": {"metres": 9}}, "step")
-    assert str(refused.value).startswith("regions.ulm.grids has no step")
-    assert "shape, fine" in str(refused.value)

@@ -3,7 +3,6 @@
 from datetime import date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -36,12 +35,6 @@ def test_days_and_weeks_are_those_of_the_local_calendar(first, number, every, zo
     days = [(each.tz_convert(zone).date() - first).days for each in instants]
     expected = [day // length if 0 <= day < number * length else -1 for day in days]
     assert windows.locate(pa.array(instants, pa.timestamp("us", "UTC"))).tolist() == expected
-
-
-def test_days_at_the_change_to_summer_time_are_shorter():
-    spec = period("2010-03-27", "2010-03-29", every="day", time_zone="Europe/Paris")
-    hours = np.diff(windows_from_config(spec).edges) / 3.6e9
-    assert hours.tolist() == [24, 23, 24]
 
 
 def test_a_period_without_windows_is_one():
