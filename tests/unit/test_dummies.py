@@ -22,6 +22,7 @@ from shuffledp.mechanisms.discrete_laplace import (
     DiscreteLaplace,
     DiscreteLaplaceParameters,
 )
+from shuffledp.mechanisms.mixdump import Mixdump
 from shuffledp.mechanisms.shuffler_dummies import (
     ShufflerDummies,
     ShufflerDummiesParameters,
@@ -93,6 +94,15 @@ def test_rounds_of_discrete_laplace_keep_the_budget_and_waste_nothing(eps, delta
 
     assert composed(calibrated) <= delta * (1 + 1e-12)
     assert composed(calibrated * (1 + 1e-6)) > delta
+
+
+@pytest.mark.parametrize("mechanism", [UserDummies(), Mixdump()])
+def test_calibrated_dummies_keep_the_target_over_all_rounds(mechanism):
+    target, setting = np.log(0.05), Setting(20, 4, rounds=2)
+    calibrated = mechanism.calibrate(1.0, target, setting)
+    assert mechanism.curve(calibrated, setting).log_delta(1.0).upper <= target
+    once = mechanism.calibrate(1.0, target, setting.single_round)
+    assert mechanism.curve(once, setting).log_delta(1.0).upper > target
 
 
 # --- dummies by users-----------------------------------------------------------------------------
