@@ -11,7 +11,7 @@ from reading import BY_NAME, HERE, NAMED, PARIS, UTC, WORLD, crop, refusal, writ
 from real_data import GOWALLA, needs_gowalla
 
 from shuffledp.data.checkins import Tally, crop_checkins
-from shuffledp.data.sources import SNAP, layout_from_config, source_layout
+from shuffledp.data.sources import SNAP, layout_from_config
 from shuffledp.data.windows import windows_from_config
 
 
@@ -98,7 +98,6 @@ SWAPPED = "seem to be swapped: set columns.latitude to 3 and columns.longitude t
 REFUSED = [
     ("y,x\n1,2\n", NAMED, "no column 'lat' (columns.latitude); its columns are 'y', 'x'"),
     ("lat,lon,lat\n1,2,3\n", NAMED, "columns 'lat': set columns.latitude to the position"),
-    ("lat,lon\n1,2\n", CHOICES, "has no column 'b' (budgets.column); its columns are 'lat', 'lon'"),
     ("id;lat;lon\n1;48.8;2.3\n", NAMED, 'set `separator: ";"`'),
     ("sep=;\nlat;lon\n1;2\n", NAMED, "its separator is ';': set separator to it"),
     ("lat;lon\n48,8;2,3\n", SEMICOLONS, "write decimals with a point, or set decimal: "),

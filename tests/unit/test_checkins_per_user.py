@@ -53,16 +53,3 @@ def test_the_choice_is_uniform_and_seeded(tmp_path):
         expected = tries / len(members)
         # Chi-square with at most 3 degrees of freedom: above 22 once in ten thousand.
         assert sum((counts[row] - expected) ** 2 / expected for row in members) < 22
-
-
-def test_a_user_of_several_budgets_has_the_smallest(tmp_path, caplog):
-    users, budgets = [7, 7, None, 3, 7, 3, 11], [2.0, 0.5, 0.0, 4.0, 9.0, 4.0, 0.0]
-    table = write(tmp_path / "in.parquet", users, budget=pa.array(budgets))
-    for seed in range(5):  # the budget does not depend on which check-in is kept
-        one_per_user(tmp_path / "in.parquet", tmp_path / "out.parquet", seed=seed, region="x")
-        kept = pq.read_table(tmp_path / "out.parquet")
-        chosen = dict(zip(kept["user"].to_pylist(), kept["budget"].to_pylist(), strict=True))
-        assert chosen == {7: 0.5, 3: 4.0, 11: 0.0}
-        rows = table.take(kept["location"])
-        assert kept.drop_columns("budget").equals(rows.drop_columns("budget"))
-    assert "x: 1 users have several budgets; the smallest one is used" in caplog.text

@@ -5,6 +5,7 @@ import pytest
 from scipy.special import logsumexp
 
 from shuffledp.accounting.rounds.tradeoff import gdp_epsilon
+from shuffledp.errors import InputError
 from shuffledp.papers.paper_d import training
 from shuffledp.papers.paper_d.training import (
     bundled_digits,
@@ -14,7 +15,6 @@ from shuffledp.papers.paper_d.training import (
     principal_components,
     record_mu,
 )
-from shuffledp.papers.recomputed_figures import training_panels
 
 # --- The classifier -------------------------------------------------------------------------------
 

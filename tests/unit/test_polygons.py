@@ -1,6 +1,5 @@
 """Polygons have unique ids and names and do not overlap, and points count in the file's system."""
 
-import json
 import tempfile
 from itertools import combinations
 from pathlib import Path
@@ -45,15 +44,6 @@ def test_ids_and_names_are_texts_without_markup_or_line_breaks(tmp_path, suffix)
     assert read(tmp_path, cells, suffix, identifier="code") == expected
     assert refusal(tmp_path, cells, suffix, identifier="name").startswith(": feature 3 has no 'na")
     assert "no property 'nam'; did you mean name?" in refusal(tmp_path, cells, suffix, name="nam")
-
-
-def test_the_id_of_a_feature_is_a_property_unless_it_has_another(tmp_path):
-    path = written(tmp_path, table(SQUARE, EAST), "geojson")
-    document = json.loads(path.read_text())
-    for feature, own in zip(document["features"], (1, "x"), strict=True):
-        feature |= {"id": own, "properties": {"id": 7.0} if own == 1 else {}}
-    path.write_text(json.dumps(document))
-    assert read_polygons(path, identifier="id").table.id.tolist() == ["7", "x"]
 
 
 @pytest.mark.parametrize(("ids", "names"), [

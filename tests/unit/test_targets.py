@@ -1,10 +1,12 @@
 """Mechanisms calibrated to targets: measured and expected errors, and their summary."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from effort import long
 from town import release_tables
 
 from shuffledp import compare
@@ -32,6 +34,7 @@ SAMPLES = {
     400: np.array([0, 40, 10, 150, 120, 80]),
 }
 DELTA = 1e-4
+DOCS = Path(__file__).parents[2] / "docs"
 PARTICIPATION = {"colluding": 50, "response_rate": 0.7}
 
 
@@ -158,6 +161,23 @@ def test_the_summary_describes_every_series(tmp_path):
     assert failed["tv_distance"].isna().all()
     write_csv(summary, tmp_path / "summary.csv")
     assert target_findings(pd.read_csv(tmp_path / "summary.csv")) == target_findings(summary)
+
+
+@pytest.mark.parametrize("rounds", [1, pytest.param(12, marks=pytest.mark.slow), long(52)])
+def test_errors_of_maps_that_repeat_are_those_of_the_pages(rounds):
+    names = ["discrete-laplace", "gaussian", "two-servers", "user-dummies", "krr"]
+    setting = Setting(20_000, 200, rounds=rounds)
+    entries = {}
+    for name in names:
+        (row,) = compare(1.0, 1e-8, setting, mechanisms=[name]).mechanisms
+        moved = np.ceil(10.0 * row.calibration.per_user.moved_by_one - 1e-9)
+        error = f"{row.calibration.cell_sd:#.3g}".removesuffix(".")
+        entries[name] = f"{error} ({moved:.0f})"
+        if name == "two-servers":
+            shape = "discrete Laplace" if rounds < 7 else "discrete Gaussian"
+            assert row.calibration.shape == shape
+    page = (DOCS / "choosing.md").read_text()
+    assert f"| {rounds} | {' | '.join(entries.values())} |" in page
 
 
 def test_formatted_parameters_can_be_read_again():
