@@ -7,6 +7,8 @@ import json
 import logging
 import re
 from base64 import b64encode
+from datetime import date
+from decimal import Decimal
 from fractions import Fraction
 from hashlib import sha256
 from pathlib import Path
@@ -19,8 +21,9 @@ from scipy import stats
 
 import shuffledp
 from shuffledp.cli import main
+from shuffledp.errors import InputError
+from shuffledp.publishing import counting, ledger, publication
 from shuffledp.publishing import folder as folders
-from shuffledp.publishing import publication
 from shuffledp.publishing.noise import Noise
 from shuffledp.publishing.page import embedded_json
 
@@ -154,6 +157,24 @@ def test_no_data_can_end_its_html_element():
         embedded_json({"eps": float("nan")})
 
 
+def test_the_statement_says_the_same_in_words(plain):
+    _, statement = published(*words("--records-per-user", "2", "--distinct", eps="0.8"))
+    text = Path("map/statement.md").read_text()
+    assert "eps = 0.8" in text
+    assert "no possible map is more than 2.23 times as likely with a person" in text
+    assert "At most 2 records of each user count, each in a different cell" in text
+    assert "a cell may have far more records than its count and its intervals say" in text
+    assert statement["mechanism"]["sensitivity_l2_squared"] == 2
+    assert statement["software"]["shuffledp"] == shuffledp.__version__
+
+
+@pytest.mark.parametrize(("unit", "warned"), [("user", True), ("record", False)])
+def test_records_that_do_not_count_are_mentioned_if_there_may_be_any(folder, unit, warned):
+    published(*words(unit=unit))
+    for name in ("statement.md", "map.html"):
+        assert ("Other records are left out" in Path("map", name).read_text()) == warned
+
+
 # --- Nothing true is released ---------------------------------------------------------------
 
 SECRET = "Zebedee7Q"
@@ -230,6 +251,14 @@ def test_every_week_is_one_histogram_and_costs_one_eps(plain):
     assert statement["period"]["every"] == "week"
 
 
+def test_the_statement_says_in_what_the_records_of_a_user_are_distinct(plain):
+    weeks = (*DAYS, "--every", "week", "--records-per-user", "2", "--distinct")
+    _, statement = published(*words(*weeks))
+    assert "count, no two in the same cell and window; they" in statement["unit"]["bound"]
+    _, statement = published(*words(*weeks, "--per-window", ledger="other.jsonl", output="other"))
+    assert "count in each window, each in a different cell; they" in statement["unit"]["bound"]
+
+
 def test_a_bound_for_each_week_costs_as_many_times_the_noise(plain):
     _, statement = published(*words(*DAYS, "--every", "week", "--per-window"))
     assert statement["mechanism"]["scale"] == pytest.approx(4.0)
@@ -246,11 +275,23 @@ def test_a_bound_for_each_week_costs_as_many_times_the_noise(plain):
     assert statement["guarantee"]["delta"] == 0
 
 
-@pytest.mark.parametrize("cells", ["shape:3x5", "step:0.25x0.5", "metres:30000", "h3:5"])
-def test_cells_may_be_lattices_and_hexagons(plain, cells):
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        (
+            "shape:3x5",
+            "| 15 rectangles in 3 rows and 5 columns, latitude 0 to 1, longitude 0 to 1 |",
+        ),
+        ("step:0.25x0.5", "| 8 rectangles of 0.25 by 0.5 degrees, "),
+        ("metres:30000", " squares of 30000 m, "),
+        ("h3:5", " H3 hexagons of resolution 5, "),
+    ],
+)
+def test_cells_may_be_lattices_and_hexagons(plain, cells, said):
     table, statement = published(*words(*BOX, unit="record", cells=(cells,)))
     assert len(table) == statement["cells"]["number"] >= 8
     assert statement["cells"]["kind"] == cells
+    assert said in Path("map/statement.md").read_text()
     # The records at longitude 0.5 are in one cell.
     assert abs(table["noisy_count"].max() - 750) < 60
 
@@ -262,6 +303,32 @@ def test_a_file_of_counts_is_published(plain):
         *("--cell-id", "CODE", "--eps", "1", "--ledger", "l.jsonl", "--output", "map"),
     )
     assert (abs(table["noisy_count"] - [0, 500, 0, 70]) < 40).all()
+
+
+@pytest.mark.parametrize("suffix", ["geojson", "gpkg", "shp"])
+def test_points_with_unix_times_are_published(folder, suffix):
+    taps = pd.read_csv("taps.csv")
+    seconds = pd.to_datetime(taps["when"]).astype("datetime64[s, UTC]").astype("int64")
+    points = gpd.GeoDataFrame(
+        {"card": taps["card"], "when": seconds},
+        geometry=gpd.points_from_xy(taps["lon"], taps["lat"]), crs=4326,
+    )  # fmt: skip
+    points.to_file(f"taps.{suffix}")
+    tables = {}
+    for name, coordinates, times in [
+        ("taps.csv", ("--latitude", "lat", "--longitude", "lon"), ()),
+        (f"taps.{suffix}", (), ("--time-format", "unix")),
+    ]:
+        tables[name], _ = published(
+            *("publish", name, *coordinates, "--user", "card", "--unit", "user", "--time", "when"),
+            *("--records-per-user", "20", "--from", "2024-01-08", "--to", "2024-01-14", *times),
+            *("--cells", "districts.geojson", "--eps", "1000", "--ledger", f"{name}.jsonl"),
+            *("--output", f"map.{name}"),
+        )
+    counts = [table["noisy_count"].tolist() for table in tables.values()]
+    assert sum(counts[0]) == pytest.approx(750, abs=60)
+    # Noise at eps = 1000 with 20 records of a user has a scale of 1 / 50.
+    assert counts[0] == counts[1]
 
 
 def test_a_map_without_counts_says_that_it_is_mostly_noise(folder, capsys):
@@ -293,20 +360,37 @@ def test_the_function_returns_the_map(plain):
     [
         (words("--records-per-user", "2", unit="record"), "an additional record could change"),
         (words("--distinct", unit="record"), "are for --unit user"),
+        (words("--time-format", "unix"), "--time-format needs --time"),
+        (words(*DAYS, "--time-format", "%H"), "shuffledp: time_format must be unix"),
+        (words(*DAYS, "--time-zone", "Here"), "shuffledp: time_zone must be a name"),
+        (words(*DAYS, "--to", "2023-01-01"), "period.to must not be before period.from"),
+        (words("--box", "1", "0", "0", "1"), "box.south must be below box.north"),
         (words("--separator", ";"), "taps.csv has no column 'card' (columns.user)"),
+        (words("--separator", "a"), "shuffledp: separator must be one character"),
         (["publish", "districts.geojson", *words()[2:]], "leave out --latitude, --longitude"),
+        (words("--records-per-user", "0"), "records_per_user must be an integer >= 1"),
         (words(cells=("metres:500",)), "these cells need a region"),
+        (words(*BOX, cells=("shape:axb",)), "cells must be h3:8"),
+        (words(*BOX, cells=("h3:8", "--cell-id", "CODE")), "properties of a file of polygons"),
+        (words(*BOX, "--outline", "districts.geojson"), "give either --box or --outline"),
+        (words("--time", "when"), "a period needs both"),
+        (words("--every", "week"), "--every needs a period"),
         (words("--from", "2024-01-01"), "give both --from and --to"),
         (words("--per-window"), "needs several windows"),
         (words("--mechanism", "gaussian"), "delta must be above 0"),
         (words("--delta", "1e-6", "--mechanism", "laplace"), "give --mechanism gaussian"),
         (words(eps="0"), "eps must be positive"),
+        (words(eps="nan"), "eps must be finite"),
         (words(output="."), "would be in the published folder"),
         (words(output="districts.geojson"), "exists and is never overwritten"),
         (["publish", "counts.csv", *words()[6:]], "a file of counts does not say"),
         ([*words()[:4], *words()[6:]], "give either both --latitude and --longitude"),
+        (words("--user", "who"), "no column"),
+        (["publish", "none.csv", *words()[2:]], "does not exist"),
         (words(output="taps.csv/map"), "cannot be written"),
+        (words(output="m" * 240), "cannot be written"),
         (words("--title", "caf\udce9"), "must be Unicode text"),
+        (words(*DAYS, "--to", "9999-12-31"), "in the years 2 to 9998"),
     ],
 )
 def test_what_cannot_be_published_is_refused_and_costs_nothing(folder, capsys, arguments, message):
@@ -321,6 +405,21 @@ def test_a_link_to_nowhere_is_not_replaced(folder, capsys):
     assert main(words()) == 2
     assert "exists and is never overwritten" in capsys.readouterr().err
     assert not Path("l.jsonl").read_text()
+
+
+def test_arguments_of_the_function_may_have_other_types(plain):
+    days = {"time": "when", "period": (date(2024, 1, 1), date(2024, 1, 28))}
+    options = {"ledger": "l.jsonl", "cells": "districts.geojson", "unit": "record"}
+    options |= {"latitude": "lat", "longitude": "lon", "eps": np.float64(1.0)}
+    for wrong, said in (
+        ({"title": Path("x")}, "title must be"),
+        ({"every": "year"}, "every must"),
+    ):
+        with pytest.raises(InputError, match=said):
+            shuffledp.publish("taps.csv", "map", **options, **days | wrong)
+    published = shuffledp.publish("taps.csv", "map", **options, **days)
+    assert published.statement["period"]["to"] == "2024-01-28"
+    assert published.statement["guarantee"]["eps"] == 1.0
 
 
 def test_there_is_no_seed(folder, capsys):
@@ -413,6 +512,46 @@ def test_an_audit_finds_the_promised_eps_and_no_more(plain, more, options, law):
     assert abs((absent == 0).mean() - unchanged) < error + 1 / CELLS
 
 
+def _without_noise(patch):
+    patch.setattr(publication, "add_noise", lambda counts, noise: counts)
+
+
+def _noise_of_scale(patch, scale):
+    original = publication.add_noise
+    patch.setattr(
+        publication,
+        "add_noise",
+        lambda counts, noise: original(counts, Noise(noise.mechanism, scale(noise.scale))),
+    )
+
+
+def _half_the_scale(patch):
+    _noise_of_scale(patch, lambda scale: scale / 2)
+
+
+def _noise_for_a_record(patch):
+    _noise_of_scale(patch, lambda scale: 1.0)
+
+
+def _unbounded_contributions(patch):
+    original = counting._Bounded.__init__
+
+    def unbounded(self, size, cells, bound):
+        original(self, size, cells, type(bound)("user", 10))
+
+    patch.setattr(counting._Bounded, "__init__", unbounded)
+
+
+@pytest.mark.parametrize(
+    "mutant",
+    [_without_noise, _half_the_scale, _noise_for_a_record, _unbounded_contributions],
+)
+def test_the_audit_catches_a_defect(plain, monkeypatch, mutant):
+    mutant(monkeypatch)
+    present, absent, promised = pair("--records-per-user", "3")
+    assert eps_at_least(present, absent) > promised
+
+
 def _seed(patch):
     def seeded(counts, noise):
         draws = np.random.default_rng(1).laplace(scale=noise.scale, size=counts.size)
@@ -433,14 +572,38 @@ def test_two_publications_of_the_same_records_share_no_noise_unless_there_is_a_s
     assert independent == (mutant is None)
 
 
-def test_all_maps_of_a_ledger_together_keep_its_total(plain):
+def _budget_not_written(patch):
+    patch.setattr(ledger.OpenLedger, "_append", lambda self, *lines: None)
+
+
+def _budget_not_added(patch):
+    patch.setattr(ledger.State, "spent", Decimal(0))
+
+
+def _budget_of_a_record(patch):
+    original = publication.make_charge
+    patch.setattr(
+        publication,
+        "make_charge",
+        lambda request, output, eps, *rest: original(request, output, eps / 3, *rest),
+    )
+
+
+@pytest.mark.parametrize(
+    "mutant", [None, _budget_not_written, _budget_not_added, _budget_of_a_record]
+)
+def test_all_maps_of_a_ledger_together_keep_its_total_unless_budget_is_not_counted(
+    plain, monkeypatch, mutant
+):
+    if mutant:
+        mutant(monkeypatch)
     total = Fraction(0)
     for number in range(8):
         eps = f"0.{20 + number}"
         states = main(words("--total", "1", eps=eps, output=f"map{number}"))
         total += Fraction(eps) if states == 0 else 0
     # 0.2 + 0.21 + 0.22 + 0.23 = 0.86 leaves too little for any other.
-    assert total == Fraction("0.86")
+    assert total == Fraction("0.86") if mutant is None else total > 1
 
 
 def test_the_statement_agrees_with_shuffledp_delta(plain, capsys):
