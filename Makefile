@@ -33,7 +33,7 @@ reproduce: $(READY) ## Recompute the four papers' numbers and figures
 PYTEST := $(BIN)/python -m pytest -n
 CORES_HERE := $$($(BIN)/python -c 'import os; print(len(os.sched_getaffinity(0)))')
 
-test: $(READY) ## Run the quick tests (some 5 minutes on 2 cores)
+test: $(READY) ## Run the quick tests (some 4 minutes on 2 cores)
 	$(PYTEST) $(CORES_HERE)
 
 test-slow: $(READY) ## Run those and the long ones, with more examples: every browser, Slurm and oracle test

@@ -5,7 +5,7 @@ from math import comb, inf, nextafter, sqrt
 
 import numpy as np
 import pytest
-from effort import examples
+from effort import examples, long
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import erfc, exp, expm1, log, log1p, mp, mpf
@@ -48,7 +48,9 @@ def test_the_lower_end_of_a_large_eps_is_finite(sigma):
     assert ends.lower >= 0.999 * min(float(above), 1e6)
 
 
-@pytest.mark.parametrize("mu", [1e-3, 1e-6, 1e-7, 1e-8, 1e-10, 1e-12, 1e-14, 1e-17])
+@pytest.mark.parametrize(
+    "mu", [1e-3, long(1e-6), long(1e-7), long(1e-8), 1e-10, 1e-12, 1e-14, long(1e-17)]
+)
 def test_tiny_noise_composes_with_tiny_budgets(mu):
     sigma = sqrt(2.0) / mu
     exact_mu = root(mpf(2)) / mpf(sigma)

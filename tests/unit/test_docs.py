@@ -7,6 +7,8 @@ import re
 from base64 import b64decode
 from pathlib import Path
 
+import pytest
+
 import shuffledp
 
 ROOT = Path(__file__).parents[2]
@@ -34,6 +36,7 @@ def alike(one, other):
     )
 
 
+@pytest.mark.slow
 def test_the_tutorial_in_python_prints_what_it_shows(monkeypatch):
     notebook = json.loads(PYTHON_TUTORIAL.read_text(encoding="utf-8"))
     texts, drawn = outputs(notebook)

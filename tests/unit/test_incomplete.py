@@ -11,6 +11,7 @@ from math import comb, exp, log
 
 import numpy as np
 import pytest
+from effort import long
 from oracle import exact
 
 from shuffledp.accounting.bound_registry import BOUNDS
@@ -201,7 +202,7 @@ def test_a_tiny_delta_needs_few_numbers_of_participants():
 
 @pytest.mark.parametrize(
     ("n", "k", "eps0", "dummies"),
-    [(1, 3, 1.0, 0.5), (20, 5, 2.0, 0.5), (300, 2, 2.0, 1.5), (700, 20, 3.0, 0.75)],
+    [(1, 3, 1.0, 0.5), (20, 5, 2.0, 0.5), long(300, 2, 2.0, 1.5), long(700, 20, 3.0, 0.75)],
 )
 def test_the_loss_of_krr_among_dummies_dominates_its_round_closely(n, k, eps0, dummies):
     """Compare its hockey-stick divergence with delta summed over all numbers of decoys."""

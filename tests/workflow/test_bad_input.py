@@ -48,6 +48,7 @@ def test_a_missing_file_is_named_with_region_source_key_and_folder(clone):
     assert text.count("sources.tiny.path") == 1
 
 
+@pytest.mark.slow
 def test_an_absent_source_is_no_error_if_its_check_ins_exist(finished, tmp_path):
     """The run succeeds and says once which check-ins it uses; without them it is an error."""
     clone = copy(finished, tmp_path / "copy")

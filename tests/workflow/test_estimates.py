@@ -11,6 +11,7 @@ TABLE = "results/utility/town.cell-sizes.csv"
 UTILITY = "results/utility/town.shape.eps0-1.parquet"
 
 
+@pytest.mark.slow
 def test_estimates_are_compared_and_added_on_request(clone):
     clone.config["regions"]["town"]["grids"]["fine"] = {"shape": [12, 16]}
     clone.config["estimate"] = "posterior"

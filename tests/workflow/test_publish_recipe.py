@@ -15,7 +15,7 @@ from waiting import run
 from shuffledp.publishing.ledger import read_ledger
 from workflow.conftest import ROOT, nothing_to_do
 
-pytestmark = pytest.mark.workflow
+pytestmark = [pytest.mark.workflow, pytest.mark.slow]
 
 LEDGER = "riders.jsonl"
 # A rule that asks for the same map in another folder, which is refused.
