@@ -6,7 +6,7 @@ The configuration of a grid has one key: `shape`, `step` or `metres` for rectang
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -23,6 +23,9 @@ from shuffledp.numerics.arrays import Floats, Integers
 
 if TYPE_CHECKING:  # it is slow to load, and few of the processes of a run need it
     import geopandas as gpd
+
+ELSEWHERE: Final = "elsewhere"
+"""Id of the cell for what lies in no other."""
 
 KINDS: Final = (*LATTICE_MAKERS, "h3", "cells")
 _MAX_CELLS_COUNTED_EXACTLY: Final = 100_000  # counting a million polygons takes ten seconds
@@ -44,16 +47,50 @@ class Cells:
     ``locate`` is a function of latitude and longitude, arrays of shape ``(n,)`` in degrees, that
     returns the number of the cell that contains each point, -1 for none. ``canonical_id`` returns
     one form of the ways in which an id may be written. ``bounds`` contain all points of the cells,
-    if the bounds of their geometries need not.
+    if the bounds of their geometries need not. ``groups`` has further properties of polygons: one
+    text for each cell. ``elsewhere`` says whether the last cell, which has no geometry, contains
+    everything that no other cell does.
     """
 
     table: "gpd.GeoDataFrame"
     locate: Callable[[Floats, Floats], Integers]
     canonical_id: Callable[[bytes], bytes] = bytes
     bounds: Box | None = None
+    groups: Mapping[str, list[str]] = field(default_factory=dict)
+    elsewhere: bool = False
 
     def __len__(self) -> int:
         return len(self.table)
+
+    def with_elsewhere(self) -> "Cells":
+        """Return the cells and one more, for known positions and named places in none of them."""
+        import geopandas as gpd
+        import pandas as pd
+
+        if ELSEWHERE in set(self.table["id"]):
+            raise InputError(f"a cell has the id {ELSEWHERE!r} already: leave out --elsewhere")
+        row = {"cell": [len(self)], "id": [ELSEWHERE], "name": ["Elsewhere"], "geometry": [None]}
+        last = gpd.GeoDataFrame(row, geometry="geometry", crs=self.table.crs)
+        table = pd.concat([self.table.drop(columns=["row", "column"], errors="ignore"), last])
+
+        def locate(latitude: Floats, longitude: Floats) -> Integers:
+            cell = self.locate(latitude, longitude)
+            return np.where(cell < 0, len(self), cell)
+
+        groups = {name: [*texts, ELSEWHERE] for name, texts in self.groups.items()}
+        return replace(
+            self,
+            table=table.reset_index(drop=True),
+            locate=locate,
+            groups=groups,
+            elsewhere=True,
+        )
+
+    def neighbours_in_order(self) -> Integers:
+        """Return the numbers of the cells in an order in which neighbours are close."""
+        drawn = self.table.geometry.iloc[: len(self) - self.elsewhere]
+        order = np.argsort(drawn.hilbert_distance().to_numpy(), kind="stable")
+        return np.append(order, len(self) - 1) if self.elsewhere else order
 
     def numbers(self, identifiers: Any) -> Integers:
         """Return the number of the cell with each id, -1 if there is none.
@@ -71,7 +108,8 @@ class Cells:
         ]
         named = [self.canonical_id(text) for text in texts]
         # A missing id gets the last entry.
-        numbers = np.array([*(self._cell_of_id.get(each, -1) for each in named), -1], np.int64)
+        unknown = len(self) - 1 if self.elsewhere else -1
+        numbers = np.array([*(self._cell_of_id.get(each, unknown) for each in named), -1], np.int64)
         index = encoded.indices.fill_null(len(named)).to_numpy(zero_copy_only=False)
         found: Integers = numbers[index]
         return found
@@ -99,7 +137,9 @@ def make_cells(region: Region, spec: Mapping[str, Any]) -> Cells:
 
     `cells: {path, name, id}` stands for the polygons of a file that overlap the region, not only
     touch it, in the order of the file (`polygons.read_polygons`). All points of a polygon count. A
-    point on a common border belongs to the polygon that comes first.
+    point on a common border belongs to the polygon that comes first. A published map has two more
+    keys: `groups`, properties to read, and `points`, whether the file may have points instead,
+    which contain no position.
 
     Raises `InputError` if there is not exactly one key, its value is invalid, or the cells are
     fewer than 2 or more than 1,000,000.
@@ -316,7 +356,7 @@ def _hexagons(region: Region, resolution: int) -> Any:
 
 
 def _check_polygons(spec: object) -> None:
-    keys = {"path", "name", "id"}
+    keys = {"path", "name", "id", "groups", "points"}
     if not isinstance(spec, Mapping) or "path" not in spec or not set(spec) <= keys:
         raise InputError(
             f"cells must be {{path: file, name: property, id: property}}, of which only path is "
@@ -328,12 +368,24 @@ def _polygon_cells(region: Region, spec: Mapping[str, Any]) -> Cells:
     from shuffledp.data.polygons import read_polygons
 
     _check_polygons(spec)
-    polygons = read_polygons(Path(spec["path"]), name=spec.get("name"), identifier=spec.get("id"))
+    polygons = read_polygons(
+        Path(spec["path"]),
+        name=spec.get("name"),
+        identifier=spec.get("id"),
+        groups=spec.get("groups", ()),
+        points=spec.get("points", False),
+    )
     area = shapely.box(*region.box.bounds) if region.outline is None else region.outline
     shapely.prepare(area)
     shapes = polygons.table.geometry.to_numpy()
-    meeting = shapely.intersects(area, shapes) & ~shapely.touches(area, shapes)
+    meeting = shapely.intersects(area, shapes)
+    if not polygons.points:
+        meeting &= ~shapely.touches(area, shapes)
     table = polygons.table[meeting].reset_index(drop=True)
+    groups = {
+        name: np.array(texts, dtype=object)[meeting].tolist()
+        for name, texts in polygons.groups.items()
+    }
     _check_number(region, len(table), f"polygons of {spec['path']} meet")
     table.insert(0, "cell", np.arange(len(table), dtype=np.int64))
     shapes = polygons.shapes[meeting]
@@ -358,5 +410,18 @@ def _polygon_cells(region: Region, spec: Mapping[str, Any]) -> Cells:
         cell[cell == len(table)] = -1
         return cell
 
+    if polygons.points:
+        return Cells(table, _no_position(spec["path"]), groups=groups)
     bounds = Box.from_bounds(table.total_bounds if polygons.epsg is None else polygons.bounds)
-    return Cells(table, locate, bounds=bounds)
+    return Cells(table, locate, bounds=bounds, groups=groups)
+
+
+def _no_position(path: object) -> Callable[[Floats, Floats], Integers]:
+    def locate(latitude: Floats, longitude: Floats) -> Integers:
+        del latitude, longitude
+        raise InputError(
+            f"{path} has points, which contain no coordinates: give --place, the column with the "
+            "id of each record's point"
+        )
+
+    return locate

@@ -110,7 +110,7 @@ def _by_step(box: Box, value: object) -> Lattice:
 
 def _exact(number: float) -> Fraction:
     """Return a number as it is written in decimals, not as the float next to it."""
-    return Fraction(repr(number))
+    return Fraction(repr(float(number)))
 
 
 def _edges(start: float, size: Fraction, parts: int, cells: int) -> Floats:

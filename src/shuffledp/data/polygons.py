@@ -1,11 +1,12 @@
-"""Read the cells of a histogram from a file of polygons, and refuse polygons that overlap.
+"""Read the cells of a histogram from a file of polygons or points; refuse polygons that overlap.
 
 The files may come from strangers; `layers` says how each format is read safely.
 """
 
 import math
+import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import lru_cache
@@ -17,10 +18,10 @@ import pyarrow as pa
 import shapely
 from numpy.typing import NDArray
 
-from shuffledp.data.layers import MAX_BYTES, POLYGONS, Layer, listed, read_layer
+from shuffledp.data.layers import MAX_BYTES, POINTS, POLYGONS, Layer, listed, read_layer
 from shuffledp.data.systems import WGS84, degrees_from, epsg_code
 from shuffledp.data.values import canonical
-from shuffledp.errors import InputError, did_you_mean, shortened
+from shuffledp.errors import InputError, did_you_mean, one_line, shortened
 from shuffledp.numerics.arrays import Integers
 from shuffledp.pipeline.files import file_sha256
 
@@ -29,7 +30,13 @@ if TYPE_CHECKING:  # it is slow to load, and few of the processes of a run need 
 
 _EDGE_PARTS: Final = 1000  # in which edges as long as the whole are divided
 MAX_OVERLAP_SHARE: Final = 1e-3  # of the area of the smaller polygon
-_NAME_PROPERTIES: Final = ("name", "NAME", "Name")
+_NAME_PROPERTIES: Final = ("name", "NAME", "Name", "stop_name")
+_POINT_IDS: Final = ("id", "stop_id")  # of points, unless another property is named
+_COORDINATE_COLUMNS: Final = (
+    ("latitude", "lat", "stop_lat"),
+    ("longitude", "lon", "lng", "stop_lon"),
+)
+_MAX_HEADER_BYTES: Final = 100_000
 _DEGREES_SLACK: Final = 1e-6  # tolerance for rounding beyond 180 or 90 degrees
 
 
@@ -42,35 +49,49 @@ class Polygons:
     longitude and y = latitude in degrees, WGS 84). ``shapes`` are the geometries in the system of
     the file, whose EPSG code is ``epsg``, None for WGS 84: polygons that fit together in one system
     need not do so in another, because only their vertices are converted. ``bounds`` are west,
-    south, east and north, in degrees, of a box that contains all points of the shapes.
+    south, east and north, in degrees, of a box that contains all points of the shapes. ``groups``
+    has the values of further properties, one text for each polygon.
+
+    Instead of polygons, there may be points, such as stops; ``points`` says so.
     """
 
     table: "gpd.GeoDataFrame"
     shapes: NDArray[np.object_]
     epsg: int | None
     bounds: tuple[float, float, float, float]
+    groups: Mapping[str, list[str]]
+    points: bool = False
 
 
 def read_polygons(
-    path: Path, *, name: str | None = None, identifier: str | None = None
+    path: Path,
+    *,
+    name: str | None = None,
+    identifier: str | None = None,
+    groups: Sequence[str] = (),
+    points: bool = False,
 ) -> Polygons:
     """Read polygons with unique ids and names; an unchanged file is read only once.
 
-    The file is one for `layers.read_layer`. `name` is the property to use as name; without it, one
-    called ``name``, ``NAME`` or ``Name`` is used if there is any. A polygon without a value has its
-    id as name. `identifier` is the property to use as id; without it, ids are the numbers of the
-    features from 1. Features with the same id and name are parts of one polygon.
+    The file is one for `layers.read_layer`. If `points` are accepted instead, it may also be a CSV
+    file with columns of latitude and longitude, such as stops.txt of GTFS. `groups` are properties
+    to read besides; every polygon must have them. `name` is the property to use as name; without
+    it, one called ``name``, ``NAME``, ``Name`` or ``stop_name`` is used if there is any. A polygon
+    without a value has its id as name. `identifier` is the property to use as id; without it, ids
+    are the numbers of the features from 1 (for points, one called ``id`` or ``stop_id``). Features
+    with the same id and name are parts of one polygon.
 
     Markup in texts is kept as it is; whitespace in them, such as a line break, becomes one space.
     Polygons may have gaps between them, and overlap by at most `MAX_OVERLAP_SHARE` of the smaller
     one.
 
     Raises `InputError` if the file cannot be read, has no polygon, or lacks the property `name` or
-    `identifier`; if a polygon is empty, invalid, out of range, across the 180th meridian or without
-    an id, or an id or name has control characters or is not a text or number; if two polygons have
-    the same id but different names, or overlap. The message is one line and begins with the path.
+    `identifier`, or a polygon one of the `groups`; if a polygon is empty, invalid, out of range,
+    across the 180th meridian or without an id, or an id or name has control characters or is not a
+    text or number; if two polygons have the same id but different names, or overlap. The message is
+    one line and begins with the path.
     """
-    return _read(path, _checksum(path), name, identifier)
+    return _read(path, _checksum(path), name, identifier, tuple(groups), points)
 
 
 def _checksum(path: Path) -> str:
@@ -85,18 +106,31 @@ def _checksum(path: Path) -> str:
 
 # Planning a run needs the same polygons several times, and large ones take seconds to check.
 @lru_cache(maxsize=16)
-def _read(path: Path, _checksum: str, name: str | None, identifier: str | None) -> Polygons:
+def _read(
+    path: Path,
+    _checksum: str,
+    name: str | None,
+    identifier: str | None,
+    groups: tuple[str, ...],
+    or_points: bool,
+) -> Polygons:
     import geopandas as gpd
 
     automatic = _NAME_PROPERTIES if name is None else (name,)
-    layer = read_layer(path, POLYGONS, [*automatic, *([identifier] if identifier else [])])
+    wanted = [*automatic, *([identifier] if identifier else []), *groups]
+    layer = (
+        _layer(path, [*wanted, *_POINT_IDS]) if or_points else read_layer(path, POLYGONS, wanted)
+    )
     count = len(layer.geometries)
     if not count:
         raise InputError(f"{path} contains no polygons")
-    for wanted in (identifier, name):
-        if wanted is not None and wanted not in layer.names:
+    points = _are_points(path, layer)
+    if points and identifier is None:
+        identifier = next((each for each in _POINT_IDS if each in layer.names), None)
+    for required in (identifier, name, *groups):
+        if required is not None and required not in layer.names:
             raise InputError(
-                f"{path} has no property {wanted!r}{did_you_mean(wanted, layer.names)}; its "
+                f"{path} has no property {required!r}{did_you_mean(required, layer.names)}; its "
                 f"properties are {listed(layer.names)}"
             )
     ids = [str(number) for number in range(1, count + 1)]
@@ -106,12 +140,17 @@ def _read(path: Path, _checksum: str, name: str | None, identifier: str | None) 
     if named := next((each for each in automatic if each in layer.names), None):
         texts = _texts(path, named, layer.properties[named])
         names = [text or own_id for text, own_id in zip(texts, ids, strict=True)]
+    grouped = {each: _group(path, each, layer) for each in groups}
     epsg = None if layer.crs is None else epsg_code(layer.crs)
     _check_geometries(path, layer.geometries, names)
     if identifier is not None:
-        ids, names, layer = _merged(path, identifier, ids, names, layer)
+        ids, names, first, geometries = _merged(path, identifier, ids, names, layer, grouped)
+        grouped = {each: [texts[number] for number in first] for each, texts in grouped.items()}
+        layer = replace(layer, geometries=geometries)
+        _are_points(path, layer)
     shapes = layer.geometries
-    _check_overlaps(path, shapes, names)
+    if not points:
+        _check_overlaps(path, shapes, names)
     finer = shapes = degrees = _on_one_side(shapes)
     if epsg is not None:
         degrees = finer = _on_one_side(_in_degrees(path, shapes, epsg))
@@ -131,7 +170,60 @@ def _read(path: Path, _checksum: str, name: str | None, identifier: str | None) 
         min(east + slack, 180.0),
         min(north + slack, 90.0),
     )
-    return Polygons(table, shapes, epsg, bounds)
+    return Polygons(table, shapes, epsg, bounds, grouped, points)
+
+
+def _are_points(path: Path, layer: Layer) -> bool:
+    is_point = shapely.get_type_id(layer.geometries) == shapely.GeometryType.POINT
+    if is_point.any() and not is_point.all():
+        raise InputError(
+            f"{path} has points beside polygons, or two points with one id: write points to a "
+            "file of their own, and give each an id of its own (--cell-id)"
+        )
+    return bool(is_point.all())
+
+
+def _group(path: Path, name: str, layer: Layer) -> list[str]:
+    texts = _texts(path, name, layer.properties[name])
+    if "" in texts:
+        raise InputError(f"{path}: feature {texts.index('') + 1} has no {name!r}: add it")
+    return texts
+
+
+def _layer(path: Path, wanted: Sequence[str]) -> Layer:
+    """Read a file of a geographic format, or points in a CSV file."""
+    if path.is_file():
+        with path.open("rb") as file:
+            start = file.readline(_MAX_HEADER_BYTES)
+        columns = [
+            next((name for name in names if re.search(rb"\b%s\b" % name.encode(), start)), None)
+            for names in _COORDINATE_COLUMNS
+        ]
+        if None not in columns and b"{" not in start:
+            latitude, longitude = map(str, columns)
+            return _points_of_text(path, latitude, longitude, wanted)
+    return read_layer(path, (*POLYGONS, *POINTS), wanted)
+
+
+def _points_of_text(path: Path, latitude: str, longitude: str, wanted: Sequence[str]) -> Layer:
+    import pandas as pd
+
+    try:
+        table = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig")
+        degrees = [table[name].astype(float).to_numpy() for name in (longitude, latitude)]
+    except (ValueError, KeyError, OSError) as error:  # also errors of pandas and of decoding
+        raise InputError(
+            f"{path} cannot be read as points: it must be CSV in UTF-8 with commas, and numbers in "
+            f"its columns {latitude} and {longitude} ({one_line(str(error))})"
+        ) from error
+    if not all(np.isfinite(each).all() for each in degrees):
+        raise InputError(f"{path} has points without {latitude} or {longitude}: add them")
+    properties = {
+        name: pa.array([text or None for text in table[name]], pa.string())
+        for name in dict.fromkeys(wanted)
+        if name in table.columns
+    }
+    return Layer(shapely.points(*degrees), list(table.columns), properties, None)
 
 
 def _in_degrees(path: Path, shapes: NDArray[np.object_], epsg: int) -> NDArray[np.object_]:
@@ -177,9 +269,17 @@ def _text(value: str | bytes | int | float | Decimal | None) -> str:
 
 
 def _merged(
-    path: Path, column: str, ids: list[str], names: list[str], layer: Layer
-) -> tuple[list[str], list[str], Layer]:
-    """Merge features with the same id, which are compared as those of records are."""
+    path: Path,
+    column: str,
+    ids: list[str],
+    names: list[str],
+    layer: Layer,
+    groups: Mapping[str, list[str]],
+) -> tuple[list[str], list[str], list[int], NDArray[np.object_]]:
+    """Merge features with the same id, which are compared as those of records are.
+
+    Return ids, names, the number of the first feature of each id, and the merged geometries.
+    """
     keys = canonical(pa.array(ids, pa.string()), missing=("",)).to_pylist()
     parts: dict[bytes, list[int]] = {}
     for number, key in enumerate(keys):
@@ -200,15 +300,17 @@ def _merged(
                 f"geopandas: table.dissolve({column!r})"
             )
         merged_names.append(named[0] if named else ids[numbers[0]])
+        for group, texts in groups.items():
+            if len({texts[each] for each in numbers}) > 1:
+                raise InputError(
+                    f"{path}: features with {column!r} {shortened(repr(ids[numbers[0]]))} differ "
+                    f"in {group!r}: give them one value"
+                )
     if len(parts) == len(ids):
-        return ids, names, layer
+        return ids, names, list(range(len(ids))), layer.geometries
     merged = [shapely.union_all(layer.geometries[numbers]) for numbers in parts.values()]
     first = [numbers[0] for numbers in parts.values()]
-    return (
-        [ids[number] for number in first],
-        merged_names,
-        replace(layer, geometries=np.array(merged, dtype=object)),
-    )
+    return [ids[number] for number in first], merged_names, first, np.array(merged, dtype=object)
 
 
 def _check_geometries(path: Path, geometries: NDArray[np.object_], names: Sequence[str]) -> None:

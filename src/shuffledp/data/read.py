@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from tqdm import tqdm
 
 from shuffledp.data import values
+from shuffledp.data.frames import Frame
 from shuffledp.data.layers import read_points
 from shuffledp.data.records import (
     Batch,
@@ -39,14 +40,18 @@ _BATCH_ROWS: Final = 1 << 16  # more rows would need new memory for every batch
 
 
 def read_records(
-    source: Path, layout: Layout, zone: tzinfo = UTC, *, progress: bool = True
-) -> Iterator[tuple[Path, Batch]]:
-    """Yield the records of a file or folder in order, each batch with the file that it is from.
+    source: Path | Frame, layout: Layout, zone: tzinfo = UTC, *, progress: bool = True
+) -> Iterator[tuple[Path | Frame, Batch]]:
+    """Yield the records of a file, folder or table, in order, each batch with what it is from.
 
     Dates without a time are days of the time zone. Unless `progress` is false, a terminal shows a
     progress bar. Raises `CheckinError` if a file is missing, empty, damaged, not of the layout's
     format, or lacks a column.
     """
+    if isinstance(source, Frame):
+        for batch in _parquet_batches(source, layout, zone, {}, progress):
+            yield source, batch
+        return
     for part in source_parts(source, layout):
         folders = [each.partition("=") for each in part.relative_to(source).parts[:-1]]
         keys = {unquote(key): unquote(value) for key, _, value in folders}
@@ -251,12 +256,15 @@ def _check_folders(folder: Path) -> None:
 
 
 def _parquet_batches(
-    source: Path, layout: Layout, zone: tzinfo, keys: Mapping[str, str], progress: bool
+    source: Path | Frame, layout: Layout, zone: tzinfo, keys: Mapping[str, str], progress: bool
 ) -> Iterator[Batch]:
     try:
         # Spark writes the end of time as a timestamp that nanoseconds cannot hold.
         with pq.ParquetFile(
-            source, coerce_int96_timestamp_unit="us", pre_buffer=False, **CHECKED
+            source if isinstance(source, Path) else pa.BufferReader(source.parquet),
+            coerce_int96_timestamp_unit="us",
+            pre_buffer=False,
+            **CHECKED,
         ) as file:
             schema = file.schema_arrow
             names = list(schema.names)

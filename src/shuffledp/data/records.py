@@ -16,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from shuffledp.data import values
+from shuffledp.data.frames import Frame
 from shuffledp.data.sources import (
     COLUMNS,
     COORDINATES,
@@ -57,7 +58,7 @@ class Batch:
 
 
 def find_columns(
-    source: Path, layout: Layout, names: Sequence[str], keys: Mapping[str, str]
+    source: Path | Frame, layout: Layout, names: Sequence[str], keys: Mapping[str, str]
 ) -> tuple[dict[str, int], dict[str, str]]:
     """Return the position of each canonical column, and the values of those that are folders' keys.
 
@@ -292,7 +293,7 @@ def _fault_of_format(text: str, time_format: str) -> str:
 class Survey:
     """Count the records of a source, and raise the errors that are known at the end."""
 
-    source: Path
+    source: Path | Frame
     layout: Layout
     read: int = 0
     malformed: int = 0
@@ -300,13 +301,15 @@ class Survey:
     faults: list[tuple[str, str]] = field(default_factory=list)
     symptoms: Counter[str] = field(default_factory=Counter)
 
-    def add(self, part: Path, batch: Batch) -> list[tuple[str, str]]:
+    def add(self, part: Path | Frame, batch: Batch) -> list[tuple[str, str]]:
         """Count a batch of a file, and return the faults that are the first of the source."""
         self.read += batch.rows.num_rows + batch.malformed + batch.unplaced
         self.malformed += batch.malformed
         self.unplaced += batch.unplaced
         self.symptoms.update(batch.symptoms)
-        where = "" if part == self.source else f"{part.relative_to(self.source)}, "
+        where = ""
+        if isinstance(part, Path) and isinstance(self.source, Path) and part != self.source:
+            where = f"{part.relative_to(self.source)}, "
         new = [(where + place, reason) for place, reason in batch.faults]
         new = new[: MAX_DESCRIBED - len(self.faults)]
         self.faults += new

@@ -21,6 +21,11 @@ COLUMNS: Final = ("user", "time", *COORDINATES, "place", "location", "count")
 FORMATS: Final = ("csv", "json", "parquet", "geo")
 QUOTING: Final = ("strict", "rfc4180", "none")
 USER_TYPES: Final = ("number", "text")
+LENGTHS: Final = ("hour", "day", "week", "month", "quarter", "year")
+"""Lengths of the windows of a period."""
+
+PROFILES: Final = ("hour", "weekday", "weekday-hour")
+"""Profiles of the day and week over a period."""
 
 
 @dataclass(frozen=True)
