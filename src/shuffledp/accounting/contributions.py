@@ -5,15 +5,30 @@ far one user moves the histogram, which is all that a noise-adding mechanism nee
 mechanism `group_curve` derives the privacy of one user from that of one record.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from heapq import nlargest
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
 from shuffledp.accounting.curve import LogDelta, UpperCurve
-from shuffledp.numerics.arrays import UNIT, quotient_down, sum_up
+from shuffledp.numerics.arrays import UNIT, Integers, quotient_down, sum_up
 
 Unit: TypeAlias = Literal["record", "user"]
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """Largest distance between the histograms of neighbours: L1 norm and squared L2 norm.
+
+    `l1` and `l2_squared` are for adding or removing one unit, the others for replacing one.
+    """
+
+    l1: int
+    l2_squared: int
+    replacement_l1: int
+    replacement_l2_squared: int
 
 
 @dataclass(frozen=True)
@@ -44,6 +59,11 @@ class Contributions:
     Replacement of a unit is the removal of its records a and the addition of others, b, which moves
     the histogram by ``b - a``. Its L1 norm is at most the sum of theirs. Its squared L2 norm is at
     most the sum of their squares: ``|b - a|^2 = |a|^2 + |b|^2 - 2 a b``, and no entry is negative.
+
+    Areas that consist of several cells are counted by adding up their cells. Without `distinct`,
+    all m records may be in one area, so that its norms are those of a cell. With it, an area has at
+    most one record of a user in each of its cells; the sum of squares is largest if the largest
+    areas are filled first. If there is one area only, ``b - a`` is one number between -m and m.
     """
 
     unit: Unit
@@ -71,6 +91,23 @@ class Contributions:
     def replacement_l2_squared(self) -> int:
         """Square of the L2 sensitivity for replacing one unit."""
         return 2 * self.l2_squared
+
+    def areas_sensitivity(self, sizes: Sequence[int] | Integers) -> Sensitivity:
+        """Return the sensitivity of the counts of disjoint areas, which consist of cells.
+
+        `sizes` are the numbers of cells in each area, or if m is the limit for the whole histogram,
+        of pairs of a cell and a window.
+        """
+        m, squares = self.records_per_user, self.records_per_user**2
+        if self.distinct:
+            left, squares = m, 0
+            for size in nlargest(m, sizes):
+                filled = min(int(size), left)
+                left, squares = left - filled, squares + filled**2
+            m -= left
+        factor = 1 if len(sizes) == 1 else 2
+        l1, l2_squared = m * self.windows, squares * self.windows
+        return Sensitivity(l1, l2_squared, factor * l1, factor * l2_squared)
 
 
 ONE_RECORD: Final = Contributions("record")

@@ -1,19 +1,21 @@
 """Exact noise by OpenDP, chosen for a guarantee and checked against our own accountant.
 
 Neighbouring data sets differ in the records of one unit, which are added or removed.
-`Contributions` bounds how far that moves the histogram, and the noise is proportional to this
+`Contributions` bounds how far that moves each histogram, and the noise is proportional to this
 sensitivity:
 
 - Discrete Laplace noise with scale b is (L1 / b)-DP (Ghosh, Roughgarden and Sundararajan 2009).
 - Discrete Gaussian noise with scale sigma is rho-zCDP with rho = L2^2 / (2 sigma^2) (Canonne,
   Kamath and Steinke 2020, Theorem 14); their Corollary 13 converts rho to (eps, delta).
 
-Replacement of a unit is the removal of one and the addition of another: L1 and L2^2 double.
+The eps and the rho of several histograms of the same records add up.
 """
 
 import math
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias
 
@@ -21,15 +23,16 @@ import numpy as np
 import scipy
 
 from shuffledp.accounting.additive import GeometricNoise
-from shuffledp.accounting.contributions import Contributions
+from shuffledp.accounting.contributions import Sensitivity
 from shuffledp.accounting.rounds.tradeoff import gdp_upper_log_delta
 from shuffledp.errors import DEFECT, InputError
-from shuffledp.numerics.arrays import Floats, Integers
+from shuffledp.numerics.arrays import Floats, Integers, sum_up
 
 MechanismName: TypeAlias = Literal["laplace", "gaussian"]
 UNITS: Final = ("record", "user")
 MECHANISMS: Final = ("laplace", "gaussian")
 
+LEVEL: Final = 0.95  # probability with which an interval covers the true count
 MAX_SCALE: Final = 1e6  # records; a larger scale of the noise leaves nothing but noise
 _ACCOUNTANT_REL_TOL: Final = 1e-6  # a larger difference of accountants stops a publication
 _ROUNDING: Final = 1e-12  # relative; covers the rounding of a few operations
@@ -68,7 +71,7 @@ class Noise:
         weight = np.exp(-0.5 * (z / self.scale) ** 2)
         return np.asarray(weight / (2.0 * weight[::-1].sum() - 1.0))
 
-    @property
+    @cached_property
     def sd(self) -> float:
         """Standard deviation of the noise, in records."""
         if self.mechanism == "laplace":
@@ -80,6 +83,34 @@ class Noise:
         """Return the log of the probability of noise z up to a constant; same shape as `z`."""
         z = np.abs(z) / self.scale
         return -z if self.mechanism == "laplace" else -0.5 * z * z
+
+    def log_characteristic(self, t: Floats) -> Floats:
+        """Return the log of the characteristic function, which is positive; same shape as `t`."""
+        cosine = np.cos(t)
+        if self.mechanism == "laplace":
+            theta = math.exp(-1.0 / self.scale)
+            # (1 - theta)^2 / (1 - 2 theta cos t + theta^2), without cancellation
+            return np.asarray(-np.log1p(2.0 * theta * (1.0 - cosine) / (1.0 - theta) ** 2))
+        # The law's Fourier series and, by Poisson's formula, a sum of Gaussian functions.
+        if self.scale < 1.0:
+            z = np.arange(1, self._gaussian_law.size)
+            terms = 2.0 * self._gaussian_law[1:] * np.cos(np.multiply.outer(t, z))
+            return np.asarray(np.log(self._gaussian_law[0] + terms.sum(axis=-1)))
+        turn = np.abs(np.remainder(t + np.pi, 2.0 * np.pi) - np.pi)
+        others = sum(
+            np.exp(-0.5 * self.scale**2 * ((2.0 * np.pi * k + turn) ** 2 - turn**2))
+            for k in (-1, 1)
+        )
+        return np.asarray(-0.5 * (self.scale * turn) ** 2 + np.log1p(others))
+
+    def log_moment(self, s: Floats) -> Floats:
+        """Return an upper bound on the log of ``E exp(s Z)``; infinite if none; shape of `s`."""
+        if self.mechanism == "gaussian":
+            return np.asarray(0.5 * (self.scale * s) ** 2)  # sub-Gaussian: Canonne et al. (2020)
+        theta = math.exp(-1.0 / self.scale)
+        growth = theta * (2.0 * np.cosh(s) - 2.0) / (1.0 - theta) ** 2
+        with np.errstate(invalid="ignore"):
+            return np.where(np.abs(s) < 1.0 / self.scale, -np.log1p(-growth), np.inf)
 
     def coverage(self, half_width: int) -> float:
         """Return the probability that the noise is at most `half_width` in absolute value."""
@@ -122,14 +153,28 @@ class Noise:
         return width if scale == self.scale else math.ceil((width + 1) * self.scale / scale)
 
 
-def make_noise(
-    contributions: Contributions, mechanism: MechanismName, eps: float, delta: float
-) -> Noise:
-    """Return noise that gives (eps, delta)-DP for adding or removing one unit.
+@dataclass(frozen=True)
+class Measured:
+    """A histogram with noise: its sensitivity, and its share of eps or rho."""
 
-    It is the least noise for which the theorems in the module's docstring prove this. Delta must be
-    0 for ``laplace`` and positive for ``gaussian`` noise. An `InputError` is raised if eps or delta
-    is out of range, or the scale would exceed `MAX_SCALE`.
+    noise: Noise
+    sensitivity: Sensitivity
+    share: Decimal = Decimal(1)
+
+
+def make_noise(
+    sensitivity: Sensitivity,
+    mechanism: MechanismName,
+    eps: float,
+    delta: float,
+    share: float = 1.0,
+) -> Noise:
+    """Return noise that takes a share of (eps, delta)-DP for adding or removing one unit.
+
+    It is the least noise for which the theorems in the module's docstring prove this: it has the
+    share of eps, or of the rho that gives (eps, delta)-DP. Delta must be 0 for ``laplace`` and
+    positive for ``gaussian`` noise. An `InputError` is raised if eps or delta is out of range, or
+    the scale would exceed `MAX_SCALE`.
     """
     if not 0.0 < eps < math.inf:
         raise InputError(f"eps must be positive and finite, got {eps}")
@@ -139,14 +184,14 @@ def make_noise(
                 f"delta must be left out for --mechanism laplace, which is pure, got {delta}: "
                 "give --mechanism gaussian"
             )
-        scale = contributions.l1 / eps
+        scale = sensitivity.l1 / (share * eps)
     else:
         if not 0.0 < delta < 1.0:
             raise InputError(
                 f"delta must be above 0 and below 1 for --mechanism gaussian, got {delta}: for "
                 "example 1e-6"
             )
-        scale = math.sqrt(contributions.l2_squared / (2.0 * zcdp_rho(eps, delta)))
+        scale = math.sqrt(sensitivity.l2_squared / (2.0 * share * zcdp_rho(eps, delta)))
     scale *= 1.0 + _ROUNDING
     if not scale <= MAX_SCALE:
         raise InputError(
@@ -157,38 +202,49 @@ def make_noise(
 
 
 def guarantees(
-    noise: Noise, contributions: Contributions, eps: float, delta: float
+    measured: Sequence[Measured], eps: float, delta: float
 ) -> tuple[Guarantee, Guarantee]:
     """Return the guarantees for adding or removing, and for replacing, one unit.
 
-    The first states the requested eps and delta. The second has twice that eps for Laplace noise,
-    and the eps that OpenDP's privacy map proves at delta for Gaussian noise. An `ArithmeticError`
-    is raised if OpenDP and our own accountant disagree, or the noise does not give (eps, delta).
+    They are those of all histograms together. The first states the requested eps and delta. The
+    second is what OpenDP's privacy map proves, at delta for Gaussian noise. An `ArithmeticError` is
+    raised if OpenDP and our own accountant disagree, or the noise does not give (eps, delta).
     """
-    added = _opendp_guarantee(noise, contributions.l1, contributions.l2_squared, delta)
+    added = _opendp_guarantee(
+        [(each.noise, each.sensitivity.l1, each.sensitivity.l2_squared) for each in measured], delta
+    )
     replaced = _opendp_guarantee(
-        noise, contributions.replacement_l1, contributions.replacement_l2_squared, delta
+        [
+            (each.noise, each.sensitivity.replacement_l1, each.sensitivity.replacement_l2_squared)
+            for each in measured
+        ],
+        delta,
     )
     if added.eps > eps:
         raise ArithmeticError(f"the noise gives eps={added.eps}, not {eps}: {DEFECT}")
-    if noise.mechanism == "laplace":
+    if replaced.rho is None and math.isclose(replaced.eps, 2.0 * eps, rel_tol=1e-9):
         replaced = Guarantee(2.0 * eps)
     # Promise the requested eps, which is at least what OpenDP proves.
     return Guarantee(eps, delta, added.rho), replaced
 
 
-def _opendp_guarantee(noise: Noise, l1: int, l2_squared: int, delta: float) -> Guarantee:
-    measurement = _measurement(noise)
-    if noise.mechanism == "laplace":
-        guarantee = Guarantee(float(measurement.map(l1)))
-        _compare_laplace(noise, l1, guarantee.eps)
-        return guarantee
+def _opendp_guarantee(distances: Sequence[tuple[Noise, int, int]], delta: float) -> Guarantee:
+    """Return the guarantee of noises together, each with an L1 and a squared L2 distance."""
+    if distances[0][0].mechanism == "laplace":
+        parts = [float(_measurement(noise).map(l1)) for noise, l1, _ in distances]
+        for (noise, l1, _), eps in zip(distances, parts, strict=True):
+            _compare_laplace(noise, l1, eps)
+        return Guarantee(sum_up((1, eps) for eps in parts))
     dp = _opendp()
-    distance = math.nextafter(math.sqrt(l2_squared), math.inf)
-    rho = float(measurement.map(distance))
-    profile = dp.c.make_zCDP_to_approxDP(measurement).map(distance)
-    guarantee = Guarantee(float(profile.epsilon(delta)), delta, rho)
-    _compare_gaussian(noise, l2_squared, guarantee)
+    rho = sum_up(
+        (1, float(_measurement(noise).map(math.nextafter(math.sqrt(squared), math.inf))))
+        for noise, _, squared in distances
+    )
+    # A Gaussian noise of standard deviation 1 has this rho at the distance sqrt(2 rho).
+    unit = dp.c.make_zCDP_to_approxDP(_measurement(Noise("gaussian", 1.0)))
+    distance = math.nextafter(math.sqrt(2.0 * rho), math.inf)
+    guarantee = Guarantee(float(unit.map(distance).epsilon(delta)), delta, rho)
+    _compare_gaussian(sum(squared / noise.scale**2 for noise, _, squared in distances), guarantee)
     return guarantee
 
 
@@ -209,13 +265,15 @@ def _compare_laplace(noise: Noise, l1: int, eps: float) -> None:
         )
 
 
-def _compare_gaussian(noise: Noise, l2_squared: int, guarantee: Guarantee) -> None:
-    """Compare OpenDP's rho and eps with our conversion, and with our curve of Gaussian noise."""
+def _compare_gaussian(distance_squared: float, guarantee: Guarantee) -> None:
+    """Compare OpenDP's rho and eps with our conversion, and with our curve of Gaussian noise.
+
+    The distance of neighbours is in standard deviations of the noise.
+    """
     assert guarantee.rho is not None
-    rho = l2_squared / (2.0 * noise.scale**2)
+    rho = distance_squared / 2.0
     eps = zcdp_eps(rho, guarantee.delta)
-    distance = math.sqrt(l2_squared) / noise.scale
-    ours = gdp_upper_log_delta(guarantee.eps, distance)
+    ours = gdp_upper_log_delta(guarantee.eps, math.sqrt(distance_squared))
     if not (
         math.isclose(guarantee.rho, rho, rel_tol=_ACCOUNTANT_REL_TOL)
         and math.isclose(
@@ -224,18 +282,18 @@ def _compare_gaussian(noise: Noise, l2_squared: int, guarantee: Guarantee) -> No
         and ours <= math.log(guarantee.delta)
     ):
         raise ArithmeticError(
-            f"OpenDP gives rho={guarantee.rho} and eps={guarantee.eps} for scale {noise.scale}, "
-            f"our accountant rho={rho}, eps={eps} and log delta={ours}: nothing is published; "
-            f"{DEFECT}"
+            f"OpenDP gives rho={guarantee.rho} and eps={guarantee.eps}, our accountant rho={rho}, "
+            f"eps={eps} and log delta={ours}: nothing is published; {DEFECT}"
         )
 
 
 def add_noise(counts: Integers, noise: Noise) -> Integers:
     """Return counts with exact noise, drawn by OpenDP from the operating system's randomness.
 
-    The noisy counts are unbiased; they may be negative.
+    The noisy counts are unbiased; they may be negative. The shape is that of `counts`.
     """
-    return np.array(_measurement(noise)(counts.tolist()), dtype=np.int64)
+    drawn = _measurement(noise)(counts.ravel().tolist())
+    return np.array(drawn, dtype=np.int64).reshape(counts.shape)
 
 
 def _measurement(noise: Noise) -> Any:

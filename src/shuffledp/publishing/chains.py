@@ -1,0 +1,201 @@
+"""Least squares for sums of nested groups: every group is measured, and the results add up.
+
+A chain divides the leaves of one axis, cells or windows, into ever coarser groups. Each level has
+noisy sums of its groups with one weight, the inverse of their variance. Weighted least squares give
+estimates of the leaves in two passes (Hay, Rastogi, Miklau and Suciu, VLDB 2010): upwards, the
+noisy sum of a group is combined with the sum of its children; downwards, the difference between a
+group and the sum of its children is divided among them in proportion to their variances.
+
+For two axes whose levels are measured in all combinations, with weights that are products, the
+normal equations are a Kronecker product, so that one axis after the other is solved.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+
+from shuffledp.errors import InputError
+from shuffledp.numerics.arrays import Floats, Integers
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Nested groups of leaves, and a weight of each level.
+
+    ``groups`` has for each level, finest first, the number of the group of each leaf, shape
+    ``(leaves,)``; that of the first level is ``arange(leaves)``. Numbers begin with 0, and every
+    group of a level lies in one group of the next level. ``weights`` are positive.
+    """
+
+    groups: tuple[Integers, ...]
+    weights: tuple[float, ...]
+
+    def __len__(self) -> int:
+        return len(self.groups)
+
+    @cached_property
+    def sizes(self) -> tuple[Integers, ...]:
+        """Number of leaves of each group of each level."""
+        return tuple(np.bincount(group) for group in self.groups)
+
+    @cached_property
+    def parents(self) -> tuple[Integers, ...]:
+        """Group of the next level that contains each group, for all levels but the last."""
+        found = []
+        for finer, coarser in pairwise(self.groups):
+            parent = np.empty(int(finer.max()) + 1, dtype=np.int64)
+            parent[finer] = coarser
+            if (parent[finer] != coarser).any():
+                raise InputError("groups of one level are not contained in those of the next")
+            found.append(parent)
+        return tuple(found)
+
+    @cached_property
+    def _variances(self) -> tuple[Floats, ...]:
+        """Variance of each group's estimate from itself and its descendants."""
+        variances = [np.full(self.sizes[0].size, 1.0 / self.weights[0])]
+        for parent, weight in zip(self.parents, self.weights[1:], strict=True):
+            variances.append(1.0 / (weight + 1.0 / np.bincount(parent, variances[-1])))
+        return tuple(variances)
+
+    def sums(self, level: int, values: Floats) -> Floats:
+        """Return the sums over the groups of a level; `values` has shape ``(leaves, ...)``."""
+        return _sums(self.groups[level], values, self.sizes[level].size)
+
+    def solve(self, noisy: Sequence[Floats]) -> Floats:
+        """Return the least-squares estimates of the leaves, shape ``(leaves, ...)``.
+
+        `noisy` has the noisy sums of each level, shape ``(groups of the level, ...)``. The
+        estimates of groups are the sums of those of their leaves.
+        """
+        variances, parents = self._variances, self.parents
+        upward, below = [np.asarray(noisy[0], dtype=np.float64)], []
+        for level, parent in enumerate(parents, 1):
+            below.append(_sums(parent, upward[-1], variances[level].size))
+            share = _like(self.weights[level] * variances[level], below[-1])
+            upward.append(below[-1] + share * (noisy[level] - below[-1]))
+        estimates = upward[-1]
+        for level in range(len(parents) - 1, -1, -1):
+            parent = parents[level]
+            total = np.bincount(parent, variances[level])
+            share = _like(variances[level] / total[parent], upward[level])
+            estimates = upward[level] + share * (estimates - below[level])[parent]
+        return estimates
+
+    @cached_property
+    def variances(self) -> tuple[Floats, ...]:
+        """Variances of the estimates of each level's groups, if weights are inverse variances."""
+        found = [self._variances[-1]]
+        for level in range(len(self.parents) - 1, -1, -1):
+            parent, own = self.parents[level], self._variances[level]
+            total = np.bincount(parent, own)
+            # The estimate is z + (own / total) (x - s), with x of the parent and s of all children.
+            moved = (own / total[parent]) ** 2 * (found[-1] - total)[parent]
+            found.append(own + moved)
+        return tuple(reversed(found))
+
+    def influence(self, target: Floats) -> list[Floats]:
+        """Return how much each noisy sum contributes to the estimate of a sum of leaves.
+
+        `target` is the weight of each leaf in the sum, shape ``(leaves,)``. The result has an array
+        for each level, shape ``(groups of the level,)``.
+        """
+        # The estimator is S = M^-1 A^T W with A = I at the finest level, and M is symmetric, so
+        # that W A (M^-1 target) is the transpose of S times target.
+        zeros = [np.zeros(size.size) for size in self.sizes[1:]]
+        solved = self.solve([target / self.weights[0], *zeros])
+        return [w * self.sums(level, solved) for level, w in enumerate(self.weights)]
+
+    @cached_property
+    def classes(self) -> tuple[tuple[Integers, Integers], ...]:
+        """Groups of each level whose estimates have the same law up to a permutation of the noise.
+
+        For each level: the number of the class of each group, and one group of each class. Two
+        groups are in one class if the chain below them, and all ancestors, look alike.
+        """
+        shapes = [np.zeros(self.sizes[0].size, dtype=np.int64)]
+        for parent in self.parents:
+            each, times = np.unique(_paired(parent, shapes[-1]), return_counts=True)
+            owner, shape = np.divmod(each, shapes[-1].max() + 1)
+            ends = np.flatnonzero(np.diff(owner)) + 1
+            children = zip(np.split(shape, ends), np.split(times, ends), strict=True)
+            known: dict[bytes, int] = {}
+            kinds = [known.setdefault(np.stack(child).tobytes(), len(known)) for child in children]
+            shapes.append(np.array(kinds))
+        found = [shapes[-1]]
+        for shape, parent in zip(shapes[-2::-1], self.parents[::-1], strict=True):
+            found.append(np.unique(_paired(shape, found[-1][parent]), return_inverse=True)[1])
+        return tuple((label, np.unique(label, return_index=True)[1]) for label in reversed(found))
+
+
+def _paired(first: Integers, second: Integers) -> Integers:
+    paired: Integers = first * (second.max() + 1) + second
+    return paired
+
+
+def _sums(group: Integers, values: Floats, groups: int) -> Floats:
+    if values.ndim == 1:
+        return np.asarray(np.bincount(group, values, groups), dtype=np.float64)
+    result = np.zeros((groups, *values.shape[1:]), dtype=values.dtype)
+    order = np.argsort(group, kind="stable")
+    starts = np.flatnonzero(np.diff(group[order], prepend=-1))
+    result[group[order[starts]]] = np.add.reduceat(values[order], starts, axis=0)
+    return result
+
+
+def _like(values: Floats, array: Floats) -> Floats:
+    """Return values of the first axis in a shape that is multiplied with an array."""
+    return values.reshape(-1, *[1] * (array.ndim - 1))
+
+
+def whole_numbers(chain: Chain, estimates: Floats) -> Integers:
+    """Return non-negative integers close to estimates, whose sums are close to those of groups.
+
+    From the coarsest level downwards, the children of a group get the non-negative numbers with its
+    sum that are closest to their estimates (in the sense of least squares), rounded so that the sum
+    stays the same. `estimates` has shape ``(leaves,)``.
+    """
+    total = np.maximum(np.rint(chain.sums(len(chain) - 1, estimates)), 0.0)
+    for level in range(len(chain) - 2, -1, -1):
+        total = _divided(chain.parents[level], chain.sums(level, estimates), total)
+    return total.astype(np.int64)
+
+
+def divided(times: Chain, estimates: Floats, totals: Integers) -> Integers:
+    """Divide whole numbers of the coarsest level of times among the windows.
+
+    `estimates` has shape ``(windows, cells)``, `totals` ``(times, cells)``.
+    """
+    cells = estimates.shape[1]
+    whole = totals.astype(np.float64)
+    for level in range(len(times) - 2, -1, -1):
+        parent = np.add.outer(times.parents[level] * cells, np.arange(cells)).ravel()
+        finer = times.sums(level, estimates)
+        whole = _divided(parent, finer.ravel(), whole.ravel()).reshape(finer.shape)
+    return whole.astype(np.int64)
+
+
+def _divided(parent: Integers, values: Floats, totals: Floats) -> Floats:
+    """Return non-negative integers close to `values` whose sums over each parent are `totals`."""
+    order = np.lexsort((-values, parent))
+    sorted_parent, sorted_values = parent[order], values[order]
+    starts = np.flatnonzero(np.diff(sorted_parent, prepend=-1))
+    sizes = np.diff(np.append(starts, order.size))
+    rank = np.arange(order.size) - np.repeat(starts, sizes)
+    running = np.cumsum(sorted_values)
+    running -= np.repeat(running[starts] - sorted_values[starts], sizes)
+    # Projection on a simplex: subtract the threshold of the largest number of positive entries.
+    threshold = (running - totals[sorted_parent]) / (rank + 1.0)
+    last = np.maximum.reduceat(np.where(sorted_values > threshold, rank, 0), starts)
+    kept = np.maximum(sorted_values - np.repeat(threshold[starts + last], sizes), 0.0)
+    floor = np.floor(kept)
+    missing = np.rint(totals[sorted_parent[starts]] - np.add.reduceat(floor, starts))
+    # The entries with the largest remainders are rounded up.
+    by_remainder = np.lexsort((-(kept - floor), sorted_parent))
+    floor[by_remainder] += rank < np.repeat(missing, sizes)
+    result: Floats = np.empty_like(floor)
+    result[order] = floor
+    return result

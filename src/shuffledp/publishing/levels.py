@@ -1,0 +1,388 @@
+"""Levels of a published map: what they group, their shares of the budget, and their noise.
+
+Areas group cells, times group windows. Each combination of a level of areas and a level of times is
+a histogram with noise of its own, for which it gets the product of the two shares of the budget.
+Its sensitivity follows from first principles (`Contributions.areas_sensitivity`); the guarantees of
+all histograms add up (`noise.guarantees`).
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise, product
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+import scipy
+
+from shuffledp.accounting.contributions import Contributions
+from shuffledp.data.cells import ELSEWHERE, Cells
+from shuffledp.data.windows import Windows
+from shuffledp.errors import InputError, did_you_mean
+from shuffledp.numerics.arrays import Floats, Integers
+from shuffledp.publishing.chains import Chain, divided, whole_numbers
+from shuffledp.publishing.noise import LEVEL, Measured, MechanismName, make_noise
+from shuffledp.publishing.weighted_sums import Part, half_width, variance
+
+CELLS: Final = "cells"
+WINDOWS: Final = "windows"
+TOTAL: Final = "total"
+PERIOD: Final = "period"
+TIMES: Final = ("day", "week", "month", "quarter", "year", PERIOD)
+_LATTICES: Final = ("shape", "step", "metres")
+_DYADIC: Final = 2.0**20  # estimates are multiples of its inverse, so that their sums are exact
+_SIGNIFICANT: Final = 12  # digits in which weights of noises differ
+
+
+@dataclass(frozen=True)
+class Level:
+    """One level of an axis: the number of the group of each leaf, and ids and names of groups."""
+
+    name: str
+    group: Integers
+    ids: tuple[str, ...]
+    names: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def sizes(self) -> Integers:
+        """Number of leaves of each group."""
+        return np.bincount(self.group)
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Levels of cells or of windows, finest first, with their shares, which add up to 1."""
+
+    levels: tuple[Level, ...]
+    shares: tuple[Decimal, ...]
+
+    def __len__(self) -> int:
+        return len(self.levels)
+
+    def chain(self, weights: Sequence[float]) -> Chain:
+        """Return the groups with a weight of each level."""
+        return Chain(tuple(level.group for level in self.levels), tuple(weights))
+
+
+# --- What levels group ----------------------------------------------------------------------
+
+
+def is_time(name: str) -> bool:
+    """Return whether a level groups windows rather than cells."""
+    return name in TIMES
+
+
+def properties_of(names: Iterable[str]) -> list[str]:
+    """Return the levels that are properties of a file of polygons or points."""
+    return [
+        name
+        for name in names
+        if not is_time(name) and name not in (TOTAL, CELLS, WINDOWS) and _lattice(name) is None
+    ]
+
+
+def cells_levels(cells: Cells, kind: str, names: Iterable[str]) -> list[Level]:
+    """Return the levels of areas with the given names, after that of the cells, finest first.
+
+    `kind` is that of the cells, such as ``h3:8``. Raises `InputError` if a level does not exist, or
+    levels are not nested.
+    """
+    table = cells.table
+    finest = Level(CELLS, np.arange(len(cells)), tuple(table["id"]), tuple(table["name"]))
+    coarser = []
+    for name in names:
+        if name == TOTAL:
+            labels = [TOTAL] * len(cells)
+        elif name in cells.groups:
+            labels = cells.groups[name]
+        else:
+            labels = _coarser(cells, kind, name)
+        coarser.append(_level(name, labels))
+    return _nested([finest, *coarser])
+
+
+def windows_levels(windows: Windows | None, names: Iterable[str]) -> list[Level]:
+    """Return the levels of times with the given names, after that of the windows, finest first."""
+    if windows is None:
+        for name in names:
+            raise InputError(f"--level {name} needs windows: give --time, --from, --to and --every")
+        return [Level(WINDOWS, np.zeros(1, np.int64), ("",), ("",))]
+    finest = Level(WINDOWS, np.arange(len(windows)), windows.names, windows.names)
+    coarser = [
+        _level(name, [PERIOD] * len(windows) if name == PERIOD else windows.calendar(name))
+        for name in names
+    ]
+    return _nested([finest, *coarser])
+
+
+def _level(name: str, labels: Sequence[str]) -> Level:
+    group, ids = pd.factorize(np.array(labels, dtype=object))
+    texts = tuple("Total" if each == TOTAL else str(each) for each in ids)
+    return Level(name, group.astype(np.int64), tuple(map(str, ids)), texts)
+
+
+def _nested(levels: list[Level]) -> list[Level]:
+    levels = sorted(levels, key=len, reverse=True)
+    for finer, coarser in pairwise(levels):
+        parent = np.empty(len(finer), np.int64)
+        parent[finer.group] = coarser.group
+        wrong = np.flatnonzero(parent[finer.group] != coarser.group)
+        if wrong.size:
+            area = finer.names[finer.group[wrong[0]]]
+            raise InputError(
+                f"levels must be nested, but {area} of the level {finer.name} lies in several "
+                f"areas of the level {coarser.name}: leave out one of them"
+            )
+    return levels
+
+
+def _lattice(name: str) -> tuple[str, str] | None:
+    kind, colon, value = name.partition(":")
+    kind = "metres" if kind == "meters" else kind
+    return (kind, value) if colon and kind in ("h3", *_LATTICES) else None
+
+
+def _coarser(cells: Cells, kind: str, name: str) -> list[str]:
+    """Return the hexagon or rectangle of a coarser lattice that contains each cell."""
+    wanted, own = _lattice(name), _lattice(kind)
+    if wanted is None:
+        raise InputError(
+            f"there is no level {name!r}{did_you_mean(name, [TOTAL, *TIMES, *cells.groups])}: give "
+            f"{TOTAL}, {', '.join(TIMES)}, a property of polygons or points, or above hexagons or "
+            "rectangles coarser ones, such as h3:6 or metres:4000"
+        )
+    if own is None or own[0] != wanted[0]:
+        raise InputError(f"--level {name} needs cells of the same kind, got {kind}")
+    identifiers = [each for each in cells.table["id"] if each != ELSEWHERE]
+    rest = [ELSEWHERE] * (len(cells) - len(identifiers))
+    try:
+        if own[0] == "h3":
+            import h3
+
+            return [*(h3.cell_to_parent(each, int(wanted[1])) for each in identifiers), *rest]
+        rows, columns = (_ratio(own, wanted, at) for at in (0, -1))
+    except ValueError as error:  # also those of h3
+        raise InputError(
+            f"--level {name} must have cells that consist of whole cells {kind}: a lower "
+            "resolution, or a multiple of their size"
+        ) from error
+    places = (each.split("-") for each in identifiers)
+    labels = [f"{(int(r) - 1) // rows + 1}-{(int(c) - 1) // columns + 1}" for r, c in places]
+    return [*labels, *rest]
+
+
+def _ratio(own: tuple[str, str], wanted: tuple[str, str], at: int) -> int:
+    """Return how many cells an area has along one side; a `ValueError` if they are not whole."""
+    finer, coarser = (Fraction(value.split("x")[at]) for _, value in (own, wanted))
+    ratio = finer / coarser if own[0] == "shape" else coarser / finer
+    if ratio.denominator != 1:
+        raise ValueError
+    return ratio.numerator
+
+
+# --- Shares of the budget -------------------------------------------------------------------
+
+
+def axis_with_shares(levels: Sequence[Level], shares: Mapping[str, Decimal]) -> Axis:
+    """Return an axis in which the finest level gets what the shares of the others leave."""
+    rest = 1 - sum((shares[level.name] for level in levels[1:]), Decimal(0))
+    if any(shares[level.name] <= 0 for level in levels[1:]) or rest <= 0:
+        raise InputError(
+            f"shares of levels must be above 0, and add up to less than 1, because the "
+            f"{levels[0].name} get the rest; got {', '.join(map(str, shares.values()))}"
+        )
+    return Axis(tuple(levels), (rest, *(shares[level.name] for level in levels[1:])))
+
+
+def axis_for_errors(
+    levels: Sequence[Level],
+    errors: Mapping[str, Decimal],
+    variance_of_share: Callable[[int, float], float],
+) -> Axis:
+    """Return an axis whose shares make the largest ratio of an error to the wanted one smallest.
+
+    `errors` has the wanted standard deviation of each level, at least one. `variance_of_share` is
+    the variance of the noise of a level, by its number, for a share.
+    """
+    wanted = [float(errors[level.name]) if level.name in errors else None for level in levels]
+
+    def worst(logits: Floats) -> float:
+        shares = np.exp(np.append(logits, 0.0))
+        shares /= shares.sum()
+        weights = [1.0 / variance_of_share(i, share) for i, share in enumerate(shares.tolist())]
+        chain = Chain(tuple(level.group for level in levels), tuple(weights))
+        ratios = [
+            np.sqrt(each.mean()) / goal
+            for each, goal in zip(chain.variances, wanted, strict=True)
+            if goal is not None
+        ]
+        return float(np.log(max(ratios)))
+
+    start = np.full(len(levels) - 1, -1.0)
+    found = scipy.optimize.minimize(worst, start, method="Nelder-Mead", options={"xatol": 1e-2})
+    shares = np.exp(np.append(np.clip(found.x, -6.0, 6.0), 0.0))
+    rounded = [Decimal(f"{share:.3f}") for share in shares / shares.sum()]
+    smallest = Decimal("0.001")
+    coarser = {
+        level.name: max(share, smallest)
+        for level, share in zip(levels[1:], rounded[1:], strict=True)
+    }
+    return axis_with_shares(levels, coarser)
+
+
+# --- Noise and estimates --------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Measurements:
+    """Histograms that get noise, one for each combination of a level of times and one of areas.
+
+    ``measured[t, s]`` belongs to the levels ``times.levels[t]`` and ``areas.levels[s]``.
+    """
+
+    times: Axis
+    areas: Axis
+    measured: Mapping[tuple[int, int], Measured]
+
+    @property
+    def several(self) -> bool:
+        """Whether there are levels above the cells and windows."""
+        return len(self.measured) > 1
+
+    @cached_property
+    def chains(self) -> tuple[Chain, Chain]:
+        """Chains of times and areas; the products of their weights are inverse variances.
+
+        With levels on both axes, variances need not be products. Then those of the histograms in
+        which one level is the finest decide, which leaves estimates unbiased.
+        """
+        by_time = [self.measured[t, 0].noise.sd ** -2 for t in range(len(self.times))]
+        by_area = [self.measured[0, s].noise.sd ** -2 for s in range(len(self.areas))]
+        by_area = [weight / by_area[0] for weight in by_area]
+        return self.times.chain(by_time), self.areas.chain(by_area)
+
+    def sums(self, counts: Any) -> dict[tuple[int, int], Any]:
+        """Return the sums of counts of every level; `counts` has shape ``(windows, cells)``."""
+        times, areas = self.chains
+        return {(t, s): times.sums(t, areas.sums(s, counts.T).T) for t, s in self.measured}
+
+    def estimate(self, noisy: Mapping[tuple[int, int], Integers]) -> Floats:
+        """Return the least-squares estimates of all counts, shape ``(windows, cells)``.
+
+        They are multiples of 2^-20, rounded, so that sums are exact in double precision.
+        """
+        times, areas = self.chains
+        by_time = [
+            areas.solve([noisy[t, s].T.astype(np.float64) for s in range(len(self.areas))]).T
+            for t in range(len(self.times))
+        ]
+        estimated: Floats = np.rint(times.solve(by_time) * _DYADIC) / _DYADIC
+        return estimated
+
+    def whole_numbers(self, estimates: Floats) -> Integers:
+        """Return non-negative integers close to estimates, shape ``(windows, cells)``.
+
+        For each time of the coarsest level, numbers of cells are close to the estimates of all
+        areas. They are then divided among shorter times.
+        """
+        times, areas = self.chains
+        coarsest = times.sums(len(times) - 1, estimates)
+        totals = np.array([whole_numbers(areas, each) for each in coarsest])
+        return divided(times, estimates, totals)
+
+    def noises(self, time: Floats, area: Floats) -> list[Part]:
+        """Return the noises in the estimate of a weighted sum of counts.
+
+        `time` and `area` are the weights of windows, shape ``(windows,)``, and of cells, shape
+        ``(cells,)``, whose products are those of the counts.
+        """
+        times, areas = self.chains
+        by_time = [_distinct(each) for each in times.influence(time)]
+        by_area = [_distinct(each) for each in areas.influence(area)]
+        return [
+            Part(
+                self.measured[t, s].noise,
+                np.multiply.outer(by_time[t][0], by_area[s][0]).ravel(),
+                np.multiply.outer(by_time[t][1], by_area[s][1]).ravel(),
+            )
+            for t, s in self.measured
+        ]
+
+    @cached_property
+    def half_widths(self) -> Mapping[tuple[int, int], Floats]:
+        """Half-widths of the 95 % intervals of every level, shape ``(times, areas)``."""
+
+        def width(parts: Sequence[Part], leaves: int) -> float:
+            return half_width(parts, 1.0 - LEVEL) + leaves / _DYADIC
+
+        return {at: self._by_class(*at, width) for at in self.measured}
+
+    def standard_deviations(self, time: int, area: int) -> Floats:
+        """Return the standard deviations of the estimates of a level, shape ``(times, areas)``."""
+        return self._by_class(time, area, lambda parts, _: float(np.sqrt(variance(parts))))
+
+    def _by_class(
+        self, time: int, area: int, compute: Callable[[Sequence[Part], int], float]
+    ) -> Floats:
+        """Compute a value for one area and time of each class, whose noise has the same law."""
+        if not self.several:
+            # One noise for each count.
+            value = compute([Part(self.measured[0, 0].noise, np.ones(1), np.ones(1))], 1)
+            return np.full((len(self.times.levels[0]), len(self.areas.levels[0])), value)
+        times, areas = self.chains
+        (time_class, time_first), (area_class, area_first) = (
+            times.classes[time],
+            areas.classes[area],
+        )
+        values = np.empty((len(time_first), len(area_first)))
+        for i, j in product(range(len(time_first)), range(len(area_first))):
+            windows = (times.groups[time] == time_first[i]).astype(np.float64)
+            cells = (areas.groups[area] == area_first[j]).astype(np.float64)
+            leaves = int(windows.sum() * cells.sum())
+            values[i, j] = compute(self.noises(windows, cells), leaves)
+        return values[np.ix_(time_class, area_class)]
+
+
+def measure(
+    times: Axis,
+    areas: Axis,
+    contributions: Contributions,
+    mechanism: MechanismName,
+    eps: float,
+    delta: float,
+) -> Measurements:
+    """Return the histograms of all levels, with noise that gives (eps, delta) together.
+
+    Raises `InputError` as `noise.make_noise` does, or for levels of times with a limit on records
+    in each window, because one user would then move a longer time by the limit of each window.
+    """
+    per_window = contributions.windows > 1
+    if per_window and len(times) > 1:
+        raise InputError(
+            f"--per-window lets a user count in every window, so that a {times.levels[1].name} "
+            "would need noise for all its windows: leave out --per-window or the levels of time"
+        )
+    measured = {}
+    for t, s in product(range(len(times)), range(len(areas))):
+        sizes = areas.levels[s].sizes
+        if not per_window:
+            sizes = np.multiply.outer(times.levels[t].sizes, sizes).ravel()
+        sensitivity = contributions.areas_sensitivity(sizes)
+        share = times.shares[t] * areas.shares[s]
+        noise = make_noise(sensitivity, mechanism, eps, delta, float(share))
+        measured[t, s] = Measured(noise, sensitivity, share)
+    return Measurements(times, areas, measured)
+
+
+def _distinct(influence: Floats) -> tuple[Floats, Floats]:
+    """Return the absolute values other than 0, and how many there are of each."""
+    values = np.abs(influence[influence != 0.0])
+    scale = 10.0 ** (_SIGNIFICANT - 1 - np.floor(np.log10(values)))
+    values, times = np.unique(np.rint(values * scale) / scale, return_counts=True)
+    return values, times.astype(np.float64)

@@ -1,0 +1,296 @@
+"""Levels of a published map against dense algebra, enumeration of noise, and all neighbours."""
+
+from fractions import Fraction
+from itertools import combinations_with_replacement, product
+from math import exp, sqrt
+
+import numpy as np
+import pytest
+from effort import long
+
+from shuffledp.accounting.contributions import Contributions
+from shuffledp.publishing.chains import Chain, divided, whole_numbers
+from shuffledp.publishing.levels import Axis, Level, measure
+from shuffledp.publishing.noise import Measured, Noise, guarantees, make_noise
+from shuffledp.publishing.weighted_sums import Part, half_width
+
+
+def random_groups(random, leaves=None):
+    """Return nested groups of up to four levels, irregular, with single children."""
+    leaves = leaves or int(random.integers(1, 13))
+    groups = [np.arange(leaves)]
+    for _ in range(random.integers(0, 4)):
+        size = int(groups[-1].max()) + 1
+        labels = random.integers(0, max(1, size // 2) + random.integers(0, 2), size)
+        groups.append(np.unique(labels, return_inverse=True)[1][groups[-1]])
+    return groups
+
+
+def sums_matrix(groups):
+    return [np.eye(int(group.max()) + 1)[:, group] for group in groups]
+
+
+def dense_estimator(groups, weights):
+    """Return the least-squares estimator of the leaves by the normal equations."""
+    A = np.vstack(sums_matrix(groups))
+    W = np.concatenate(
+        [np.full(int(group.max()) + 1, w) for group, w in zip(groups, weights, strict=True)]
+    )
+    return np.linalg.solve(A.T * W @ A, A.T * W)
+
+
+@pytest.mark.parametrize("trees", [100, long(10_000)])
+def test_estimates_of_random_trees_are_those_of_dense_least_squares(trees):
+    random = np.random.default_rng(1)
+    for _ in range(trees):
+        groups = random_groups(random)
+        weights = random.uniform(0.1, 3.0, len(groups))
+        chain, S, A = Chain(tuple(groups), tuple(weights)), dense_estimator(groups, weights), None
+        A = np.vstack(sums_matrix(groups))
+        ends = np.cumsum([int(group.max()) + 1 for group in groups])[:-1]
+        noisy = random.normal(size=(len(A), 2))
+        assert np.allclose(chain.solve(np.split(noisy, ends)), S @ noisy)
+        truth = random.integers(0, 50, len(groups[0])).astype(float)
+        assert np.allclose(chain.solve(np.split(A @ truth, ends)), truth)  # unbiased
+        target = random.normal(size=len(groups[0]))
+        assert np.allclose(np.concatenate(chain.influence(target)), S.T @ target)
+        covariance = S / np.repeat(weights, [len(each) for each in sums_matrix(groups)]) @ S.T
+        for level, matrix in enumerate(sums_matrix(groups)):
+            variances = np.diag(matrix @ covariance @ matrix.T)
+            assert np.allclose(chain.variances[level], variances)
+            labels, first = chain.classes[level]
+            assert np.allclose(variances, variances[first[labels]])
+            law = [np.sort(abs(row)) for row in matrix @ S]
+            assert np.allclose(law, [law[first[label]] for label in labels])
+        whole = whole_numbers(chain, truth + random.normal(0, 5, len(truth)))
+        assert whole.min() >= 0
+        assert whole.dtype == np.int64
+
+
+def test_whole_numbers_keep_the_sums_and_are_the_closest():
+    chain = Chain((np.arange(4), np.array([0, 0, 1, 1])), (1.0, 1.0))
+    assert whole_numbers(chain, np.array([-3.0, 5.2, 2.4, 2.4])).tolist() == [0, 2, 3, 2]
+    times = Chain((np.arange(3), np.zeros(3, int)), (1.0, 1.0))
+    estimates = np.array([[1.0, -1.0], [2.0, 4.0], [0.2, 1.2]])
+    table = divided(times, estimates, np.array([[3, 4]]))
+    assert table.sum(axis=0).tolist() == [3, 4]
+    assert table.tolist() == [[1, 0], [2, 3], [0, 1]]
+
+
+def axes(time_groups, area_groups, time_shares, area_shares):
+    def axis(groups, shares):
+        levels = [
+            Level(str(i), group, tuple(map(str, range(int(group.max()) + 1))), ())
+            for i, group in enumerate(groups)
+        ]
+        return Axis(tuple(levels), tuple(shares))
+
+    return axis(time_groups, time_shares), axis(area_groups, area_shares)
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
+def test_two_axes_are_solved_as_all_histograms_together(mechanism):
+    """The estimator of cells and windows is the dense one for weights that are products."""
+    random = np.random.default_rng(2)
+    times = [np.arange(4), np.array([0, 0, 0, 1])]
+    areas = [np.arange(5), np.array([0, 0, 1, 1, 2]), np.zeros(5, int)]
+    parts = axes(times, areas, ("0.7", "0.3"), ("0.6", "0.3", "0.1"))
+    parts = [Axis(a.levels, tuple(map(Fraction, a.shares))) for a in parts]
+    delta = 0.0 if mechanism == "laplace" else 1e-6
+    found = measure(*parts, Contributions("record"), mechanism, 1.0, delta)
+    rows, weights, noisy, flat = [], [], {}, []
+    for (t, s), _ in found.measured.items():
+        matrix = np.kron(sums_matrix(times)[t], sums_matrix(areas)[s])
+        drawn = random.normal(0, 9, len(matrix))
+        rows.append(matrix)
+        flat.append(drawn)
+        by_time, by_area = found.chains
+        weights.append(np.full(len(matrix), by_time.weights[t] * by_area.weights[s]))
+        noisy[t, s] = drawn.reshape(int(times[t].max()) + 1, -1)
+    A, W = np.vstack(rows), np.concatenate(weights)
+    S = np.linalg.solve(A.T * W @ A, A.T * W)
+    assert np.allclose(found.estimate(noisy).ravel(), S @ np.concatenate(flat), atol=1e-6)
+    of_time, of_area = np.array([1.0, 0, -1, 0]), np.array([1.0, 1, 0, 0, 0])
+    expected = (S.T @ np.kron(of_time, of_area)) ** 2
+    deviations = np.concatenate(
+        [np.full(len(each), found.measured[at].noise.sd) for at, each in
+         zip(found.measured, flat, strict=True)]
+    )  # fmt: skip
+    variance = sum(part.variance for part in found.noises(of_time, of_area))
+    assert variance == pytest.approx((expected * deviations**2).sum())
+    whole = found.whole_numbers(np.abs(random.normal(0, 9, (4, 5))))
+    assert whole.shape == (4, 5)
+    assert whole.min() >= 0
+
+
+def exact_tail(weights, scale, grid, half):
+    """Return P(|sum| > half) for discrete Laplace noise times multiples of 1 / grid."""
+    theta, reach = exp(-1.0 / scale), 60
+    z = np.arange(-reach, reach + 1)
+    law = (1 - theta) / (1 + theta) * theta ** abs(z)
+    total = np.ones(1)
+    for weight in weights:
+        step = round(weight * grid)
+        spread = np.zeros(2 * reach * step + 1)
+        spread[:: step or 1] = law if step else 0.0
+        total = np.convolve(total, spread)
+    at = (np.arange(total.size) - total.size // 2) / grid
+    return float(total[abs(at) > half + 1e-9].sum()), at, total
+
+
+@pytest.mark.parametrize("scale", [0.2, 0.5, 1.25, 3.0])
+@pytest.mark.parametrize(
+    "weights", [(1.0,), (0.75, 0.25), (0.5, 0.25, 0.125), (0.95, *(0.05,) * 9), (0.1,) * 10]
+)
+def test_intervals_cover_by_enumeration_and_are_hardly_wider_than_needed(scale, weights):
+    part = Part(Noise("laplace", scale), np.array(weights), np.ones(len(weights)))
+    for miss in (0.05, 1e-4):
+        width = half_width([part], miss)
+        tail, at, law = exact_tail(weights, scale, 40, width)
+        assert tail <= miss
+        order = np.argsort(abs(at), kind="stable")
+        beyond = 1.0 - np.cumsum(law[order])
+        smallest = abs(at[order][np.argmax(beyond <= miss)])
+        assert width <= 1.05 * smallest + 0.004
+
+
+def test_intervals_of_gaussian_noise_cover_by_enumeration():
+    noise = Noise("gaussian", 0.8)
+    z = np.arange(-20, 21)
+    law = np.exp(-0.5 * (z / 0.8) ** 2)
+    law /= law.sum()
+    width = half_width([Part(noise, np.array([0.5, 0.25]), np.array([1.0, 2.0]))], 0.05)
+    sums = [
+        (0.5 * a + 0.25 * (b + c), law[a + 20] * law[b + 20] * law[c + 20])
+        for a, b, c in product(z, repeat=3)
+    ]
+    assert sum(p for value, p in sums if abs(value) > width + 1e-9) <= 0.05
+
+
+def changes(leaves, m, distinct, per_window, windows):
+    """Yield every change of the counts of a user who has at most m records, as an array."""
+    cells = leaves // windows
+    in_one = [[]] + [list(each) for size in range(1, m + 1)
+                     for each in combinations_with_replacement(range(leaves), size)]  # fmt: skip
+    if per_window:
+        of_window = [each for each in in_one if all(leaf < cells for leaf in each)]
+        in_one = [
+            [leaf + cells * w for w, part in enumerate(parts) for leaf in part]
+            for parts in product(of_window, repeat=windows)
+        ]
+    for records in in_one:
+        change = np.bincount(np.array(records, dtype=int), minlength=leaves)
+        if not distinct or change.max(initial=0) <= 1:
+            yield change
+
+
+@pytest.mark.parametrize("m", [1, 2, 3, 4])
+@pytest.mark.parametrize("distinct", [False, True])
+@pytest.mark.parametrize("per_window", [False, True])
+def test_no_neighbour_moves_a_level_by_more_than_its_sensitivity(m, distinct, per_window):
+    """And one neighbour moves it by exactly that much, with two windows, three levels of areas."""
+    windows, areas = 2, [np.arange(3), np.array([0, 0, 1]), np.zeros(3, int)]
+    times = [np.arange(2)] if per_window else [np.arange(2), np.zeros(2, int)]
+    contributions = Contributions("user", m, distinct, windows if per_window else 1)
+    users = list(changes(6, min(m, 3) if per_window else m, distinct, per_window, windows))
+    if per_window and m == 4 and not distinct:
+        pytest.skip("too many neighbours to enumerate: those with m = 3 are")
+    parts = axes(times, areas, (0.7, 0.3)[: len(times)], (0.5, 0.3, 0.2))
+    found = measure(*parts, contributions, "laplace", 1.0, 0.0)
+    for (t, s), measured in found.measured.items():
+        matrix = np.kron(sums_matrix(times)[t], sums_matrix(areas)[s])
+        moved = np.array([matrix @ each for each in users])
+        assert abs(moved).sum(axis=1).max() == measured.sensitivity.l1
+        assert (moved**2).sum(axis=1).max() == measured.sensitivity.l2_squared
+        if len(users) < 300:
+            replaced = moved[:, None] - moved[None]
+            assert abs(replaced).sum(axis=2).max() <= measured.sensitivity.replacement_l1
+            assert (replaced**2).sum(axis=2).max() <= measured.sensitivity.replacement_l2_squared
+
+
+@pytest.mark.parametrize(("mechanism", "delta"), [("laplace", 0.0), ("gaussian", 1e-6)])
+def test_all_levels_together_have_the_promised_guarantee(mechanism, delta):
+    parts = axes([np.arange(1)], [np.arange(4), np.array([0, 0, 1, 1]), np.zeros(4, int)],
+                 (1.0,), (0.5, 0.3, 0.2))  # fmt: skip
+    found = measure(*parts, Contributions("user", 3), mechanism, 1.0, delta)
+    promised, replaced = guarantees(list(found.measured.values()), 1.0, delta)
+    assert promised.eps == 1.0
+    total = sum(3 / each.noise.scale for each in found.measured.values())
+    squares = sum(9 / each.noise.scale**2 for each in found.measured.values())
+    if mechanism == "laplace":
+        assert total == pytest.approx(1.0, rel=1e-9)
+        assert total <= 1.0
+        # One user who is replaced moves the total by 3, all other levels by 6.
+        assert replaced.eps == pytest.approx(0.2 + 2 * 0.8, rel=1e-9)
+    else:
+        assert promised.rho == pytest.approx(squares / 2, rel=1e-9)
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
+def test_shares_that_sum_to_more_than_one_or_a_forgotten_level_are_noticed(mechanism):
+    delta = 0.0 if mechanism == "laplace" else 1e-6
+    parts = axes([np.arange(1)], [np.arange(4), np.zeros(4, int)], (1.0,), (0.8, 0.3))
+    found = measure(*parts, Contributions("record"), mechanism, 1.0, delta)
+    with pytest.raises(ArithmeticError, match="the noise gives eps"):
+        guarantees(list(found.measured.values()), 1.0, delta)
+    alone = Noise(mechanism, found.measured[0, 0].noise.scale * 0.8)  # all of the budget
+    more = [*found.measured.values(), Measured(alone, found.measured[0, 0].sensitivity)]
+    with pytest.raises(ArithmeticError, match="the noise gives eps"):
+        guarantees(more, 1.0, delta)
+
+
+# --- Errors on 64 x 64 cells, eps = 1 ------------------------------------------------------
+
+
+def mean_square_of_overlaps(block):
+    """Return the mean over all intervals of 64 cells of the sum of squared overlaps with blocks."""
+    squares = [
+        sum(max(0, min(b, s + block) - max(a, s)) ** 2 for s in range(0, 64, block))
+        for a in range(64)
+        for b in range(a + 1, 65)
+    ]
+    return sum(squares) / len(squares)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "shares", "mechanism", "expected"),
+    [
+        ((1,), (1,), "laplace", (1.36, 10.86, 21.7, 29.9, 86.8)),
+        ((1, 8), (0.8, 0.2), "laplace", (1.71, 6.28, 12.6, 23.3, 50.3)),
+        ((1, 8, 64), (0.75, 0.15, 0.1), "laplace", (1.83, 7.88, 15.4, 24.7, 13.8)),
+        ((1, 64), (0.95, 0.05), "laplace", (1.43, 11.39, 22.3, 27.6, 27.0)),
+        ((1, 2, 4, 8, 16, 32, 64), (1 / 7,) * 7, "laplace", (8.79, 7.68, 7.67, 55.5, 8.6)),
+        ((1,), (1,), "gaussian", (4.22, 33.8, 67.6, 92.9, 270)),
+        ((1, 2, 4, 8, 16, 32, 64), (0.5, *(1 / 12,) * 6), "gaussian",
+         (5.59, 11.1, 11.3, 45.7, 12.7)),
+    ],
+)  # fmt: skip
+def test_errors_are_those_of_levels_computed_independently(blocks, shares, mechanism, expected):
+    """Cells, blocks of 8 x 8 and 16 x 16, rectangles (root mean square) and the total."""
+    row, column = np.divmod(np.arange(4096), 64)
+    groups = [(row // b) * (64 // b) + column // b for b in blocks]
+    parts = axes([np.arange(1)], groups, (1.0,), shares)
+    delta = 0.0 if mechanism == "laplace" else 1e-6
+    found = measure(*parts, Contributions("record"), mechanism, 1.0, delta)
+
+    def variance(chosen):
+        return sum(part.variance for part in found.noises(np.ones(1), chosen.astype(float)))
+
+    errors = [
+        sqrt(variance((row < size) & (column < size))) for size in (1, 8, 16, 64)
+    ]  # of the squares in one corner
+    # The covariance is a sum of multiples of the indicator that two cells are in one block.
+    sizes = [variance((row < b) & (column < b)) for b in blocks]
+    pairs = [[b * b * min(b, c) ** 2 for c in blocks] for b in blocks]
+    factors = np.linalg.solve(np.array(pairs, dtype=float), sizes)
+    rectangles = sum(
+        f * mean_square_of_overlaps(b) ** 2 for f, b in zip(factors, blocks, strict=True)
+    )
+    cell, eight, sixteen, total = errors
+    # The expected errors of Gaussian noise are for the smallest standard deviation that gives
+    # (1, 1e-6)-DP, 4.2247. Ours is larger, because a ledger adds up rho of zCDP.
+    sensitivity = Contributions("record").areas_sensitivity([1, 1])
+    larger = make_noise(sensitivity, mechanism, 1.0, delta).sd / (4.2247 if delta else 1.3571)
+    assert cell / larger == pytest.approx(expected[0], abs=0.006)
+    others = np.array([eight, sixteen, sqrt(rectangles), total]) / larger
+    assert others == pytest.approx(expected[1:], rel=0.006)
