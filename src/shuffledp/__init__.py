@@ -42,6 +42,8 @@ __all__ = [
 _HOMES = {
     "Interval": "accounting.curve",
     "Setting": "accounting.setting",
+    "area": "publishing.area",
+    "preview": "publishing.preview",
     "publish": "publishing.publication",
     "from_dp_accounting": "interoperability.exchange",
     "read_budgets": "input_files",
@@ -54,7 +56,7 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Load a public name when it is first used: jobs of the pipeline need none of them."""
-    # `publish` is not in __all__, because it needs the extra `maps`.
+    # `publish`, `preview` and `area` are not in __all__, because they need the extra `maps`.
     if name not in __all__ and name not in _HOMES:
         raise AttributeError(f"module 'shuffledp' has no attribute {name!r}")
     if name == "__version__":

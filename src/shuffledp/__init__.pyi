@@ -7,6 +7,8 @@ from shuffledp.interoperability.exchange import to_dp_accounting as to_dp_accoun
 from shuffledp.interoperability.exchange import to_opendp_profile as to_opendp_profile
 from shuffledp.interoperability.exchange import write_curve as write_curve
 from shuffledp.mechanisms import randomised_response as krr  # noqa: F401
+from shuffledp.publishing.area import area as area
+from shuffledp.publishing.preview import preview as preview
 from shuffledp.publishing.publication import publish as publish
 from shuffledp.queries import bounds as bounds
 from shuffledp.queries import calibrate as calibrate

@@ -1,9 +1,11 @@
 """The page of a published map shows its files, in a real browser, to everybody."""
 
 import json
+import re
 from io import BytesIO
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from PIL import Image
@@ -11,6 +13,7 @@ from PIL import Image
 import shuffledp
 from browser.conftest import LAPTOP
 from shuffledp.publishing.noise import Noise
+from shuffledp.publishing.options import Levels, MapCells, Period, Protection, Source
 
 pytestmark = [pytest.mark.workflow, pytest.mark.slow]
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"
@@ -26,10 +29,13 @@ def publish(folder, **options):
         for i in range(4_000)
     ]
     (folder / "taps.csv").write_text("\n".join(["card,when,lat,lon", *rows]) + "\n")
+    columns = {"latitude": "lat", "longitude": "lon", "user": "card"}
+    if "windows" in options:
+        columns["time"] = "when"
     shuffledp.publish(
-        folder / "taps.csv", folder / "map", ledger=folder / "l.jsonl", unit="user", eps=1,
-        records_per_user=4, latitude="lat", longitude="lon", user="card", cells="shape:3x4",
-        box=(0, 0.6, 0, 0.8), title=TITLE, **options,
+        Source(folder / "taps.csv", **columns), folder / "map", ledger=folder / "l.jsonl",
+        protection=Protection("user", 1, records_per_user=4), title=TITLE,
+        cells=MapCells("shape:3x4", box=(0, 0.6, 0, 0.8)), **options,
     )  # fmt: skip
     return folder / "map"
 
@@ -43,8 +49,16 @@ def one(browser, tmp_path_factory):
 @pytest.fixture(scope="module")
 def weeks(browser, tmp_path_factory):
     """Return the folder of a map of two weeks."""
-    period = {"time": "when", "period": ("2024-01-01", "2024-01-14"), "every": "week"}
-    return publish(tmp_path_factory.mktemp("weeks"), **period)
+    period = Period("2024-01-01", "2024-01-14", "week")
+    return publish(tmp_path_factory.mktemp("weeks"), windows=period)
+
+
+@pytest.fixture(scope="module")
+def levels(browser, tmp_path_factory):
+    """Return the folder of a map of days with levels of areas and times."""
+    period = Period("2024-01-01", "2024-01-14", "day")
+    shares = Levels({"shape:1x2": "0.2", "total": "0.1", "week": "0.3"})
+    return publish(tmp_path_factory.mktemp("levels"), windows=period, levels=shares)
 
 
 def text(page, selector):
@@ -95,23 +109,73 @@ def test_each_cell_is_read_out_as_in_the_table(one, open_page):
 
 def test_sums_and_differences_have_the_intervals_of_their_noise(weeks, open_page):
     table, noise = pd.read_csv(weeks / "map.csv"), noise_of(weeks)
-    first, second = (part["noisy_count"].to_numpy() for _, part in table.groupby("window"))
+    first, second = (part["count"].to_numpy() for _, part in table.groupby("window"))
     cells = [0, 5, 7]
     with open_page(weeks / "map.html") as page:
         page.locator("#map-other").select_option("1")
         for cell in cells:
             page.locator(f"#map-cell-{cell}").click()
-            page.get_by_role("button", name="Add this cell to a sum").click()
+            page.get_by_role("button", name="Add this area to a sum").click()
         said = text(page, SUM)
         page.locator("#map-window").select_option("1")
         assert f": {second[cells].sum()}; 95 % interval" in text(page, SUM)
         page.get_by_role("button", name="Clear the sum").click()
-        assert text(page, SUM) == "No cell is added to a sum."
+        assert text(page, SUM) == "No area is added to a sum."
     total, difference = first[cells].sum(), (first - second)[cells].sum()
     width, wide = (noise.sum_half_width(number, 0.05) for number in (3, 6))
     assert f": {total}; 95 % interval {max(0, total - width)} to {total + width}." in said
     assert f"Difference from 2024-01-08: {difference}; " in said
     assert f"95 % interval {difference - wide} to {difference + wide}." in said
+
+
+def test_levels_have_their_own_map_and_sums_the_interval_of_all_noise(levels, open_page):
+    table = pd.read_csv(levels / "levels.csv")
+    cells = pd.read_csv(levels / "map.csv")
+    with open_page(levels / "map.html") as page:
+        page.locator("#map-length").select_option("1")
+        for level, name in enumerate(("cells", "shape:1x2", "total")):
+            page.locator("#map-level").select_option(str(level))
+            rows = table[(table["level"] == name) & (table["every"] == "week")]
+            first = rows[rows["window"] == "2024-01-01"].iloc[0]
+            page.locator("#map-cell-0").click()
+            said = text(page, READOUT)
+            assert f"estimate {first['estimate']}; " in said
+            assert f"95 % interval {first['low']} to {first['high']}" in said
+        page.locator("#map-level").select_option("0")
+        page.locator("#map-length").select_option("0")
+        page.locator("#map-window").select_option("3")
+        page.locator("#map-other").select_option("5")
+        for cell in (1, 2, 6):
+            page.locator(f"#map-cell-{cell}").click()
+            page.get_by_role("button", name="Add this area to a sum").click()
+        said = text(page, SUM)
+    ids = cells["id"].iloc[[1, 2, 6]].tolist()
+    sums = shuffledp.area(levels, cells=ids).iloc[3]
+    less = shuffledp.area(levels, cells=ids, windows=["2024-01-04"], minus=["2024-01-06"]).iloc[0]
+    ends = [int(end) for row in (sums, less) for end in row[["low", "high"]]]
+    shown = [int(end) for pair in re.findall(r"interval (-?\d+) to (-?\d+)", said) for end in pair]
+    # The page rounds weights of noises up, so that its intervals may be one record wider.
+    assert np.all(np.abs(np.array(shown) - ends) <= 1)
+
+
+def test_an_area_is_drawn_with_the_pointer(one, open_page):
+    table = pd.read_csv(one / "map.csv")
+    with open_page(one / "map.html") as page:
+        page.get_by_role("button", name="Draw an area to sum").click()
+        boxes = [page.locator(f"#map-cell-{cell}").bounding_box() for cell in (0, 5)]
+        (west, south), (east, north) = (
+            (box["x"] + box["width"] * share, box["y"] + box["height"] * (1 - share))
+            for box, share in zip(boxes, (0.2, 0.8), strict=True)
+        )
+        page.mouse.move(west, south)
+        page.mouse.down()
+        for corner in ((east, south), (east, north), (west, north)):
+            page.mouse.move(*corner)
+        page.mouse.up()
+        said = text(page, SUM)
+    total = table["count"].iloc[[0, 1, 4, 5]].sum()
+    assert said.startswith("Sum of 4 areas")
+    assert f": {total}; 95 % interval" in said
 
 
 def noise_of(folder):

@@ -39,8 +39,8 @@ def test_the_stub_names_what_the_package_gives():
     stub = ast.parse((LIBRARY / "shuffledp" / "__init__.pyi").read_text())
     named = {alias.asname for node in ast.walk(stub) if isinstance(node, ast.ImportFrom)
              for alias in node.names}  # fmt: skip
-    # `publish` needs the extra `maps`, so that `__all__` leaves it out.
-    assert named | {"__version__"} == {*shuffledp.__all__, "publish"}
+    # These need the extra `maps`, so that `__all__` leaves it out.
+    assert named | {"__version__"} == {*shuffledp.__all__, "area", "preview", "publish"}
     assert callable(shuffledp.publish)
     assert all(hasattr(shuffledp, name) for name in shuffledp.__all__)
     with pytest.raises(AttributeError, match="no_such"):
@@ -196,6 +196,7 @@ import numpy as np
 import shuffledp
 from opendp.mod import PrivacyProfile
 from shuffledp import Setting
+from shuffledp.publishing.options import Protection
 
 setting = Setting(100_000, 408, eps0=4)
 one: float | None = shuffledp.epsilon(1e-6, setting).upper
@@ -216,7 +217,10 @@ high: float = shuffledp.matrix([[0.7, 0.3], [0.3, 0.7]], 9, eps=0.1).ends.promis
 own = shuffledp.personal_budgets(1e-6, shuffledp.read_budgets("budgets.csv"), k=5)[0].eps
 schedule: list[Setting] = shuffledp.read_rounds("schedule.csv")
 version: str = shuffledp.__version__
-public = shuffledp.publish("a.csv", "map", ledger="a.jsonl", cells="h3:8", unit="record", eps=1)
+protection = Protection("record", 1)
+public = shuffledp.publish("a.csv", "map", ledger="a", cells="h3:8", protection=protection)
+counted: float = shuffledp.area("map", cells=["a"])["count"][0]
+errors: float = shuffledp.preview(cells="h3:8", protection=protection)["error"][0]
 statement: Mapping[str, object] = public.statement
 ends: shuffledp.Interval[Any] = shuffledp.epsilon(1e-6, setting)
 reports = shuffledp.krr.randomise([9, 1], 1.0, np.random.default_rng())
@@ -235,7 +239,7 @@ shuffledp.epsilon(1e-6).upper  # type: ignore[call-arg]
 @pytest.mark.slow
 def test_the_whole_api_is_typed(tmp_path):
     used = {*re.findall(r"\bshuffledp\.(\w+)", TYPED), "Setting"}
-    assert {*shuffledp.__all__, "publish"} <= used
+    assert {*shuffledp.__all__, "area", "preview", "publish"} <= used
     (tmp_path / "typed.py").write_text(TYPED)
     command = [sys.executable, "-m", "mypy", "--strict", str(tmp_path / "typed.py")]
     done = run(command, 600, cwd=ROOT)

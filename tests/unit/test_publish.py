@@ -25,10 +25,11 @@ from shuffledp.errors import InputError
 from shuffledp.publishing import counting, ledger, publication
 from shuffledp.publishing import folder as folders
 from shuffledp.publishing.noise import Noise
+from shuffledp.publishing.options import Period, Protection, Source
 from shuffledp.publishing.page import embedded_json
 
 FILES = ["map.csv", "map.geojson", "map.html", "map.parquet", "map.png", "statement.json",
-         "statement.md"]  # fmt: skip
+         "statement.md", "statement.yaml"]  # fmt: skip
 BOX = ("--box", "0", "1", "0", "1")
 DAYS = ("--time", "when", "--from", "2024-01-01", "--to", "2024-01-28")
 DISTRICTS = {
@@ -107,12 +108,12 @@ def test_the_folder_has_a_map_and_a_statement(example):
     table, statement = read_map(folder)
     assert sorted(path.name for path in folder.iterdir()) == FILES
     assert not [path for path in folder.parent.iterdir() if path.name.startswith(".")]
-    names = "cell id name noisy_count estimate low high joint_low joint_high"
+    names = "cell id name raw count estimate low high joint_low joint_high"
     assert table.columns.tolist() == names.split()
     assert table["name"].tolist() == [f"District {i}" for i in range(4)]
     assert table["id"].tolist() == ["D0", "D1", "D2", "D3"]
     # 75 users in each district with at least 3 records each.
-    assert (abs(table["noisy_count"] - 225) < 150).all()
+    assert (abs(table["count"] - 225) < 150).all()
     assert (table["joint_high"] - table["joint_low"] >= table["high"] - table["low"]).all()
     assert statement["guarantee"]["eps"] == 1
     assert statement["guarantee"]["eps_for_replacement"] == 2
@@ -133,8 +134,9 @@ def test_all_files_show_the_same_numbers(example):
         )
     page = (folder / "map.html").read_text()
     data = json.loads(re.search(r'id="data">(.*?)</script>', page)[1])
-    assert data["noisy"] == [table["noisy_count"].tolist()]
-    assert data["estimate"] == [table["estimate"].tolist()]
+    (values,) = data["values"][0]
+    assert values["count"] == [table["count"].tolist()]
+    assert values["estimate"] == [table["estimate"].tolist()]
 
 
 def test_the_page_may_load_nothing_and_run_only_its_own_scripts(example):
@@ -246,7 +248,7 @@ def test_every_week_is_one_histogram_and_costs_one_eps(plain):
     records = pd.read_csv("taps.csv")
     week = (records["when"].str[8:10].astype(int) - 1) // 7
     truth = pd.crosstab(week, records["lon"].astype(int)).to_numpy().ravel()
-    assert (abs(table["noisy_count"] - truth) < 40).all()
+    assert (abs(table["count"] - truth) < 40).all()
     assert statement["mechanism"]["scale"] == pytest.approx(1.0)
     assert statement["period"]["every"] == "week"
 
@@ -293,7 +295,7 @@ def test_cells_may_be_lattices_and_hexagons(plain, cells, said):
     assert statement["cells"]["kind"] == cells
     assert said in Path("map/statement.md").read_text()
     # The records at longitude 0.5 are in one cell.
-    assert abs(table["noisy_count"].max() - 750) < 60
+    assert abs(table["count"].max() - 750) < 60
 
 
 def test_a_file_of_counts_is_published(plain):
@@ -302,7 +304,7 @@ def test_a_file_of_counts_is_published(plain):
         *("publish", "counts.csv", "--unit", "record", "--cells", "districts.geojson"),
         *("--cell-id", "CODE", "--eps", "1", "--ledger", "l.jsonl", "--output", "map"),
     )
-    assert (abs(table["noisy_count"] - [0, 500, 0, 70]) < 40).all()
+    assert (abs(table["count"] - [0, 500, 0, 70]) < 40).all()
 
 
 @pytest.mark.parametrize("suffix", ["geojson", "gpkg", "shp"])
@@ -325,7 +327,7 @@ def test_points_with_unix_times_are_published(folder, suffix):
             *("--cells", "districts.geojson", "--eps", "1000", "--ledger", f"{name}.jsonl"),
             *("--output", f"map.{name}"),
         )
-    counts = [table["noisy_count"].tolist() for table in tables.values()]
+    counts = [table["count"].tolist() for table in tables.values()]
     assert sum(counts[0]) == pytest.approx(750, abs=60)
     # Noise at eps = 1000 with 20 records of a user has a scale of 1 / 50.
     assert counts[0] == counts[1]
@@ -341,15 +343,15 @@ def test_a_map_without_counts_says_that_it_is_mostly_noise(folder, capsys):
 
 def test_the_function_returns_the_map(plain):
     result = shuffledp.publish(
-        "taps.csv", "map", ledger="l.jsonl", cells="districts.geojson", unit="record", eps=0.5,
-        latitude="lat", longitude="lon",
+        Source("taps.csv", latitude="lat", longitude="lon"), "map", ledger="l.jsonl",
+        cells="districts.geojson", protection=Protection("record", 0.5),
     )  # fmt: skip
     assert result.new
     assert result.left == "eps=0 of 0.5 is left"
     assert len(result.to_frame()) == 4
     with Path("map/map.csv").open() as file:
-        noisy = [int(row["noisy_count"]) for row in csv.DictReader(file)]
-    assert result.to_frame()["noisy_count"].tolist() == noisy
+        noisy = [int(row["count"]) for row in csv.DictReader(file)]
+    assert result.to_frame()["count"].tolist() == noisy
 
 
 # --- Refusals -------------------------------------------------------------------------------
@@ -374,7 +376,7 @@ def test_the_function_returns_the_map(plain):
         (words(*BOX, cells=("h3:8", "--cell-id", "CODE")), "properties of a file of polygons"),
         (words(*BOX, "--outline", "districts.geojson"), "give either --box or --outline"),
         (words("--time", "when"), "a period needs both"),
-        (words("--every", "week"), "--every needs a period"),
+        (words("--every", "week"), "--every and --profile need a period"),
         (words("--from", "2024-01-01"), "give both --from and --to"),
         (words("--per-window"), "needs several windows"),
         (words("--mechanism", "gaussian"), "delta must be above 0"),
@@ -408,16 +410,14 @@ def test_a_link_to_nowhere_is_not_replaced(folder, capsys):
 
 
 def test_arguments_of_the_function_may_have_other_types(plain):
-    days = {"time": "when", "period": (date(2024, 1, 1), date(2024, 1, 28))}
-    options = {"ledger": "l.jsonl", "cells": "districts.geojson", "unit": "record"}
-    options |= {"latitude": "lat", "longitude": "lon", "eps": np.float64(1.0)}
-    for wrong, said in (
-        ({"title": Path("x")}, "title must be"),
-        ({"every": "year"}, "every must"),
-    ):
+    source = Source("taps.csv", latitude="lat", longitude="lon", time="when")
+    days = date(2024, 1, 1), date(2024, 1, 28)
+    options = {"ledger": "l.jsonl", "cells": "districts.geojson"}
+    options |= {"protection": Protection("record", np.float64(1.0))}
+    for title, every, said in ((Path("x"), None, "title must be"), ("x", "decade", "every must")):
         with pytest.raises(InputError, match=said):
-            shuffledp.publish("taps.csv", "map", **options, **days | wrong)
-    published = shuffledp.publish("taps.csv", "map", **options, **days)
+            shuffledp.publish(source, "map", windows=Period(*days, every), title=title, **options)
+    published = shuffledp.publish(source, "map", windows=Period(*days), **options)
     assert published.statement["period"]["to"] == "2024-01-28"
     assert published.statement["guarantee"]["eps"] == 1.0
 
@@ -467,7 +467,7 @@ def audited(present, *more, name, records=10, unit="user"):
         *words(*more, *BOX, cells=(f"shape:{SIDE}x{SIDE}",), unit=unit, output=name,
                ledger=f"{name}.jsonl")
     )  # fmt: skip
-    return table["noisy_count"].to_numpy(), statement["guarantee"]["eps"]
+    return table["count"].to_numpy(), statement["guarantee"]["eps"]
 
 
 def pair(*more, **options):
@@ -554,7 +554,7 @@ def test_the_audit_catches_a_defect(plain, monkeypatch, mutant):
 
 def _seed(patch):
     def seeded(counts, noise):
-        draws = np.random.default_rng(1).laplace(scale=noise.scale, size=counts.size)
+        draws = np.random.default_rng(1).laplace(scale=noise.scale, size=counts.shape)
         return counts + draws.round().astype(np.int64)
 
     patch.setattr(publication, "add_noise", seeded)

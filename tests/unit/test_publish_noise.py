@@ -15,6 +15,7 @@ from shuffledp.errors import InputError
 from shuffledp.publishing import noise as noise_module
 from shuffledp.publishing.estimates import estimates, interval_widths, quality, sum_widths
 from shuffledp.publishing.noise import (
+    Measured,
     Noise,
     add_noise,
     guarantees,
@@ -72,6 +73,14 @@ def test_draws_follow_the_law(noise, number):
     assert as_often_as(unchanged, draws == 0)
 
 
+def sensitivity(contributions):
+    return contributions.areas_sensitivity([1] * 100)
+
+
+def together(noise, contributions, eps, delta):
+    return guarantees([Measured(noise, sensitivity(contributions))], eps, delta)
+
+
 def hockey_stick(noise, shift, eps):
     """Exact delta at eps when one count moves by `shift`, in decimal arithmetic."""
     reach = 40 * math.ceil(noise.scale)
@@ -83,8 +92,8 @@ def hockey_stick(noise, shift, eps):
 @pytest.mark.parametrize(("m", "eps"), [(1, 1.0), (3, 1.0), (2, 0.5), (5, 3.0)])
 def test_laplace_noise_is_as_private_as_promised_and_no_more(m, eps):
     contributions = Contributions("user", m)
-    noise = make_noise(contributions, "laplace", eps, 0.0)
-    promised, replaced = guarantees(noise, contributions, eps, 0.0)
+    noise = make_noise(sensitivity(contributions), "laplace", eps, 0.0)
+    promised, replaced = together(noise, contributions, eps, 0.0)
     assert (promised.eps, promised.delta, promised.rho) == (eps, 0.0, None)
     assert replaced.eps == 2 * eps
     # The ratio of probabilities in one cell that moves by m is the loss for every way to move.
@@ -96,8 +105,8 @@ def test_laplace_noise_is_as_private_as_promised_and_no_more(m, eps):
 @pytest.mark.parametrize("m", [1, 3])
 def test_gaussian_noise_is_as_private_as_promised(m, eps, exponent):
     contributions, bound = Contributions("user", m), 10.0**-exponent
-    noise = make_noise(contributions, "gaussian", eps, bound)
-    promised, replaced = guarantees(noise, contributions, eps, bound)
+    noise = make_noise(sensitivity(contributions), "gaussian", eps, bound)
+    promised, replaced = together(noise, contributions, eps, bound)
     assert hockey_stick(noise, m, eps) <= Decimal(bound)
     assert promised.rho == pytest.approx(m**2 / (2 * noise.scale**2))
     assert replaced.rho == pytest.approx(2 * promised.rho)
@@ -124,7 +133,7 @@ def test_zcdp_converts_to_at_most_the_simple_formula_and_at_least_the_gaussian_c
 def test_noise_grows_with_the_sensitivity():
     scales = {
         (m, distinct, windows): make_noise(
-            Contributions("user", m, distinct, windows), "gaussian", 1.0, 1e-6
+            sensitivity(Contributions("user", m, distinct, windows)), "gaussian", 1.0, 1e-6
         ).scale
         for m, distinct, windows in [(1, False, 1), (4, False, 1), (4, True, 1), (1, False, 9)]
     }
@@ -134,7 +143,7 @@ def test_noise_grows_with_the_sensitivity():
     assert scales[1, False, 9] == pytest.approx(3 * one)
     for m, windows in product([1, 3], [1, 5]):
         contributions = Contributions("user", m, False, windows)
-        assert make_noise(contributions, "laplace", 2.0, 0.0).scale == pytest.approx(
+        assert make_noise(sensitivity(contributions), "laplace", 2.0, 0.0).scale == pytest.approx(
             m * windows / 2
         )
 
@@ -148,15 +157,15 @@ def test_nothing_is_published_if_two_accountants_disagree(monkeypatch):
         lambda noise: original(Noise(noise.mechanism, noise.scale * 1.1)),
     )
     for name, bound in [("laplace", 0.0), ("gaussian", 1e-6)]:
-        noise = make_noise(contributions, name, 1.0, bound)
+        noise = make_noise(sensitivity(contributions), name, 1.0, bound)
         with pytest.raises(ArithmeticError, match="our accountant"):
-            guarantees(noise, contributions, 1.0, bound)
+            together(noise, contributions, 1.0, bound)
 
 
 def test_less_noise_than_promised_is_a_defect():
     contributions = Contributions("record")
     with pytest.raises(ArithmeticError, match="defect"):
-        guarantees(Noise("laplace", 0.5), contributions, 1.0, 0.0)
+        together(Noise("laplace", 0.5), contributions, 1.0, 0.0)
 
 
 def test_without_opendp_the_error_says_what_to_install(monkeypatch):
@@ -179,7 +188,7 @@ def test_without_opendp_the_error_says_what_to_install(monkeypatch):
 )
 def test_noise_that_promises_nothing_is_refused(arguments, message):
     with pytest.raises(InputError, match=message):
-        make_noise(Contributions("record"), *arguments)
+        make_noise(sensitivity(Contributions("record")), *arguments)
 
 
 # --- Intervals ------------------------------------------------------------------------------
@@ -286,8 +295,8 @@ def chance_of_a_larger_change(noise, records, eps):
 def test_a_statement_bounds_how_often_the_odds_change_by_more(eps, delta):
     """Delta does not: a loss above eps is several times as likely as delta says."""
     contributions = Contributions("user", 3)
-    noise = make_noise(contributions, "gaussian", eps, delta)
-    promised, _ = guarantees(noise, contributions, eps, delta)
+    noise = make_noise(sensitivity(contributions), "gaussian", eps, delta)
+    promised, _ = together(noise, contributions, eps, delta)
     guarantee = {"eps": promised.eps, "delta": promised.delta, "rho": promised.rho}
     sentence, definition = promise({"guarantee": guarantee, "unit": {"protected": "user"}})
     said = float(sentence.rpartition(" ")[2].rstrip("."))

@@ -393,6 +393,20 @@ def _ledger_rows(arguments: Namespace) -> list[Row]:
     return read_ledger(Path(arguments.file)).rows()
 
 
+def _area_rows(arguments: Namespace) -> list[Row]:
+    from shuffledp.publishing.area import area
+
+    table = area(
+        arguments.map,
+        polygon=arguments.polygon,
+        cells=arguments.cell,
+        touching=arguments.touching,
+        windows=arguments.window,
+        minus=arguments.minus,
+    )
+    return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
+
+
 _ROWS: Final[dict[str, Callable[[Namespace], list[Row]]]] = {
     "delta": _curve_rows,
     "epsilon": _curve_rows,
@@ -405,6 +419,7 @@ _ROWS: Final[dict[str, Callable[[Namespace], list[Row]]]] = {
     "rounds": _schedule_rows,
     "rdp": _rdp_rows,
     "fdp": _fdp_rows,
+    "area": _area_rows,
     "ledger": _ledger_rows,
     "verify": _verify_rows,
     "list": _list_rows,
@@ -447,18 +462,112 @@ def _setting_to_certify(arguments: Namespace) -> Setting:
 
 
 def publish(arguments: Namespace) -> None:
-    """Publish a map, and print what it promises and what is left in the ledger."""
+    """Publish a map, and print what it promises and what is left in the ledger; or preview it."""
+    from shuffledp.publishing import options
     from shuffledp.publishing.publication import publish as publish_map
 
-    options = vars(arguments)
-    del options["command"]
-    first, last = options.pop("first_day"), options.pop("last_day")
-    if (first is None) != (last is None):
-        raise InputError("give both --from and --to, the first and the last day that count")
+    kept = vars(arguments)
+    cells = [
+        options.MapCells(
+            kind,
+            box=arguments.box,
+            outline=arguments.outline,
+            name=arguments.cell_name,
+            identifier=arguments.cell_id,
+            elsewhere=arguments.elsewhere,
+        )
+        for kind in arguments.cells
+    ]
+    names = ("unit", "delta", "mechanism", "records_per_user", "distinct", "per_window")
+    protections = [
+        options.Protection(eps=eps, **{name: kept[name] for name in names}) for eps in arguments.eps
+    ]
+    levels = _levels(arguments.level or (), automatic=arguments.levels == "auto")
+    periods = _periods(arguments)
+    if arguments.preview:
+        _preview(arguments, cells, protections, levels, periods)
+        return
+    for name, values in (("cells", cells), ("eps", protections), ("every", periods)):
+        if len(values) > 1:
+            raise InputError(f"--{name} can be given once, got {len(values)}: or add --preview")
+    for name in ("file", "ledger", "output"):
+        if kept[name] is None:
+            raise InputError(f"give {'a file' if name == 'file' else f'--{name}'}, or --preview")
+    columns = [name for name in options.Source.__dataclass_fields__ if name in kept]
+    source = options.Source(arguments.file, **{name: kept[name] for name in columns})
     published = publish_map(
-        options.pop("file"),
-        options.pop("output"),
-        period=None if first is None else (first, last),
-        **options,
+        source,
+        arguments.output,
+        cells=cells[0],
+        protection=protections[0],
+        ledger=options.Ledger(arguments.ledger, arguments.total, arguments.again),
+        levels=levels,
+        windows=periods[0],
+        title=arguments.title,
     )
     print_wrapped(published.in_words())
+
+
+def _levels(words: Sequence[str], *, automatic: bool) -> Any:
+    from shuffledp.publishing.options import Levels
+
+    values = {}
+    for word in words:
+        name, colon, value = word.rpartition(":")
+        if not colon or name in values:
+            raise InputError(
+                f"--level must be NAME:SHARE, such as total:0.05, each name once, got {word!r}"
+            )
+        values[name] = value
+    if automatic and not values:
+        raise InputError("--levels auto needs the wanted error of each level: --level total:20")
+    return Levels(errors=values) if automatic else Levels(values)
+
+
+def _periods(arguments: Namespace) -> list[Any]:
+    from shuffledp.publishing.options import Period
+
+    first, last = arguments.first_day, arguments.last_day
+    if (first is None) != (last is None):
+        raise InputError("give both --from and --to, the first and the last day that count")
+    if first is None:
+        if arguments.every or arguments.profile:
+            raise InputError("--every and --profile need a period, --from and --to")
+        return [None]
+    return [
+        Period(first, last, every, arguments.profile, arguments.time_zone)
+        for every in arguments.every or [None]
+    ]
+
+
+_HEADS: Final = {
+    "half_width": "±",
+    "within_10": "10 %",
+    "within_25": "25 %",
+    "nonzero_from": "not 0",
+}
+
+
+def _preview(arguments: Namespace, cells: Any, protections: Any, levels: Any, periods: Any) -> None:
+    from shuffledp.publishing.preview import advice, draw, preview
+
+    table = preview(
+        cells=cells,
+        protection=protections,
+        levels=levels,
+        windows=periods,
+        at_least=arguments.at_least,
+    )
+    times = table["times"].where(table["times"] != "windows", table["every"])
+    shown = table.assign(times=times).drop(columns=["every", "share", "number"])
+    shown = shown.dropna(axis="columns").rename(columns=_HEADS)
+    print(shown.to_string(index=False, float_format=lambda value: f"{value:.4g}"))
+    print_wrapped(
+        "error: standard deviation of a count. ±: half-width of its 95 % interval. 10 %, 25 %: "
+        "counts from which the interval is within that. not 0: smallest count that differs from 0. "
+        "No record was read and nothing was charged: errors follow from the noise alone."
+    )
+    if arguments.at_least is not None:
+        print_wrapped(advice(table, arguments.at_least))
+    if arguments.output is not None:
+        draw(table, Path(arguments.output), arguments.at_least)

@@ -62,7 +62,7 @@ _DIRECTIONS: Final[Mapping[str, str]] = {
         (
             *("response_rate", "sampling_rate", "dummies", "alpha", "order", "budget_low"),
             *("budget_high", "messages", "bytes_sent", "cell_sd_users", "largest_cell_sd_users"),
-            *("tv_distance", "estimate", "standard_error", "projected"),
+            *("tv_distance", "estimate", "standard_error", "projected", "count"),
         ),
         ROUND_HALF_EVEN,
     ),

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
-from shuffledp.data.sources import QUOTING, USER_TYPES
+from shuffledp.data.sources import LENGTHS, PROFILES, QUOTING, USER_TYPES
 from shuffledp.errors import InputError, shortened
 from shuffledp.mechanisms.catalogue import VIEWS
 from shuffledp.numerics import number_parsing
@@ -150,10 +150,12 @@ def _file(description: str, metavar: str = "FILE", **more: Any) -> Any:
 
 
 PUBLISH: Final[Options] = {
-    "file": _file(
+    "file": _option(
         "records: text (plain or compressed), JSON lines, Parquet, a folder of such files, or "
         "points in a geographic format (docs/data.md lists all); or counts: columns 'cell' (the "
-        "cell's id) and 'count'"
+        "cell's id) and 'count'; left out for --preview",
+        nargs="?",
+        metavar="FILE",
     ),
     "--latitude": _option(
         "column of latitudes: its name, or its position from 0", _column, metavar="COLUMN"
@@ -201,11 +203,28 @@ PUBLISH: Final[Options] = {
         metavar="SHARE",
     ),
     "--cells": _option(
-        "h3:8, metres:250, shape:20x30 or step:0.01x0.02 (degrees), or a file of polygons",
+        "h3:8, metres:250, shape:20x30 or step:0.01x0.02 (degrees), or a file of polygons, or of "
+        "points for --place, such as stops.txt of GTFS (--preview: repeatable)",
+        action="append",
         required=True,
     ),
-    "--cell-name": _option("polygon property that holds the cell's name", metavar="PROPERTY"),
-    "--cell-id": _option("polygon property that holds the cell's id", metavar="PROPERTY"),
+    "--cell-name": _option("property that holds the cell's name", metavar="PROPERTY"),
+    "--cell-id": _option("property that holds the cell's id", metavar="PROPERTY"),
+    "--elsewhere": _option(
+        "add a cell 'elsewhere' for records that lie in no other, or name none", action="store_true"
+    ),
+    "--level": _option(
+        "also count coarser areas or longer times, with a share of the budget (repeatable): total, "
+        "a property of the polygons or points, h3:6, metres:4000, or day, week, month, quarter, "
+        "year or period; for example --level total:0.05",
+        action="append",
+        metavar="NAME:SHARE",
+    ),
+    "--levels": _option(
+        "auto: --level gives the wanted standard deviation instead of the share, for example "
+        "--level total:20 --level cells:5, and the shares are chosen",
+        choices=["auto"],
+    ),
     "--box": _option(
         "region of the cells in degrees",
         _REAL,
@@ -216,8 +235,15 @@ PUBLISH: Final[Options] = {
     "--from": _option("first day that counts", dest="first_day", metavar="DAY"),
     "--to": _option("last day that counts", dest="last_day", metavar="DAY"),
     "--every": _option(
-        "make one map for each day, week or month; weeks are counted from the day of --from",
-        choices=["day", "week", "month"],
+        "make one map for each hour, day, week, month, quarter or year; weeks are counted from the "
+        "day of --from (--preview: repeatable)",
+        choices=LENGTHS,
+        action="append",
+    ),
+    "--profile": _option(
+        "instead of --every, make one map for each hour of the day, day of the week or hour of "
+        "the week, over the whole period",
+        choices=PROFILES,
     ),
     "--time-zone": _option(
         "time zone of the days, such as Europe/Paris (default UTC). Times without an offset are "
@@ -244,22 +270,38 @@ PUBLISH: Final[Options] = {
         "of more noise",
         action="store_true",
     ),
-    "--eps": _option("eps for adding or removing a unit", _EXACT, required=True),
+    "--eps": _option(
+        "eps for adding or removing a unit (--preview: repeatable)",
+        _EXACT,
+        action="append",
+        required=True,
+    ),
     "--delta": _option(
         "if above 0, Gaussian or Laplace noise is used, whichever is less (default 0: Laplace)",
         _EXACT,
         default=Decimal(0),
     ),
     "--mechanism": _option("noise (default: see --delta)", choices=["laplace", "gaussian"]),
-    "--ledger": _file(
-        "list of all publications about these people, created by the first", required=True
-    ),
+    "--ledger": _file("list of all publications about these people, created by the first"),
     "--total": _option(
         "total eps that a new ledger allows (default: that of this publication)",
         _EXACT,
         metavar="EPS",
     ),
-    "--output": _file("folder to create", "FOLDER", required=True),
+    "--output": _file(
+        "folder to create (--preview: picture to write, or a table if the name ends in .csv)",
+        "FOLDER",
+    ),
+    "--preview": _option(
+        "read no record, charge nothing, and print the errors that the map would have",
+        action="store_true",
+    ),
+    "--at-least": _option(
+        "for --preview: a count that you know from public sources; say for which cells and "
+        "windows the interval is within 25 %% of it",
+        _REAL,
+        metavar="COUNT",
+    ),
     "--title": _option("title of the map", default="A private map"),
     "--again": _option(
         "pay once more for a map that was published before, because it is lost or the file has "
@@ -445,6 +487,22 @@ _COMMANDS: Final[dict[str, tuple[str, Options]]] = {
         "dates and eps are published too: choose them without looking at the records "
         "(docs/publish.md)",
         PUBLISH,
+    ),
+    "area": (
+        "add up the counts of an area of a published map, with an interval, from the published "
+        "folder alone: free of charge",
+        {
+            "map": _file("folder that 'shuffledp publish' wrote", "FOLDER"),
+            "--polygon": _file("area as a file of polygons; cells whose middle lies in it count"),
+            "--touching": _option(
+                "with --polygon, all cells that it touches count", action="store_true"
+            ),
+            "--cell": _option("ids of cells, instead of --polygon", nargs="+", metavar="ID"),
+            "--window": _option(
+                "windows to add up (default: each on its own)", nargs="+", metavar="NAME"
+            ),
+            "--minus": _option("windows to subtract", nargs="+", metavar="NAME"),
+        },
     ),
     "ledger": (
         "show what was published about a population, what it cost and what is left",

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from shuffledp.accounting.contributions import Contributions
 from shuffledp.data.cells import Cells
 from shuffledp.data.checkins_per_user import bounded_records
+from shuffledp.data.frames import Frame
 from shuffledp.data.read import read_records
 from shuffledp.data.records import CheckinError, Survey
 from shuffledp.data.sources import COORDINATES, Layout
@@ -50,7 +51,7 @@ class Histogram:
 
 
 def count_records(
-    source: Path,
+    source: Path | Frame,
     layout: Layout,
     histogram: Histogram,
     max_malformed_share: float = MAX_MALFORMED_SHARE,
@@ -102,7 +103,7 @@ def count_records(
     return counts
 
 
-def read_counts(source: Path, layout: Layout, histogram: Histogram) -> Integers:
+def read_counts(source: Path | Frame, layout: Layout, histogram: Histogram) -> Integers:
     """Read counts from a file whose layout has the columns place (a cell's id) and count.
 
     Cells that the file does not name have a count of 0. `histogram` has no windows. The result has

@@ -1,17 +1,15 @@
 """Derive intervals and better estimates from noisy counts alone, at no cost in privacy."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 import pandas as pd
 
 from shuffledp.numerics.arrays import Integers
 from shuffledp.numerics.posterior import NoiseLaw, posterior_median
-from shuffledp.publishing.noise import Noise
-
-LEVEL: Final = 0.95  # probability with which an interval covers the true count
+from shuffledp.publishing.levels import Measurements
+from shuffledp.publishing.noise import LEVEL, Noise
 
 
 @dataclass(frozen=True)
@@ -33,11 +31,11 @@ def interval_widths(noise: Noise, counts: int) -> Intervals:
 
 
 def estimates(noisy: Integers, noise: Noise) -> pd.DataFrame:
-    """Return intervals and estimates of the true counts.
+    """Return intervals and estimates of the true counts of a map without levels.
 
-    The columns are noisy_count; estimate (`posterior_median`); low and high (interval of one cell),
-    joint_low and joint_high (of all cells together). True counts are at least 0, and so are the
-    ends of intervals. `noisy` has shape ``(counts,)``.
+    The columns are raw and count (the noisy count); estimate (`posterior_median`); low and high
+    (interval of one cell), joint_low and joint_high (of all cells together). True counts are at
+    least 0, and so are the ends of intervals. `noisy` has shape ``(counts,)``.
     """
     widths = interval_widths(noise, noisy.size)
     ends = {
@@ -46,7 +44,50 @@ def estimates(noisy: Integers, noise: Noise) -> pd.DataFrame:
         for end, sign in (("low", -1), ("high", 1))
     }
     median = posterior_median(noisy, NoiseLaw(noise.sd, noise.log_weight))
-    return pd.DataFrame({"noisy_count": noisy, "estimate": median, **ends})
+    return pd.DataFrame({"raw": noisy, "count": noisy, "estimate": median, **ends})
+
+
+def estimates_of_levels(
+    noisy: Mapping[tuple[int, int], Integers], measurements: Measurements
+) -> dict[tuple[int, int], pd.DataFrame]:
+    """Return intervals and estimates of the true counts of every level.
+
+    `noisy` has the noisy counts of each level, shape ``(times, areas)``. The tables have a row for
+    each of them, all areas of the first time first. Without levels, there is one table, that of
+    `estimates`. With levels, the columns are
+
+    - raw: the noisy count;
+    - count: the least-squares estimate from the noisy counts of all levels. It is unbiased, and the
+      counts of all levels add up;
+    - estimate: an integer close to it and at least 0. Estimates add up, too;
+    - low and high: the interval of one count, which contains at least 0.
+    """
+    if not measurements.several:
+        return {(0, 0): estimates(noisy[0, 0].ravel(), measurements.measured[0, 0].noise)}
+    counts = measurements.estimate(noisy)
+    counted = measurements.sums(counts)
+    estimated = measurements.sums(measurements.whole_numbers(counts))
+    tables = {}
+    for at, raw in noisy.items():
+        width = measurements.half_widths[at]
+        low = np.maximum(np.ceil(counted[at] - width), 0.0)
+        high = np.maximum(np.floor(counted[at] + width), 0.0)
+        # Without an integer in the interval, the noise is larger than the interval covers.
+        nearest = np.maximum(np.rint(counted[at]), 0.0)
+        columns = {
+            "raw": raw,
+            "count": counted[at],
+            "estimate": estimated[at],
+            "low": np.minimum(low, nearest),
+            "high": np.maximum(high, nearest),
+        }
+        tables[at] = pd.DataFrame(
+            {
+                name: column.ravel() if name == "count" else column.ravel().astype(np.int64)
+                for name, column in columns.items()
+            }
+        )
+    return tables
 
 
 @dataclass(frozen=True)
@@ -64,13 +105,17 @@ class Quality:
     cells_factor: int | None = None
 
 
-def quality(estimate: Integers, noise: Noise, order: Integers) -> Quality:
+def quality(
+    estimate: Integers, noise: Noise, order: Integers, width: float | None = None
+) -> Quality:
     """Return the quality of a map.
 
     `estimate` has shape ``(windows, cells)``. `order` are the cells in an order in which neighbours
-    are close to each other, shape ``(cells,)``.
+    are close to each other, shape ``(cells,)``. `width` is that of a typical interval, by default
+    of the noise of one cell.
     """
-    width = 2.0 * noise.half_width(1.0 - LEVEL)
+    if width is None:
+        width = 2.0 * noise.half_width(1.0 - LEVEL)
     median = float(np.median(estimate))
     if width <= median:
         return Quality(False)

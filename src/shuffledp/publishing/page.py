@@ -2,56 +2,76 @@
 
 import json
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from hashlib import sha256
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+import pandas as pd
 import shapely
 from jinja2 import Environment, StrictUndefined
 
+from shuffledp.publishing.design import Design
 from shuffledp.publishing.estimates import sum_widths
-from shuffledp.publishing.noise import Noise
+from shuffledp.publishing.levels import Measurements
+from shuffledp.publishing.noise import LEVEL
+from shuffledp.publishing.shapes import as_polygons, joined
 from shuffledp.publishing.statement import facts, promise, uncounted
-
-if TYPE_CHECKING:  # it is slow to load
-    import geopandas as gpd
 
 MAX_PAGE_CELLS: Final = 20_000  # on a page, in each window
 MAX_PAGE_COUNTS: Final = 300_000  # on a page, over all windows
 _MAX_ROWS: Final = 1_000  # in the table of cells
-_EVERY: Final = {"day": "Day", "week": "Week from", "month": "Month"}
-_HEADS: Final = ("Cell", "Estimate", "From", "To", "All: from", "All: to", "Noisy count")
-_COLUMNS: Final = ("estimate", "low", "high", "joint_low", "joint_high", "noisy_count")
+_EVERY: Final = {
+    "hour": "Hour from",
+    "day": "Day",
+    "week": "Week from",
+    "month": "Month",
+    "quarter": "Quarter",
+    "year": "Year",
+}
+_HEADS: Final = {  # by whether there are levels
+    False: ("Cell", "Estimate", "From", "To", "All: from", "All: to", "Noisy count"),
+    True: ("Cell", "Estimate", "From", "To", "Count"),
+}
+_COLUMNS: Final = {
+    False: ("estimate", "low", "high", "joint_low", "joint_high", "count"),
+    True: ("estimate", "low", "high", "count"),
+}
 _PARTS: Final = files("shuffledp.publishing").joinpath("map_page")
-_SCRIPTS: Final = ("vendor/d3.min.js", "drawing.js", "map.js")  # each uses those before it
+_SCRIPTS: Final = (
+    "vendor/d3.min.js",
+    "drawing.js",
+    "law.js",
+    "map.js",
+)  # each uses those before it
 _COORDINATE_DECIMALS: Final = 5  # of degrees, which is about a metre
 
 
 def fits_on_page(cells: int, windows: int) -> bool:
-    """Return whether a map is small enough for a page."""
+    """Return whether a map is small enough for a page.
+
+    Windows count as often as there are cells in all levels for each of them.
+    """
     return cells <= MAX_PAGE_CELLS and cells * windows <= MAX_PAGE_COUNTS
 
 
 def render_map(
-    table: "gpd.GeoDataFrame",
-    windows: Sequence[str],
-    noise: Noise,
-    statement: Mapping[str, Any],
+    design: Design, tables: Mapping[tuple[int, int], pd.DataFrame], statement: Mapping[str, Any]
 ) -> str:
     """Return the page as HTML.
 
-    The parameters are those of `shuffledp.publishing.folder.write_files`.
+    `tables` are those of `shuffledp.publishing.estimates.estimates`.
     """
-    k = len(table) // len(windows)
-    first = table.iloc[:k]
-    shape = (len(windows), k)
+    cells, windows = design.histogram.cells, design.histogram.windows
+    measurements = design.measurements
+    k = len(cells)
+    several = measurements.several
+    heads, columns = _HEADS[several], _COLUMNS[several]
+    first = tables[0, 0].iloc[:k].assign(name=cells.table["name"].to_numpy())
     largest = np.argsort(-first["estimate"].to_numpy(), kind="stable")[:_MAX_ROWS]
     rows = first.iloc[largest]
-    intervals = statement["intervals"]
-    # A difference of two windows has the noise of twice as many counts.
-    largest_sum = k * (2 if len(windows) > 1 else 1)
+    shapes = _drawn(cells.table.geometry)
     data = {
         "title": statement["title"],
         "warning": statement.get("warning"),
@@ -62,24 +82,50 @@ def render_map(
         "facts": facts(statement),
         "limits": statement["not_protected"],
         "k": k,
-        "windows": list(windows),
+        "windows": [""] if windows is None else list(windows.names),
         "every": _EVERY.get(str((statement["period"] or {}).get("every"))),
-        "noisy": table["noisy_count"].to_numpy().reshape(shape).tolist(),
-        "estimate": table["estimate"].to_numpy().reshape(shape).tolist(),
-        "one": intervals["half_width_of_one_cell"],
-        "joint": intervals["half_width_of_all_cells_together"],
-        "sums": sum_widths(noise, largest_sum),
-        "heads": _HEADS,
+        "heads": heads,
         "rows": [
-            [name, *(f"{value:,}" for value in values)]
-            for name, *values in rows[["name", *_COLUMNS]].itertuples(index=False)
+            [
+                name,
+                *(
+                    f"{value:,.6g}" if isinstance(value, float) else f"{value:,}"
+                    for value in values
+                ),
+            ]
+            for name, *values in rows[["name", *columns]].itertuples(index=False)
         ],
-        "map": {
-            "cells": [_rings(cell) for cell in first.geometry],
-            "id": first["id"].tolist(),
-            "name": first["name"].tolist(),
-        },
+        "areas": [
+            {
+                "name": level.name,
+                "cells": [
+                    _rings(area)
+                    for area in (shapes if s == 0 else joined(shapes, level.group, len(level)))
+                ],
+                "id": level.ids,
+                "names": level.names,
+                "group": level.group.tolist() if s else None,
+            }
+            for s, level in enumerate(measurements.areas.levels)
+        ],
+        "times": [
+            {"name": level.name, "windows": level.names, "group": level.group.tolist()}
+            for level in measurements.times.levels
+        ],
+        "values": [
+            [
+                _values(tables[t, s], len(time), measurements, t, s)
+                for s in range(len(measurements.areas))
+            ]
+            for t, time in enumerate(measurements.times.levels)
+        ],
+        "opens": _opening(tables, measurements),
+        "law": _law(measurements) if several else None,
     }
+    if not several:
+        # A difference of two windows has the noise of twice as many counts.
+        data["joint"] = statement["intervals"]["half_width_of_all_cells_together"]
+        data["sums"] = sum_widths(design.noise, k * (1 if windows is None else 2))
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -91,6 +137,60 @@ def render_map(
         scripts=scripts,
         allowed=" ".join(map(_policy_source, scripts)),
     )
+
+
+def _values(
+    table: pd.DataFrame, times: int, measurements: Measurements, t: int, s: int
+) -> dict[str, Any]:
+    """Return the numbers of a level: lists with a list of numbers of areas for each time."""
+    values = {
+        name: table[name].to_numpy().reshape(times, -1).tolist()
+        for name in ("count", "estimate", *(("raw",) if measurements.several else ()))
+    }
+    half: Any = measurements.measured[t, s].noise.half_width(1.0 - LEVEL)
+    if measurements.several:
+        widths = measurements.half_widths[t, s]
+        half = [[float(f"{width:.7g}") for width in row] for row in widths.tolist()]
+    return values | {"half": half}
+
+
+def _law(measurements: Measurements) -> dict[str, Any]:
+    """Return what the page needs for intervals of sums: weights and noises of all levels."""
+    times, areas = measurements.chains
+    return {
+        "mechanism": measurements.measured[0, 0].noise.mechanism,
+        "weights": {"times": times.weights, "areas": areas.weights},
+        "scales": [
+            [measurements.measured[t, s].noise.scale for s in range(len(measurements.areas))]
+            for t in range(len(measurements.times))
+        ],
+    }
+
+
+def _opening(tables: Mapping[tuple[int, int], pd.DataFrame], measurements: Measurements) -> int:
+    """Return the level of areas with which the page opens.
+
+    It is the finest one that is not mostly noise: the interval of a typical area is narrower than
+    its estimate. If there is none, it is the coarsest one with several areas.
+    """
+    several = [s for s, level in enumerate(measurements.areas.levels) if len(level) > 1] or [0]
+    for s in several:
+        table = tables[0, s]
+        if (table["high"] - table["low"]).median() <= table["estimate"].median():
+            return s
+    return several[-1]
+
+
+def _drawn(geometry: Any) -> Any:
+    """Return polygons of all cells; one without a geometry is a square beside the others."""
+    shapes = geometry.to_numpy().copy()
+    missing = shapely.is_missing(shapes)
+    shapes[~missing] = as_polygons(shapes[~missing])
+    if missing.any():
+        west, south, east, north = shapely.total_bounds(shapes)
+        size = 0.04 * max(east - west, north - south)
+        shapes[missing] = shapely.box(west - 2 * size, south, west - size, south + size)
+    return shapes
 
 
 def _rings(cell: shapely.Geometry) -> list[list[float]]:

@@ -1,35 +1,29 @@
-"""Publish a map: check, count, charge the ledger, draw the noise, and write the folder."""
+"""Publish a map: count, charge the ledger, draw the noise, and write the folder."""
 
 import json
 import secrets
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from shuffledp.accounting.contributions import Contributions, Unit
-from shuffledp.data.cells import Cells, make_cells
+from shuffledp.accounting.contributions import Unit
+from shuffledp.data.frames import Frame, frame_of
 from shuffledp.data.read import has_geometries, kind_of_source
 from shuffledp.data.records import CheckinError
-from shuffledp.data.regions import Box, Region, region_from_config
-from shuffledp.data.sources import Layout, TextFormat
-from shuffledp.data.windows import Windows, windows_from_config
+from shuffledp.data.sources import COORDINATES, Layout, TextFormat
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import Integers
 from shuffledp.pipeline.files import replacing
 from shuffledp.pipeline.tables import CHECKED
 from shuffledp.publishing import folder as folders
-from shuffledp.publishing.counting import (
-    MAX_MALFORMED_SHARE,
-    Histogram,
-    count_records,
-    read_counts,
-)
-from shuffledp.publishing.estimates import Quality, estimates, interval_widths, quality
+from shuffledp.publishing.counting import count_records, read_counts
+from shuffledp.publishing.design import Design, exact_number, make_design
+from shuffledp.publishing.estimates import Quality, estimates_of_levels, quality
 from shuffledp.publishing.ledger import (
     Charge,
     OpenLedger,
@@ -39,26 +33,15 @@ from shuffledp.publishing.ledger import (
     make_charge,
     opened,
 )
-from shuffledp.publishing.noise import (
-    MECHANISMS,
-    UNITS,
-    Guarantee,
-    MechanismName,
-    Noise,
-    add_noise,
-    guarantees,
-    make_noise,
-)
+from shuffledp.publishing.noise import add_noise
+from shuffledp.publishing.options import Ledger, Levels, MapCells, Period, Protection, Source
 from shuffledp.publishing.statement import make_statement, round_up
 
 if TYPE_CHECKING:  # they are slow to load
     import geopandas as gpd
 
-MAX_COUNTS: Final = 2_000_000  # number of cells times windows
 
-Number = float | Decimal | str
-
-
+_LOCATED: Final = {*COORDINATES, "place"}
 _UNREAD: Final = (
     "This is the earlier map: no noise is drawn, nothing is charged, and no record is read. If the "
     "records or cells have changed, publish them with --again and another --output, which is "
@@ -105,17 +88,10 @@ class Publication:
 class _CheckedArguments:
     """Checked arguments of `publish`, and what follows from them without the records."""
 
-    source: Path
+    design: Design
+    source: Path | Frame
     layout: Layout
     max_malformed_share: float
-    histogram: Histogram
-    noise: Noise
-    eps: Decimal
-    promised: Guarantee  # for adding or removing one unit
-    replaced: Guarantee  # for replacing one unit
-    places: Mapping[str, Any]  # definition of the cells, which is published
-    files: Mapping[str, Any]  # paths and properties of polygons and outline, for the ledger only
-    period: Mapping[str, Any] | None
     title: str
 
     @property
@@ -130,7 +106,7 @@ class _CheckedArguments:
         Files are recognised by their paths. With a checksum of the records, the amount spent, which
         is published, would depend on the records.
         """
-        contributions, text = self.histogram.contributions, self.layout.text
+        text = self.layout.text
         columns = {key: column for key, column in self.layout.columns.items() if key != "count"}
         if "user" in columns:
             columns["identifier"] = columns.pop("user")
@@ -145,121 +121,49 @@ class _CheckedArguments:
             "user_type": (self.layout.user_type, "number"),
         }
         changed = {key: value for key, (value, default) in later.items() if value != default}
-        return changed | {
-            "source": str(self.source.absolute()),
-            "columns": columns,
-            "separator": text.separator,
-            "cells": {**self.places, **self.files},
-            "period": self.period,
-            "unit": contributions.unit,
-            "records_per_user": contributions.records_per_user,
-            "distinct": contributions.distinct,
-            "per_window": contributions.windows > 1,
-            "mechanism": self.noise.mechanism,
-            "eps": str(self.eps),
-            "delta": self.promised.delta,
-        }
+        source = self.source.absolute() if isinstance(self.source, Path) else self.source
+        own = {"source": str(source), "columns": columns, "separator": text.separator}
+        return changed | own | self.design.request
 
 
 def publish(
-    source: str | Path,
+    source: Any,
     output: str | Path,
     *,
-    ledger: str | Path,
-    cells: str | Path,
-    unit: Unit,
-    eps: Number,
-    delta: Number = 0,
-    mechanism: MechanismName | None = None,
-    latitude: str | int | None = None,
-    longitude: str | int | None = None,
-    user: str | int | None = None,
-    time: str | int | None = None,
-    place: str | int | None = None,
-    separator: str = ",",
-    decimal: str = ".",
-    quoting: str = "strict",
-    crs: str | None = None,
-    time_format: str | None = None,
-    user_type: str = "number",
-    max_malformed_share: float = MAX_MALFORMED_SHARE,
-    records_per_user: int | None = None,
-    distinct: bool = False,
-    per_window: bool = False,
-    box: Sequence[float] | None = None,
-    outline: str | Path | None = None,
-    cell_name: str | None = None,
-    cell_id: str | None = None,
-    period: tuple[str, str] | None = None,
-    every: str | None = None,
-    time_zone: str = "UTC",
-    total: Number | None = None,
+    cells: MapCells | str | Path,
+    protection: Protection,
+    ledger: Ledger | str | Path,
+    levels: Levels | None = None,
+    windows: Period | None = None,
+    name: str | None = None,
     title: str = "A private map",
-    again: bool = False,
 ) -> Publication:
     r"""Publish a differentially private map of records, and charge it to a ledger.
 
-    Everything except the records is published or may be guessed: choose cells, period, eps and all
-    other arguments without looking at the records.
+    Everything except the records is published or may be guessed: choose cells, levels, windows, eps
+    and all other arguments without looking at the records. The objects are in
+    `shuffledp.publishing.options`; wherever one is accepted, its first field may stand for it.
 
     Parameters
     ----------
     source
-        Records, in a format that docs/data.md lists: text, JSON lines or Parquet with a column for
-        each argument below, a folder of such files, or points of a geographic format (without
-        `latitude` and `longitude`). Or counts: such a table with columns ``cell`` (the cell's id)
-        and ``count``, if no column is given.
+        Records and what their columns mean (`Source`), or a path or table of counts.
     output
         Folder that will hold the map. It appears whole or not at all and is never overwritten.
-    ledger
-        File that records all publications about these people; the first one creates it.
     cells
-        ``h3:RESOLUTION``, ``metres:SIZE``, ``shape:ROWSxCOLUMNS``, ``step:DEGREESxDEGREES``, or the
-        path of a file of polygons.
-    unit
-        What is protected: ``record``, or ``user`` for all records of one user.
-    eps, delta
-        Guarantee for adding or removing one unit. Delta must be positive for Gaussian noise.
-    mechanism
-        ``laplace`` or ``gaussian``; by default the one with less noise, or Laplace if delta is 0.
-    latitude, longitude, user, time, place
-        Columns of the records: names, or positions from 0 if the file has no header. Instead of
-        coordinates, `place` may have the id of each record's cell.
-    separator, decimal, quoting
-        How a text file is written, as in `TextFormat`.
-    crs
-        EPSG code of the coordinates, if they are not degrees in WGS 84.
-    time_format
-        How times are written if not in ISO 8601: ``unix``, ``unix-ms``, ``unix-us`` or ``unix-ns``
-        for numbers since 1970, or a format of `datetime.strptime` such as ``%d/%m/%Y %H:%M``.
-    user_type
-        ``number``: identifiers that are the same number, such as 7, 007 and 7.0, are one user;
-        ``text``: users are compared as written.
-    max_malformed_share
-        Largest share of malformed records, from 0 to 1; a file with more is refused.
-    records_per_user
-        Largest number of records of a user that count, drawn at random (default 1; unit user only).
-    distinct
-        Whether a user counts at most once in each cell of each window (unit user only).
-    per_window
-        Whether `records_per_user` holds for each window instead of the whole period, which needs
-        more noise.
-    box, outline
-        Region of the cells: south, north, west and east in degrees, or a GeoJSON file. One is
-        needed except for polygons.
-    cell_name, cell_id
-        Properties of the polygons that hold their names and ids.
-    period, every, time_zone
-        First and last day (``2024-01-01``) of the records that count; ``day``, ``week`` or
-        ``month`` for a map of each; and where a day begins.
-    total
-        Eps of all publications of the ledger together, set by the first one. The default is its own
-        eps, so that nothing else can be published.
+        Cells of the map (`MapCells`).
+    protection
+        What is protected, and eps (`Protection`).
+    ledger
+        File that records all publications about these people (`Ledger`).
+    levels
+        Coarser areas and longer times with noisy counts of their own (`Levels`).
+    windows
+        Days that count, and the windows into which they are divided (`Period`).
+    name
+        Name of a table of records, by which the ledger recognises it; as in `Source`.
     title
         Title of the map.
-    again
-        Whether to pay once more for a map that was published before, because it is lost or the
-        records or cells have changed. Without it, the earlier map is returned; no record is read.
 
     Raises
     ------
@@ -272,77 +176,44 @@ def publish(
     Two cells whose counts are known:
 
     >>> import tempfile, shuffledp
+    >>> from shuffledp.publishing.options import MapCells, Protection
     >>> folder = Path(tempfile.mkdtemp())
     >>> _ = (folder / "counts.csv").write_text("cell,count\n1-1,120\n1-2,35\n")
     >>> published = shuffledp.publish(
-    ...     folder / "counts.csv", folder / "map", ledger=folder / "ledger.jsonl", unit="record",
-    ...     cells="shape:1x2", box=(48.8, 48.9, 2.2, 2.4), eps=1,
+    ...     folder / "counts.csv", folder / "map", ledger=folder / "ledger.jsonl",
+    ...     cells=MapCells("shape:1x2", box=(48.8, 48.9, 2.2, 2.4)),
+    ...     protection=Protection("record", eps=1),
     ... )
     >>> published.to_frame()["id"].tolist()
     ['1-1', '1-2']
     """
-    source, output, ledger = Path(source), Path(output).absolute(), Path(ledger)
-    if not 0 <= max_malformed_share <= 1:
-        raise InputError(f"max_malformed_share must be from 0 to 1, got {max_malformed_share}")
-    columns = {"user": user, "time": time, "latitude": latitude, "longitude": longitude}
-    layout = _layout(
-        source,
-        {
-            name: column
-            for name, column in (columns | {"place": place}).items()
-            if column is not None
-        },
-        {"separator": separator, "decimal": decimal, "quoting": quoting},
-        crs=crs,
-        time_format=time_format,
-        user_type=user_type,
-    )
-    _check_columns(layout, unit=unit, period=period)
-    if not source.exists():
-        raise InputError(f"{source} does not exist")
-    windows, period_words = _windows(period, every, time_zone)
-    contributions = _contributions(unit, records_per_user, distinct, per_window, windows)
-    exact_eps, exact_delta = _number("eps", eps), float(_number("delta", delta))
-    noise = _noise(contributions, mechanism, float(exact_eps), exact_delta)
-    if noise.mechanism == "laplace":
-        exact_delta = 0.0
-    promised, replaced = guarantees(noise, contributions, float(exact_eps), exact_delta)
-    grid, places = _cells(str(cells), box, outline, cell_name, cell_id)
-    files = {
-        "path": str(Path(cells).absolute()) if Path(cells).exists() else None,
-        "name": cell_name,
-        "id": cell_id,
-        "outline": None if outline is None else str(Path(outline).absolute()),
-    }
-    _check_text(title, places, grid)
-    histogram = Histogram(grid, windows, contributions)
-    if histogram.size > MAX_COUNTS:
+    records = source if isinstance(source, Source) else Source(source)
+    if name is not None:
+        records = replace(records, name=name)
+    places = cells if isinstance(cells, MapCells) else MapCells(cells)
+    book_options = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+    output, book_path = Path(output).absolute(), Path(book_options.path)
+    data, layout = _source(records, protection, windows)
+    design = make_design(places, protection, levels or Levels(), windows)
+    _check_text(title, design)
+    arguments = _CheckedArguments(design, data, layout, records.max_malformed_share, title)
+    if book_path.absolute().is_relative_to(output):
         raise InputError(
-            f"{len(grid):,} cells in {histogram.size // len(grid):,} windows are more than "
-            f"{MAX_COUNTS:,} counts: choose larger cells or longer windows"
+            f"the ledger {book_path} would be in the published folder: it stays with the data "
+            "holder"
         )
-    arguments = _CheckedArguments(
-        source, layout, max_malformed_share, histogram, noise, exact_eps, promised, replaced,
-        places, files, period_words, title,
-    )  # fmt: skip
-    if ledger.absolute().is_relative_to(output):
-        raise InputError(
-            f"the ledger {ledger} would be in the published folder: it stays with the data holder"
-        )
-    with opened(ledger) as book:
-        earlier = _earlier_publication(book, arguments, output, again)
-        if earlier is not None:
-            return earlier
-        return _publish_new(
-            book, arguments, output, None if total is None else _number("total", total)
-        )
+    total = None if book_options.total is None else exact_number("total", book_options.total)
+    with opened(book_path) as book:
+        earlier = _earlier_publication(book, arguments, output, book_options.again)
+        return _publish_new(book, arguments, output, total) if earlier is None else earlier
 
 
 def _publish_new(
     book: OpenLedger, arguments: _CheckedArguments, output: Path, total: Decimal | None
 ) -> Publication:
-    unit = arguments.histogram.contributions.unit
-    limit = book.limit(first_total(unit, arguments.promised, arguments.eps, total))
+    design = arguments.design
+    unit = design.histogram.contributions.unit
+    limit = book.limit(first_total(unit, design.promised, design.eps, total))
     if total is not None and total != limit.eps:
         raise InputError(
             f"the total of this ledger is eps={limit.eps} and cannot be changed, got {total}: "
@@ -350,7 +221,7 @@ def _publish_new(
         )
     identifier = secrets.token_hex(8)
     charge = make_charge(
-        arguments.request, output, arguments.eps, arguments.promised, limit.measure, identifier
+        arguments.request, output, design.eps, design.promised, limit.measure, identifier
     )
     book.check(limit, charge.cost)
     counts = _counts(arguments)
@@ -372,27 +243,22 @@ def _write_map(
     arguments: _CheckedArguments, counts: Integers, state: State, folder: Path
 ) -> dict[str, Any]:
     """Add noise to the counts, write the files of the map to a folder, and return the statement."""
-    histogram, noise = arguments.histogram, arguments.noise
+    design = arguments.design
     limit = state.total
     assert limit is not None
-    noisy = add_noise(counts, noise)
-    values = estimates(noisy, noise)
-    table = folders.map_table(histogram.cells, histogram.windows, values)
-    names = ("",) if histogram.windows is None else histogram.windows.names
-    shape = (len(names), len(histogram.cells))
-    order = np.argsort(histogram.cells.table.geometry.hilbert_distance().to_numpy())
-    warning = _warning(
-        quality(values["estimate"].to_numpy().reshape(shape), noise, order), arguments
-    )
+    measurements, cells = design.measurements, design.histogram.cells
+    sums = measurements.sums(counts.reshape(-1, len(cells)))
+    noisy = {at: add_noise(each, measurements.measured[at].noise) for at, each in sums.items()}
+    tables = estimates_of_levels(noisy, measurements)
+    width = None
+    if measurements.several:
+        width = 2.0 * float(np.median(measurements.half_widths[0, 0]))
+    estimated = tables[0, 0]["estimate"].to_numpy().reshape(-1, len(cells))
+    judged = quality(estimated, design.noise, cells.neighbours_in_order(), width)
+    warning = _warning(judged, design)
     statement = make_statement(
-        histogram,
-        noise,
-        arguments.promised,
-        arguments.replaced,
-        interval_widths(noise, noisy.size),
+        design,
         title=arguments.title,
-        places=arguments.places,
-        period=arguments.period,
         budget={
             "measure": limit.measure,
             "total": str(limit.total),
@@ -404,13 +270,13 @@ def _write_map(
     )
     if warning:
         statement["warning"] = warning
-    folders.write_files(folder, table, names, noise, statement)
+    folders.write_files(folder, design, tables, statement)
     folders.flush_folder(folder)
     return statement
 
 
 def _counts(arguments: _CheckedArguments) -> Integers:
-    source, layout, histogram = arguments.source, arguments.layout, arguments.histogram
+    source, layout, histogram = arguments.source, arguments.layout, arguments.design.histogram
     if not arguments.counted:
         return count_records(source, layout, histogram, arguments.max_malformed_share)
     try:
@@ -471,14 +337,14 @@ def _left(book: OpenLedger) -> str:
     return f"{total.measure}={left} of {limit} is left"
 
 
-def _warning(judged: Quality, arguments: _CheckedArguments) -> str | None:
+def _warning(judged: Quality, design: Design) -> str | None:
     if not judged.mostly_noise:
         return None
     remedies = []
     if judged.eps_factor is not None:
-        remedies.append(f"with eps={float(arguments.eps) * judged.eps_factor:.2g}")
+        remedies.append(f"with eps={float(design.eps) * judged.eps_factor:.2g}")
     if judged.cells_factor is not None:
-        longer = " or windows" if arguments.histogram.windows is not None else ", or a period,"
+        longer = " or windows" if design.histogram.windows is not None else ", or a period,"
         remedies.append(f"with cells{longer} {judged.cells_factor} times as large")
     advice = f" It would not be {' or '.join(remedies)}." if remedies else ""
     return (
@@ -489,31 +355,48 @@ def _warning(judged: Quality, arguments: _CheckedArguments) -> str | None:
 # --- Arguments ------------------------------------------------------------------------------
 
 
-def _number(name: str, value: Number) -> Decimal:
-    try:
-        exact = Decimal(repr(float(value)) if isinstance(value, float) else str(value))
-    except InvalidOperation:
-        raise InputError(f"{name} must be a number, got {value!r}") from None
-    if not exact.is_finite():
-        raise InputError(f"{name} must be finite, got {value}")
-    return exact
+def _source(
+    records: Source, protection: Protection, windows: Period | None
+) -> tuple[Path | Frame, Layout]:
+    """Return the path or table of the records, and its layout."""
+    share = records.max_malformed_share
+    if not 0 <= share <= 1:
+        raise InputError(f"max_malformed_share must be from 0 to 1, got {share}")
+    text = {key: getattr(records, key) for key in ("separator", "decimal", "quoting")}
+    options = {key: getattr(records, key) for key in ("crs", "time_format", "user_type")}
+    if isinstance(records.data, str | Path):
+        data: Path | Frame = Path(records.data)
+        if records.name is not None:
+            raise InputError("a name is for tables in memory: a file has its path")
+    else:
+        data = frame_of(records.data, records.name, points=not _LOCATED & set(records.columns))
+    layout = _layout(data, records.columns, text, **options)
+    _check_columns(layout, unit=protection.unit, period=windows)
+    if isinstance(data, Path) and not data.exists():
+        raise InputError(f"{data} does not exist")
+    return data, layout
 
 
 def _layout(
-    source: Path,
+    source: Path | Frame,
     columns: Mapping[str, str | int],
     text: Mapping[str, str],
     **options: Any,
 ) -> Layout:
     """Return the layout of records, or of counts if no column of them is given."""
-    located = {"latitude", "longitude", "place"} & set(columns)
-    try:
-        kind = kind_of_source(source)
-    except CheckinError:
-        # Reading will fail, but a map that was made before is returned without reading.
-        kind = "csv"
-    if kind == "parquet" and not located and has_geometries(source):
-        kind = "geo"
+    if isinstance(source, Frame) and source.points:
+        columns = {**columns, **{name: name for name in COORDINATES}}
+    located = _LOCATED & set(columns)
+    if isinstance(source, Frame):
+        kind = "parquet"
+    else:
+        try:
+            kind = kind_of_source(source)
+        except CheckinError:
+            # Reading will fail, but a map that was made before is returned without reading.
+            kind = "csv"
+        if kind == "parquet" and not located and has_geometries(source):
+            kind = "geo"
     if kind == "geo" and located:
         raise InputError(
             f"{source} has points with coordinates of their own: leave out --latitude, --longitude "
@@ -538,8 +421,6 @@ def _layout(
 
 
 def _check_columns(layout: Layout, *, unit: Unit, period: object) -> None:
-    if unit not in UNITS:
-        raise InputError(f"unit must be record or user, got {unit!r}")
     counted, timed = "count" in layout.columns, "time" in layout.columns
     if counted and unit == "user":
         raise InputError(
@@ -559,131 +440,18 @@ def _check_columns(layout: Layout, *, unit: Unit, period: object) -> None:
         raise InputError("a period needs records with a time: a file of counts has none")
 
 
-def _windows(
-    period: tuple[str, str] | None, every: str | None, time_zone: str
-) -> tuple[Windows | None, dict[str, Any] | None]:
-    if period is None:
-        if every is not None:
-            raise InputError("--every needs a period, --from and --to")
-        return None, None
-    if every not in (None, "day", "week", "month"):
-        raise InputError(f"every must be day, week or month, got {every!r}")
-    first, last = map(str, period)
-    spec: dict[str, Any] = {"period": {"from": first, "to": last}, "time_zone": time_zone}
-    if every is not None:
-        spec["every"] = every
-    words = {"from": first, "to": last, "every": every, "time_zone": time_zone}
-    return windows_from_config(spec), words
-
-
-def _check_text(title: str, places: Mapping[str, Any], cells: Cells) -> None:
+def _check_text(title: str, design: Design) -> None:
     """Check before anything is charged that all text of a map can be written."""
     if not isinstance(title, str):
         raise InputError(f"title must be a text, got {title!r}")
+    table = design.histogram.cells.table
+    areas = [name for level in design.measurements.areas.levels for name in level.names]
     try:
         "".join(
-            [title, *map(str, places.values()), *cells.table["id"], *cells.table["name"]]
+            [title, *map(str, design.places.values()), *table["id"], *table["name"], *areas]
         ).encode()
     except UnicodeEncodeError as error:
         raise InputError(
             "the title, and names of cells and of their file, must be Unicode text, got "
             f"{error.object[error.start]!r}"
         ) from None
-
-
-def _contributions(
-    unit: Unit,
-    records_per_user: int | None,
-    distinct: bool,
-    per_window: bool,
-    windows: Windows | None,
-) -> Contributions:
-    if unit == "record":
-        if records_per_user is not None or distinct or per_window:
-            raise InputError(
-                "--records-per-user, --distinct and --per-window are for --unit user: with --unit "
-                "record, an additional record could change which others are kept"
-            )
-        return Contributions(unit)
-    m = 1 if records_per_user is None else records_per_user
-    if isinstance(m, bool) or not isinstance(m, int) or m < 1:
-        raise InputError(f"records_per_user must be an integer >= 1, got {records_per_user!r}")
-    if per_window and (windows is None or len(windows) < 2):
-        raise InputError("--per-window needs several windows: give --every, --from and --to")
-    times = len(windows) if per_window and windows is not None else 1
-    return Contributions(unit, m, distinct, times)
-
-
-def _noise(
-    contributions: Contributions, mechanism: MechanismName | None, eps: float, delta: float
-) -> Noise:
-    if mechanism is not None:
-        if mechanism not in MECHANISMS:
-            raise InputError(f"mechanism must be laplace or gaussian, got {mechanism!r}")
-        return make_noise(contributions, mechanism, eps, delta)
-    laplace = make_noise(contributions, "laplace", eps, 0.0)
-    if delta == 0.0:
-        return laplace
-    return min(laplace, make_noise(contributions, "gaussian", eps, delta), key=lambda each: each.sd)
-
-
-def _cells(
-    cells: str,
-    box: Sequence[float] | None,
-    outline: str | Path | None,
-    cell_name: str | None,
-    cell_id: str | None,
-) -> tuple[Any, dict[str, Any]]:
-    kind, colon, value = cells.partition(":")
-    kind = _SPELLINGS.get(kind.lower(), kind.lower())
-    lattice = bool(colon) and kind in _SPECS
-    region = _region(box, outline, needed=lattice)
-    if lattice:
-        if cell_name is not None or cell_id is not None:
-            raise InputError("--cell-name and --cell-id are properties of a file of polygons")
-        try:
-            spec = {kind: _SPECS[kind](value)}
-        except ValueError:
-            raise InputError(
-                f"cells must be h3:8, metres:250, shape:20x30, step:0.01x0.02 or the path of a "
-                f"file of polygons, got {cells!r}"
-            ) from None
-        words = {"kind": f"{kind}:{value}"}
-    else:
-        keys = {"path": cells, "name": cell_name, "id": cell_id}
-        spec = {"cells": {key: each for key, each in keys.items() if each is not None}}
-        words = {"kind": f"polygons of {Path(cells).name}"}
-    region_words: dict[str, Any] = {"box": None if box is None else list(box)}
-    region_words["outline"] = None if outline is None else Path(outline).name
-    return make_cells(region, spec), words | region_words
-
-
-def _pair_of(kind: type[int] | type[float]) -> Any:
-    return lambda text: [kind(part) for part in text.split("x")]
-
-
-_SPELLINGS: Final = {"meters": "metres"}
-_SPECS: Final[Mapping[str, Any]] = {
-    "h3": int,
-    "metres": float,
-    "shape": _pair_of(int),
-    "step": _pair_of(float),
-}
-
-
-def _region(box: Sequence[float] | None, outline: str | Path | None, *, needed: bool) -> Region:
-    if box is None and outline is None:
-        if needed:
-            raise InputError(
-                "these cells need a region: give --box SOUTH NORTH WEST EAST or --outline FILE. It "
-                "must not be derived from the records, because it is published"
-            )
-        return Region("the map", Box(south=-90.0, north=90.0, west=-180.0, east=180.0))
-    if box is not None and outline is not None:
-        raise InputError("give either --box or --outline, got both")
-    spec: dict[str, Any] = {}
-    if box is not None:
-        spec["box"] = dict(zip(("south", "north", "west", "east"), box, strict=True))
-    if outline is not None:
-        spec["outline"] = str(outline)
-    return region_from_config("map", spec)

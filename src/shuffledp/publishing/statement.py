@@ -11,9 +11,13 @@ from importlib.metadata import version
 from math import exp
 from typing import Any, Final
 
+import numpy as np
+
 from shuffledp.publishing.counting import Histogram
-from shuffledp.publishing.estimates import LEVEL, Intervals
-from shuffledp.publishing.noise import Guarantee, Noise, zcdp_exception
+from shuffledp.publishing.design import Design
+from shuffledp.publishing.estimates import interval_widths
+from shuffledp.publishing.levels import Measurements
+from shuffledp.publishing.noise import LEVEL, zcdp_exception
 from shuffledp.version import find_version
 
 _NOISE_NAMES: Final = {"laplace": "discrete Laplace", "gaussian": "discrete Gaussian"}
@@ -21,26 +25,23 @@ _MAX_EXPONENT: Final = 20.0  # the factor e^eps is written out up to here
 
 
 def make_statement(
-    histogram: Histogram,
-    noise: Noise,
-    promised: Guarantee,
-    replaced: Guarantee,
-    intervals: Intervals,
-    *,
-    title: str,
-    places: Mapping[str, Any],
-    period: Mapping[str, Any] | None,
-    budget: Mapping[str, Any],
-    published: str,
+    design: Design, *, title: str, budget: Mapping[str, Any], published: str
 ) -> dict[str, Any]:
     """Return the statement as data for JSON.
 
-    `promised` and `replaced` are the guarantees for adding or removing, and for replacing, one
-    unit. `places` and `period` define cells and windows. `budget` has the measure of the ledger,
-    its total with the eps and delta that this means, and what is spent, including this publication.
+    `budget` has the measure of the ledger, its total with the eps and delta that this means, and
+    what is spent, including this publication.
     """
-    contributions = histogram.contributions
+    histogram, noise, promised = design.histogram, design.noise, design.promised
+    contributions, measurements = histogram.contributions, design.measurements
     unit = contributions.unit
+    sensitivity = measurements.measured[0, 0].sensitivity
+    widths = interval_widths(noise, histogram.size)
+    half_widths: dict[str, Any] = {
+        "half_width_of_one_cell": _typical_half_width(measurements, 0, 0)
+    }
+    if not measurements.several:
+        half_widths["half_width_of_all_cells_together"] = widths.joint
     return {
         "title": title,
         "published": published,
@@ -53,8 +54,8 @@ def make_statement(
             "neighbours": "one user with all records is added or removed"
             if unit == "user"
             else "one record is added or removed",
-            "eps_for_replacement": replaced.eps,
-            "delta_for_replacement": replaced.delta,
+            "eps_for_replacement": design.replaced.eps,
+            "delta_for_replacement": design.replaced.delta,
         },
         "unit": {
             "protected": unit,
@@ -66,17 +67,17 @@ def make_statement(
         "mechanism": {
             "name": _NOISE_NAMES[noise.mechanism],
             "scale": noise.scale,
-            "sensitivity_l1": contributions.l1,
-            "sensitivity_l2_squared": contributions.l2_squared,
+            "sensitivity_l1": sensitivity.l1,
+            "sensitivity_l2_squared": sensitivity.l2_squared,
             "standard_deviation": noise.sd,
             "sampler": "OpenDP: exact, with the randomness of the operating system; no seed",
         },
-        "cells": {"number": len(histogram.cells), **places},
-        "period": period,
+        "levels": levels_in_numbers(design),
+        "cells": {"number": len(histogram.cells), **design.places},
+        "period": design.period,
         "intervals": {
             "probability": LEVEL,
-            "half_width_of_one_cell": intervals.one,
-            "half_width_of_all_cells_together": intervals.joint,
+            **half_widths,
             "about": "the counts that remain after the bound on contributions",
         },
         "trust": {
@@ -89,6 +90,43 @@ def make_statement(
         "all_publications": dict(budget),
         "software": {"shuffledp": find_version(), "opendp": version("opendp")},
     }
+
+
+def _typical_half_width(measurements: Measurements, time: int, area: int) -> float:
+    """Return the median half-width of the intervals of a level, rounded up."""
+    if not measurements.several:
+        return measurements.measured[0, 0].noise.half_width(1.0 - LEVEL)
+    median = float(np.median(measurements.half_widths[time, area]))
+    return float(round_up(median, 4))
+
+
+def levels_in_numbers(design: Design) -> list[dict[str, Any]]:
+    """Return noise and errors of each level.
+
+    The keys are areas and times, which are the names of the two levels; number, of counts; share,
+    of the budget; scale, of the noise; sensitivity_l1 and sensitivity_l2_squared; error, the root
+    mean square of the standard deviations of the estimates; half_width, the median of those of the
+    95 % intervals; and, for levels of time, the time of
+    each window.
+    """
+    measurements = design.measurements
+    rows = []
+    for (t, s), each in measurements.measured.items():
+        time, area = measurements.times.levels[t], measurements.areas.levels[s]
+        deviations = measurements.standard_deviations(t, s)
+        row = {
+            "areas": area.name,
+            "times": None if design.histogram.windows is None else time.name,
+            "number": deviations.size,
+            "share": str(each.share),
+            "scale": each.noise.scale,
+            "sensitivity_l1": each.sensitivity.l1,
+            "sensitivity_l2_squared": each.sensitivity.l2_squared,
+            "error": float(np.sqrt((deviations**2).mean())),
+            "half_width": _typical_half_width(measurements, t, s),
+        }
+        rows.append(row | ({"time_of_window": [time.ids[i] for i in time.group]} if t else {}))
+    return rows
 
 
 def _limits(unit: str) -> list[str]:
@@ -201,6 +239,7 @@ def facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
             f"{mechanism['name']}, scale {mechanism['scale']:.6g}, standard deviation "
             f"{mechanism['standard_deviation']:.4g}",
         ),
+        *_levels_in_words(statement),
         ("Sampler", mechanism["sampler"]),
         ("Cells", where),
         ("Period", _period(statement["period"])),
@@ -211,6 +250,23 @@ def facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("Software", f"shuffledp {software['shuffledp']}, OpenDP {software['opendp']}"),
         ("Published", statement["published"]),
     ]
+
+
+def _levels_in_words(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
+    levels = statement["levels"]
+    if len(levels) == 1:
+        return []
+    words = [
+        f"{_level_name(row)}: {100 * float(row['share']):.3g} % of the budget, noise of scale "
+        f"{row['scale']:.6g}, error {row['error']:.3g}"
+        for row in levels
+    ]
+    return [("Levels", "; ".join(words))]
+
+
+def _level_name(row: Mapping[str, Any]) -> str:
+    times = row["times"]
+    return row["areas"] if times in (None, "windows") else f"{row['areas']} by {times}"
 
 
 def _kind_in_words(kind: str) -> str:
@@ -227,7 +283,7 @@ def _kind_in_words(kind: str) -> str:
 
 def in_words(statement: Mapping[str, Any]) -> str:
     """Return the statement as Markdown."""
-    intervals, unit = statement["intervals"], statement["unit"]
+    unit = statement["unit"]
     warning = statement.get("warning")
     lines = [
         f"# {statement['title']}: what is promised",
@@ -241,12 +297,7 @@ def in_words(statement: Mapping[str, Any]) -> str:
         "",
         "## How to read the numbers",
         "",
-        "- `noisy_count` is the count plus noise. It may be negative, and is right on average.",
-        "- `low` to `high` contains the count of one cell with probability 95 % (noisy count ± "
-        f"{intervals['half_width_of_one_cell']}), `joint_low` to `joint_high` all counts at once "
-        f"(± {intervals['half_width_of_all_cells_together']}).",
-        "- `estimate` uses what all noisy counts together say about typical counts. It is closer "
-        "to the truth on average, but not right on average in each cell.",
+        *_columns_in_words(statement),
         f"- All numbers are about the records that count: {unit['bound']} "
         f"{uncounted(unit['protected'])}".rstrip(),
         "",
@@ -258,8 +309,37 @@ def in_words(statement: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def _columns_in_words(statement: Mapping[str, Any]) -> list[str]:
+    """Return what the columns of a map say."""
+    intervals = statement["intervals"]
+    one = intervals["half_width_of_one_cell"]
+    if len(statement["levels"]) == 1:
+        return [
+            "- `raw` and `count` are the count plus noise. They may be negative, and are right on "
+            "average.",
+            "- `low` to `high` contains the count of one cell with probability 95 % (count ± "
+            f"{one}), `joint_low` to `joint_high` all counts at once "
+            f"(± {intervals['half_width_of_all_cells_together']}).",
+            "- `estimate` uses what all noisy counts together say about typical counts. It is "
+            "closer to the truth on average, but not right on average in each cell.",
+        ]
+    return [
+        "- `raw` is the count plus noise, drawn for each level on its own. Raw counts of different "
+        "levels do not add up.",
+        "- `count` combines the raw counts of all levels. It may be negative and has fractions; it "
+        "is right on average, and counts add up: those of cells to those of areas, those of "
+        "windows to those of longer times.",
+        "- `low` to `high` contains the true count with probability 95 % (for a typical cell, "
+        f"count ± {one}).",
+        "- `estimate` is a whole number, at least 0, close to `count`; estimates add up, too. They "
+        "are not right on average, because no estimate is below 0, and may lie outside of the "
+        "interval.",
+    ]
+
+
 def _period(period: Mapping[str, Any] | None) -> str:
     if period is None:
         return "all records of the file"
     every = f", every {period['every']}" if period["every"] else ""
+    every += f", by {period['profile'].replace('-', ' and ')}" if "profile" in period else ""
     return f"{period['from']} to {period['to']}{every} ({period['time_zone']})"

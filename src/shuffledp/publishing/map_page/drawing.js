@@ -231,6 +231,31 @@ function cellMap(figure, id, label, { project, outlines }, acts) {
   return map;
 }
 
+/** Let the next drag on a map draw a closed line, and call `done` with its vertices, in the map's coordinates. */
+function drawLine({ svg }, done) {
+  const line = svgElement("path", { class: "drawn" });
+  const points = [];
+  const add = (event) => {
+    const { x, y } = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
+    points.push([x, y]);
+    line.setAttribute("d", `M${points.join("L")}Z`);
+  };
+  svg.classList.add("drawing");
+  svg.addEventListener("pointerdown", (down) => {
+    down.preventDefault();
+    svg.setPointerCapture(down.pointerId);
+    svg.append(line);
+    add(down);
+    svg.addEventListener("pointermove", add);
+    svg.addEventListener("pointerup", () => {
+      svg.removeEventListener("pointermove", add);
+      svg.classList.remove("drawing");
+      line.remove();
+      done(points);
+    }, { once: true });
+  }, { once: true });
+}
+
 /** Append a check box that enlarges the map, so that a finger can hit a single cell. */
 function zoomBox(home, changed) {
   const box = element("input", { type: "checkbox", id: "map-zoom" });

@@ -1,45 +1,75 @@
 "use strict";
-// A published map: estimates with intervals, sums of chosen cells, and differences of windows.
+// A published map: levels, estimates with intervals, sums of chosen areas, and differences of times.
 
 const data = JSON.parse(document.getElementById("data").textContent);
-const map = data.map;
-const several = data.windows.length > 1;
-const VIEWS = [["estimate", "Estimate"], ["noisy", "Noisy count, right on average"]];
+const VIEWS = [["estimate", "Estimate"], ["count", data.law ? "Count, right on average" : "Noisy count, right on average"]];
+const TIMES = { windows: data.every ?? "Window", day: "Day", week: "Week from", month: "Month", quarter: "Quarter", year: "Year", period: "Period" };
+const AREAS = { cells: "Cells", total: "Total" };
 
-/** Return the half-width of the 95 % interval of a sum of noisy counts; that of a larger sum is valid, too. */
-function halfWidth(counts) {
-  return data.sums.find(([number]) => number >= counts)[1];
+/** Return the ends of an interval, whole numbers, of a value that is at least `lowest`. */
+function ends(value, width, lowest) {
+  const nearest = Math.max(lowest, Math.round(value));
+  return [Math.min(nearest, Math.max(lowest, Math.ceil(value - width))), Math.max(nearest, Math.floor(value + width))];
 }
 
 function range(value, width, lowest) {
-  return `${number.format(Math.max(lowest, value - width))} to ${number.format(Math.max(lowest, value + width))}`;
+  return ends(value, width, lowest).map((end) => number.format(end)).join(" to ");
 }
 
 function mountMap(home) {
-  const project = projection(map.cells.flat());
-  const { outlines, boxes, finger } = shapesOf(map.cells, project);
+  const project = projection(data.areas.flatMap(({ cells }) => cells.flat()));
+  const shapes = data.areas.map(({ cells }) => shapesOf(cells, project));
   const picked = new Set();
-  let panel, shown = 0, chosen = d3.maxIndex(data.estimate[0]);
+  let panel, level = data.opens, time = 0, shown = 0, chosen = 0;
+  const areas = () => data.areas[level];
+  const values = () => data.values[time][level];
+  const names = () => data.times[time].windows;
+  const several = () => names().length > 1;
+  const half = (w, i) => values().half[w]?.[i] ?? values().half;
+  const widthsOf = (group, wanted) => Float64Array.from(group, (g) => (wanted(g) ? 1 : 0));
 
   const controls = element("div", { class: "controls" });
   const view = select(controls, "map-view", "What the map shows", VIEWS, () => update());
-  const times = several && select(controls, "map-window", data.every ?? "Window", data.windows.map((name, i) => [i, name]), () => {
+  const levels = data.areas.length > 1 && select(controls, "map-level", "Areas", data.areas.map(({ name }, i) => [i, AREAS[name] ?? name]), () => {
+    level = Number(levels.value);
+    picked.clear();
+    chosen = d3.maxIndex(values().estimate[shown]);
+    redraw();
+  });
+  if (levels) levels.value = level;
+  const lengths = data.times.length > 1 && select(controls, "map-length", "Times", data.times.map(({ name }, i) => [i, name === "windows" ? `${data.every ?? "Window"}s`.replace(" froms", "s") : TIMES[name]]), () => {
+    time = Number(lengths.value);
+    shown = 0;
+    listTimes();
+    update();
+  });
+  const times = data.windows.length > 1 && select(controls, "map-window", data.every ?? "Window", [], () => {
     shown = Number(times.value);
     update();
   });
-  const other = several && select(controls, "map-other", "Compare with", [["", "nothing"], ...data.windows.map((name, i) => [i, name])], () => choose(chosen));
+  const other = data.windows.length > 1 && select(controls, "map-other", "Compare with", [], () => choose(chosen));
   const zoom = zoomBox(controls, () => redraw());
   const title = element("figcaption", {});
   const figure = element("figure", { class: "single" }, title);
   const legend = element("div", { class: "legend" });
   const readout = element("p", { class: "readout", id: "map-readout", "aria-live": "polite" });
-  const pick = element("button", { type: "button", text: "Add this cell to a sum" });
+  const pick = element("button", { type: "button", text: "Add this area to a sum" });
+  const draw = element("button", { type: "button", text: "Draw an area to sum" });
   const clear = element("button", { type: "button", text: "Clear the sum" });
   const sum = element("p", { class: "readout", id: "map-sum", "aria-live": "polite" });
-  home.append(controls, figure, legend, readout, element("div", { class: "downloads" }, pick, clear), sum);
+  home.append(controls, figure, legend, readout, element("div", { class: "downloads" }, pick, draw, clear), sum);
   pick.addEventListener("click", () => {
     if (!picked.delete(chosen)) picked.add(chosen);
     choose(chosen);
+  });
+  draw.addEventListener("click", () => {
+    sum.textContent = "Draw a closed line on the map: all areas whose middle lies in it are added to the sum.";
+    drawLine(panel, (line) => {
+      shapes[level].boxes.forEach(([west, north, east, south], i) => {
+        if (d3.polygonContains(line, [(west + east) / 2, (north + south) / 2])) picked.add(i);
+      });
+      choose(chosen);
+    });
   });
   clear.addEventListener("click", () => {
     picked.clear();
@@ -47,84 +77,114 @@ function mountMap(home) {
   });
   downloads(home, () => data.title.replaceAll(/[^\p{L}\p{N}]+/gu, "-"), cellTable, () => [panel.svg, [`${data.title}. ${title.textContent}. ${data.promise.join(" ")}`, legend.innerText.replaceAll(/\s+/g, " ")]]);
 
-  function wide(frame) {
-    const room = frame.clientWidth || 500;
-    return zoom.checked ? Math.max(ZOOM * room, finger) : room;
+  function listTimes() {
+    if (!times) return;
+    const options = names().map((text, value) => element("option", { value, text }));
+    times.replaceChildren(...options);
+    other.replaceChildren(element("option", { value: "", text: "nothing" }), ...options.map((option) => option.cloneNode(true)));
   }
 
-  const next = (toEast, toNorth) => neighbourOf(boxes, chosen, toEast, toNorth);
+  function wide(frame) {
+    const room = frame.clientWidth || 500;
+    return zoom.checked ? Math.max(ZOOM * room, shapes[level].finger) : room;
+  }
 
-  /** Return a sentence about the difference of two windows, if one is compared: noise of twice as many counts. */
+  const next = (toEast, toNorth) => neighbourOf(shapes[level].boxes, chosen, toEast, toNorth);
+
+  /** Return the half-width of the interval of a sum of areas at a time, or of a difference of two times. */
+  function halfWidth(cells, minus = null) {
+    if (!data.law) {
+      const counts = cells.length * (minus === null ? 1 : 2);
+      return data.sums.find(([size]) => size >= counts)[1];
+    }
+    const ofWindows = widthsOf(data.times[time].group, (t) => t === shown);
+    data.times[time].group.forEach((t, w) => { if (t === minus) ofWindows[w] -= 1; });
+    const all = new Set(cells);
+    const group = areas().group ?? d3.range(areas().id.length);
+    return levelsHalfWidth(ofWindows, widthsOf(group, (g) => all.has(g)));
+  }
+
+  /** Return a sentence about the difference of two times, if one is compared. */
   function compared(cells) {
     if (!other || other.value === "" || Number(other.value) === shown) return "";
-    const total = (at) => d3.sum(cells, (i) => data.noisy[at][i]);
-    const difference = total(shown) - total(Number(other.value));
-    return ` Difference from ${data.windows[Number(other.value)]}: ${number.format(difference)}; 95 % interval ${range(difference, halfWidth(2 * cells.length), -Infinity)}.`;
+    const total = (at) => d3.sum(cells, (i) => values().count[at][i]);
+    const minus = Number(other.value);
+    const difference = total(shown) - total(minus);
+    return ` Difference from ${names()[minus]}: ${number.format(difference)}; 95 % interval ${range(difference, halfWidth(cells, minus), -Infinity)}.`;
+  }
+
+  function mayBeEmpty(w, i) {
+    return ends(values().count[w][i], half(w, i), 0)[0] === 0;
   }
 
   function wordsOf(i) {
-    const noisy = data.noisy[shown][i];
-    return `${map.name[i]}: estimate ${number.format(data.estimate[shown][i])}; 95 % interval ${range(noisy, data.one, 0)}, with all cells together ${range(noisy, data.joint, 0)}.${noisy > data.one ? "" : " The cell may be empty."}`;
+    const count = values().count[shown][i];
+    const joint = data.joint ? `, with all cells together ${range(count, data.joint, 0)}` : "";
+    return `${areas().names[i]}: estimate ${number.format(values().estimate[shown][i])}; 95 % interval ${range(count, half(shown, i), 0)}${joint}.${mayBeEmpty(shown, i) ? " It may be empty." : ""}`;
   }
 
   function showSum() {
     const cells = [...picked].sort((a, b) => a - b);
-    const total = d3.sum(cells, (i) => data.noisy[shown][i]);
+    const total = d3.sum(cells, (i) => values().count[shown][i]);
     sum.textContent = cells.length
-      ? `Sum of ${cells.length} cells (${cells.slice(0, 20).map((i) => map.name[i]).join("; ")}${cells.length > 20 ? "; …" : ""}): ${number.format(total)}; 95 % interval ${range(total, halfWidth(cells.length), 0)}.${compared(cells)} Choose what you add before you look at the numbers: the interval of a sum that was picked because it is large is too low.`
-      : "No cell is added to a sum.";
+      ? `Sum of ${cells.length} areas (${cells.slice(0, 20).map((i) => areas().names[i]).join("; ")}${cells.length > 20 ? "; …" : ""}): ${number.format(total)}; 95 % interval ${range(total, halfWidth(cells), 0)}.${compared(cells)} Choose what you add before you look at the numbers: the interval of a sum that was picked because it is large is too low.`
+      : "No area is added to a sum.";
     [...panel.cells.children].forEach((cell, i) => { cell.style.stroke = picked.has(i) ? "var(--chosen)" : ""; });
   }
 
   function choose(i, at = null) {
     mark(panel, chosen, i);
-    if (at) showTip(panel, i, [map.name[i], number.format(data.estimate[shown][i]), range(data.noisy[shown][i], data.one, 0)]);
+    if (at) showTip(panel, i, [areas().names[i], number.format(values().estimate[shown][i]), range(values().count[shown][i], half(shown, i), 0)]);
     else panel.tip.hidden = true;
     chosen = i;
     readout.textContent = wordsOf(i) + compared([i]);
-    pick.textContent = picked.has(i) ? "Remove this cell from the sum" : "Add this cell to a sum";
+    pick.textContent = picked.has(i) ? "Remove this area from the sum" : "Add this area to a sum";
     showSum();
   }
 
   function update() {
-    const top = roundTop(Math.max(10, d3.max(data[view.value], (counts) => d3.max(counts))));
-    const drawn = data[view.value].flatMap((counts, w) => counts.filter((value, i) => value > 0 && data.noisy[w][i] > data.one));
+    const all = values()[view.value];
+    const top = roundTop(Math.max(10, d3.max(all, (counts) => d3.max(counts))));
+    const drawn = all.flatMap((counts, w) => counts.filter((value, i) => value > 0 && !mayBeEmpty(w, i)));
     const bottom = roundBottom(Math.min(top / 10, d3.min(drawn) ?? 1));
     const scale = d3.scaleLog([bottom, top], [0, 1]).clamp(true);
-    const values = data[view.value][shown];
     [...panel.cells.children].forEach((cell, i) => {
-      const sure = values[i] > 0 && data.noisy[shown][i] > data.one;
-      cell.setAttribute("fill", sure ? countColour(scale(values[i])) : panel.hatch);
+      const sure = all[shown][i] > 0 && !mayBeEmpty(shown, i);
+      cell.setAttribute("fill", sure ? countColour(scale(all[shown][i])) : panel.hatch);
       cell.setAttribute("pointer-events", "all");
       cell.setAttribute("aria-label", wordsOf(i));
     });
-    legend.replaceChildren(element("div", { text: "records per cell, logarithmic scale" }), ...ramp(countColour, decadeTicks(scale, top, bottom)),
+    legend.replaceChildren(element("div", { text: `records per ${level ? "area" : "cell"}, logarithmic scale` }), ...ramp(countColour, decadeTicks(scale, top, bottom)),
       element("ul", { class: "keys" }, key(panel.hatch, "may be empty: the 95 % interval includes 0")));
-    title.textContent = [VIEWS.find(([v]) => v === view.value)[1], several && data.windows[shown]].filter(Boolean).join(", ");
+    title.textContent = [VIEWS.find(([v]) => v === view.value)[1], data.areas.length > 1 && (AREAS[areas().name] ?? areas().name), several() && names()[shown]].filter(Boolean).join(", ");
     choose(chosen);
   }
 
   function redraw() {
-    panel = cellMap(figure, "map-cell", "Cells of the map", { project, outlines }, { choose, chosen: () => chosen, next, wide });
+    panel = cellMap(figure, "map-cell", "Cells of the map", { project, outlines: shapes[level].outlines }, { choose, chosen: () => chosen, next, wide });
     update();
     const [box, around] = [panel.cells.children[chosen].getBoundingClientRect(), panel.frame.getBoundingClientRect()];
     if (zoom.checked) panel.frame.scrollTo(box.left - around.left - around.width / 2, box.top - around.top - around.height / 2);
   }
 
+  /** Return the table of the areas and times that are shown. */
+  function cellTable() {
+    const { count, estimate, raw } = values();
+    const rows = names().flatMap((name, w) => areas().names.map((area, i) => [
+      ...(several() ? [name] : []), ...(level ? [] : [i]), areas().id[i], area, (raw ?? count)[w][i], count[w][i], estimate[w][i],
+      ...ends(count[w][i], half(w, i), 0), ...(data.joint ? ends(count[w][i], data.joint, 0) : []),
+    ]));
+    return [[...(several() ? ["window"] : []), ...(level ? [] : ["cell"]), "id", "name", "raw", "count", "estimate", "low", "high", ...(data.joint ? ["joint_low", "joint_high"] : [])], ...rows];
+  }
+
+  listTimes();
+  chosen = d3.maxIndex(values().estimate[0]);
   redraw();
   let width = globalThis.innerWidth;
   globalThis.addEventListener("resize", () => {
     if (globalThis.innerWidth !== width) { width = globalThis.innerWidth; redraw(); }
   });
   matchMedia("screen and (prefers-color-scheme: dark)").addEventListener("change", redraw);
-}
-
-/** Return the table of map.csv. */
-function cellTable() {
-  const ends = (noisy) => [data.one, data.joint].flatMap((width) => [Math.max(0, noisy - width), Math.max(0, noisy + width)]);
-  const rows = data.windows.flatMap((name, w) =>
-    map.name.map((cell, i) => [...(several ? [name] : []), i, map.id[i], cell, data.noisy[w][i], data.estimate[w][i], ...ends(data.noisy[w][i])]));
-  return [[...(several ? ["window"] : []), "cell", "id", "name", "noisy_count", "estimate", "low", "high", "joint_low", "joint_high"], ...rows];
 }
 
 mountMap(document.getElementById("map-body"));

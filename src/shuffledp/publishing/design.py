@@ -1,0 +1,291 @@
+"""Check the choices for a published map, and derive from them what needs no record."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Any, Final
+
+from shuffledp.accounting.contributions import Contributions
+from shuffledp.data.cells import Cells, make_cells
+from shuffledp.data.regions import Box, Region, region_from_config
+from shuffledp.data.sources import LENGTHS, PROFILES
+from shuffledp.data.windows import Windows, windows_from_config
+from shuffledp.errors import InputError
+from shuffledp.publishing.counting import Histogram
+from shuffledp.publishing.levels import (
+    CELLS,
+    WINDOWS,
+    Axis,
+    Level,
+    Measurements,
+    axis_for_errors,
+    axis_with_shares,
+    cells_levels,
+    is_time,
+    measure,
+    properties_of,
+    windows_levels,
+)
+from shuffledp.publishing.noise import (
+    MECHANISMS,
+    UNITS,
+    Guarantee,
+    MechanismName,
+    Noise,
+    guarantees,
+    make_noise,
+)
+from shuffledp.publishing.options import Levels, MapCells, Number, Period, Protection
+
+MAX_COUNTS: Final = 2_000_000  # number of cells times windows
+
+
+@dataclass(frozen=True)
+class Design:
+    """Everything about a map that is public and known before a record is read.
+
+    `promised` and `replaced` are the guarantees for adding or removing, and for replacing, one
+    unit. `places` and `period` define cells and windows; they are published. `files` has the paths
+    and properties of polygons and outline, for the ledger only.
+    """
+
+    histogram: Histogram
+    measurements: Measurements
+    eps: Decimal
+    promised: Guarantee
+    replaced: Guarantee
+    places: Mapping[str, Any]
+    files: Mapping[str, Any]
+    period: Mapping[str, Any] | None
+
+    @property
+    def noise(self) -> Noise:
+        """Noise of the counts of cells and windows."""
+        return self.measurements.measured[0, 0].noise
+
+    @property
+    def shares(self) -> dict[str, str]:
+        """Share of each level above the cells and windows."""
+        axes = (self.measurements.areas, self.measurements.times)
+        return {
+            level.name: str(share)
+            for axis in axes
+            for level, share in zip(axis.levels[1:], axis.shares[1:], strict=True)
+        }
+
+    @property
+    def request(self) -> dict[str, Any]:
+        """Parameters by which the ledger recognises the same map."""
+        contributions = self.histogram.contributions
+        # Ledgers of versions without these keys stay valid.
+        later = {"levels": self.shares, "elsewhere": self.histogram.cells.elsewhere}
+        return {key: value for key, value in later.items() if value} | {
+            "cells": {**self.places, **self.files},
+            "period": self.period,
+            "unit": contributions.unit,
+            "records_per_user": contributions.records_per_user,
+            "distinct": contributions.distinct,
+            "per_window": contributions.windows > 1,
+            "mechanism": self.noise.mechanism,
+            "eps": str(self.eps),
+            "delta": self.promised.delta,
+        }
+
+
+def make_design(
+    cells: MapCells, protection: Protection, levels: Levels, period: Period | None
+) -> Design:
+    """Return the design of a map; raise `InputError` if a choice cannot be used."""
+    windows, period_words = _windows(period)
+    contributions = _contributions(protection, windows)
+    eps = exact_number("eps", protection.eps)
+    delta = float(exact_number("delta", protection.delta))
+    names = list(levels.shares) + [name for name in levels.errors if name not in (CELLS, WINDOWS)]
+    grid, places = _cells(cells, properties_of(names))
+    files = {
+        "path": str(Path(cells.kind).absolute()) if Path(cells.kind).exists() else None,
+        "name": cells.name,
+        "id": cells.identifier,
+        "outline": None if cells.outline is None else str(Path(cells.outline).absolute()),
+    }
+    histogram = Histogram(grid, windows, contributions)
+    if histogram.size > MAX_COUNTS:
+        raise InputError(
+            f"{len(grid):,} cells in {histogram.size // len(grid):,} windows are more than "
+            f"{MAX_COUNTS:,} counts: choose larger cells or longer windows"
+        )
+    areas = cells_levels(grid, places["kind"], [name for name in names if not is_time(name)])
+    times = windows_levels(windows, [name for name in names if is_time(name)])
+    choices = []
+    for mechanism in _mechanisms(protection.mechanism, delta):
+        used = 0.0 if mechanism == "laplace" and protection.mechanism is None else delta
+        time_axis, area_axis = (
+            _axis(each, levels, contributions, mechanism, float(eps), used)
+            for each in (times, areas)
+        )
+        choices.append(measure(time_axis, area_axis, contributions, mechanism, float(eps), used))
+    measurements = min(choices, key=lambda each: each.measured[0, 0].noise.sd)
+    if measurements.measured[0, 0].noise.mechanism == "laplace":
+        delta = 0.0
+    promised, replaced = guarantees(list(measurements.measured.values()), float(eps), delta)
+    return Design(histogram, measurements, eps, promised, replaced, places, files, period_words)
+
+
+def exact_number(name: str, value: Number) -> Decimal:
+    """Return a number as written."""
+    try:
+        exact = Decimal(repr(float(value)) if isinstance(value, float) else str(value))
+    except InvalidOperation:
+        raise InputError(f"{name} must be a number, got {value!r}") from None
+    if not exact.is_finite():
+        raise InputError(f"{name} must be finite, got {value}")
+    return exact
+
+
+def _mechanisms(name: MechanismName | None, delta: float) -> Sequence[MechanismName]:
+    if name is None:
+        return ("laplace",) if delta == 0.0 else ("laplace", "gaussian")
+    if name not in MECHANISMS:
+        raise InputError(f"mechanism must be laplace or gaussian, got {name!r}")
+    return (name,)
+
+
+def _axis(
+    found: Sequence[Level],
+    levels: Levels,
+    contributions: Contributions,
+    mechanism: MechanismName,
+    eps: float,
+    delta: float,
+) -> Axis:
+    if levels.shares and levels.errors:
+        raise InputError("give either the shares of levels, or the errors that are wanted")
+    own = {level.name for level in found}
+    errors = {
+        name: exact_number(f"the error of {name}", error)
+        for name, error in levels.errors.items()
+        if name in own
+    }
+    if len(found) == 1:
+        return Axis((found[0],), (Decimal(1),))
+    if not errors:
+        shares = {
+            name: exact_number(f"the share of {name}", share)
+            for name, share in levels.shares.items()
+            if name in own
+        }
+        return axis_with_shares(found, shares)
+    if min(errors.values()) <= 0:
+        raise InputError(f"errors must be positive, got {min(errors.values())}")
+
+    def variance(level: int, share: float) -> float:
+        sensitivity = contributions.areas_sensitivity(found[level].sizes)
+        noise = make_noise(sensitivity, mechanism, eps, delta, share)
+        return noise.sd**2
+
+    return axis_for_errors(found, errors, variance)
+
+
+# --- Windows, contributions and cells ---------------------------------------------------------
+
+
+def _windows(period: Period | None) -> tuple[Windows | None, dict[str, Any] | None]:
+    if period is None:
+        return None, None
+    if period.every is not None and period.every not in LENGTHS:
+        raise InputError(f"every must be {' or '.join(LENGTHS)}, got {period.every!r}")
+    if period.profile is not None and period.profile not in PROFILES:
+        raise InputError(f"profile must be {' or '.join(PROFILES)}, got {period.profile!r}")
+    words = {
+        "from": str(period.first),
+        "to": str(period.last),
+        "every": period.every,
+        "time_zone": period.time_zone,
+    }
+    optional = {"every": period.every, "profile": period.profile}
+    given = {key: value for key, value in optional.items() if value is not None}
+    spec = {"period": words, "time_zone": period.time_zone, **given}
+    return windows_from_config(spec), words | given
+
+
+def _contributions(protection: Protection, windows: Windows | None) -> Contributions:
+    unit, records_per_user = protection.unit, protection.records_per_user
+    distinct, per_window = protection.distinct, protection.per_window
+    if unit not in UNITS:
+        raise InputError(f"unit must be record or user, got {unit!r}")
+    if unit == "record":
+        if records_per_user is not None or distinct or per_window:
+            raise InputError(
+                "--records-per-user, --distinct and --per-window are for --unit user: with --unit "
+                "record, an additional record could change which others are kept"
+            )
+        return Contributions(unit)
+    m = 1 if records_per_user is None else records_per_user
+    if isinstance(m, bool) or not isinstance(m, int) or m < 1:
+        raise InputError(f"records_per_user must be an integer >= 1, got {records_per_user!r}")
+    if per_window and (windows is None or len(windows) < 2):
+        raise InputError("--per-window needs several windows: give --every, --from and --to")
+    times = len(windows) if per_window and windows is not None else 1
+    return Contributions(unit, m, distinct, times)
+
+
+def _cells(choice: MapCells, groups: Sequence[str]) -> tuple[Cells, dict[str, Any]]:
+    text = str(choice.kind)
+    kind, colon, value = text.partition(":")
+    kind = _SPELLINGS.get(kind.lower(), kind.lower())
+    lattice = bool(colon) and kind in _SPECS
+    region = _region(choice.box, choice.outline, needed=lattice)
+    if lattice:
+        if choice.name is not None or choice.identifier is not None:
+            raise InputError("--cell-name and --cell-id are properties of a file of polygons")
+        try:
+            spec: dict[str, Any] = {kind: _SPECS[kind](value)}
+        except ValueError:
+            raise InputError(
+                f"cells must be h3:8, metres:250, shape:20x30, step:0.01x0.02 or the path of a "
+                f"file of polygons, got {text!r}"
+            ) from None
+        words: dict[str, Any] = {"kind": f"{kind}:{value}"}
+    else:
+        keys = {"path": text, "name": choice.name, "id": choice.identifier}
+        spec = {"cells": {key: each for key, each in keys.items() if each is not None}}
+        spec["cells"] |= {"groups": list(groups), "points": True}
+        words = {"kind": f"polygons of {Path(text).name}"}
+    words["box"] = None if choice.box is None else list(choice.box)
+    words["outline"] = None if choice.outline is None else Path(choice.outline).name
+    cells = make_cells(region, spec)
+    if not lattice and cells.table.geometry.iloc[0].geom_type == "Point":
+        words["kind"] = f"points of {Path(text).name}"
+    return (cells.with_elsewhere() if choice.elsewhere else cells), words
+
+
+def _pair_of(kind: type[int] | type[float]) -> Any:
+    return lambda text: [kind(part) for part in text.split("x")]
+
+
+_SPELLINGS: Final = {"meters": "metres"}
+_SPECS: Final[Mapping[str, Any]] = {
+    "h3": int,
+    "metres": float,
+    "shape": _pair_of(int),
+    "step": _pair_of(float),
+}
+
+
+def _region(box: Sequence[float] | None, outline: str | Path | None, *, needed: bool) -> Region:
+    if box is None and outline is None:
+        if needed:
+            raise InputError(
+                "these cells need a region: give --box SOUTH NORTH WEST EAST or --outline FILE. It "
+                "must not be derived from the records, because it is published"
+            )
+        return Region("the map", Box(south=-90.0, north=90.0, west=-180.0, east=180.0))
+    if box is not None and outline is not None:
+        raise InputError("give either --box or --outline, got both")
+    spec: dict[str, Any] = {}
+    if box is not None:
+        spec["box"] = dict(zip(("south", "north", "west", "east"), box, strict=True))
+    if outline is not None:
+        spec["outline"] = str(outline)
+    return region_from_config("map", spec)

@@ -1,0 +1,44 @@
+"""Shapes by which the cells and areas of a map are drawn."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import shapely
+
+from shuffledp.numerics.arrays import Integers
+
+_CIRCLE_SHARE: Final = 0.012  # largest radius of a point, relative to the extent of all
+
+
+def as_polygons(shapes: Any) -> Any:
+    """Return polygons as they are, and points as circles that hardly overlap.
+
+    `shapes` are geometries in degrees without missing ones; the result is an array of them.
+    """
+    shapes = np.asarray(shapes)
+    kinds = shapely.get_type_id(shapes)
+    if not (kinds == shapely.GeometryType.POINT).all():
+        return shapes
+    x, y = shapely.get_x(shapes), shapely.get_y(shapes)
+    narrow = np.cos(np.radians(np.clip(y.mean(), -85.0, 85.0)))  # of a degree of longitude
+    extent = max(np.ptp(x) * narrow, np.ptp(y), 1e-3)
+    flat = shapely.points(x * narrow, y)
+    near = shapely.STRtree(flat).query_nearest(flat, exclusive=True, all_matches=False)
+    distance = shapely.distance(flat[near[0]], flat[near[1]])
+    half = 0.5 * float(np.median(distance)) if distance.size else extent
+    radius = np.clip(half, 0.2 * _CIRCLE_SHARE * extent, _CIRCLE_SHARE * extent)
+    circles = shapely.buffer(flat, radius, quad_segs=6)
+    return shapely.transform(circles, lambda xy: xy / [narrow, 1.0])
+
+
+def joined(shapes: Any, group: Integers, groups: int) -> Sequence[Any]:
+    """Return the union of the shapes of each group, None for a group without any."""
+    shapes = np.asarray(shapes)
+    drawn = ~shapely.is_missing(shapes)
+    return [
+        shapely.union_all(shapes[drawn & (group == number)], grid_size=1e-9)
+        if (drawn & (group == number)).any()
+        else None
+        for number in range(groups)
+    ]
