@@ -182,6 +182,7 @@ def test_shares_are_chosen_for_the_errors_that_are_wanted(taps):
         (("--level", "total:-0.1"), "must be above 0"),
         (("--level", "total:some"), "the share of total must be a number"),
         (("--level", "borough:0.1"), "there is no level 'borough'"),
+        (("--level", "name:0.1"), "which is a column of the map"),
         (("--level", "h3:6:0.1"), "needs cells of the same kind"),
         (("--level", "shape:3x3:0.1"), "consist of whole cells"),
         (("--level", "shape:2x1:0.1", "--level", "shape:1x2:0.1"), "levels must be nested"),

@@ -32,6 +32,10 @@ WINDOWS: Final = "windows"
 TOTAL: Final = "total"
 PERIOD: Final = "period"
 TIMES: Final = ("day", "week", "month", "quarter", "year", PERIOD)
+_COLUMNS: Final = {
+    *("window", "cell", "id", "name", "row", "column", "raw", "count", "estimate", "low", "high"),
+    *("joint_low", "joint_high", "geometry", CELLS, WINDOWS),
+}  # names that a level cannot have
 _LATTICES: Final = ("shape", "step", "metres")
 _DYADIC: Final = 2.0**20  # estimates are multiples of its inverse, so that their sums are exact
 _SIGNIFICANT: Final = 12  # digits in which weights of noises differ
@@ -97,6 +101,11 @@ def cells_levels(cells: Cells, kind: str, names: Iterable[str]) -> list[Level]:
     finest = Level(CELLS, np.arange(len(cells)), tuple(table["id"]), tuple(table["name"]))
     coarser = []
     for name in names:
+        if name in _COLUMNS:
+            raise InputError(
+                f"a level cannot be called {name!r}, which is a column of the map: rename the "
+                "property"
+            )
         if name == TOTAL:
             labels = [TOTAL] * len(cells)
         elif name in cells.groups:
