@@ -860,7 +860,8 @@ def verify(files: str | Path | Iterable[str | Path]) -> list[Verdict]:
         from shuffledp.verification.reading import read
     except ModuleNotFoundError as missing:
         raise InputError(
-            "certificates are checked with python-flint: pip install 'shuffledp[verify]'"
+            "certificates are checked with python-flint: run pip install '.[verify]' in a clone "
+            "of the repository"
         ) from missing
     verdicts = []
     for source in [files] if isinstance(files, str | Path) else files:

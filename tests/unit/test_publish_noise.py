@@ -2,7 +2,6 @@
 
 import functools
 import math
-import sys
 from decimal import Decimal, getcontext
 from itertools import pairwise, product
 
@@ -166,12 +165,6 @@ def test_less_noise_than_promised_is_a_defect():
     contributions = Contributions("record")
     with pytest.raises(ArithmeticError, match="defect"):
         together(Noise("laplace", 0.5), contributions, 1.0, 0.0)
-
-
-def test_without_opendp_the_error_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "opendp.prelude", None)
-    with pytest.raises(InputError, match=r"pip install 'shuffledp\[maps\]'"):
-        add_noise(np.zeros(3, np.int64), Noise("laplace", 1.0))
 
 
 @pytest.mark.parametrize(

@@ -104,11 +104,18 @@ print(files.joinpath("py.typed").is_file() and files.joinpath("__init__.pyi").is
     assert true == ["True"] * 3
 
 
-def test_a_missing_extra_is_named(environment):
+def test_a_missing_extra_is_named(environment, tmp_path):
     done = run(str(environment / "shuffledp"), "verify", "certificate.json")
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
-    assert "pip install 'shuffledp[verify]'" in done.stderr
+    assert "pip install '.[verify]' in a clone" in done.stderr
+    (tmp_path / "taps.csv").write_text("lat,lon\n0.5,0.5\n")
+    words = "publish taps.csv --latitude lat --longitude lon --unit record --cells shape:2x2"
+    words += " --box 0 1 0 1 --eps 1 --ledger l.jsonl --output map"
+    done = run(str(environment / "shuffledp"), *words.split(), cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "which is not installed: run pip install '.[maps]' in a clone" in done.stderr
 
 
 def test_the_tutorial_in_python_runs_on_the_wheel(environment):

@@ -14,9 +14,9 @@ from shuffledp.errors import DEFECT, InputError, is_out_of_memory, one_line
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status.
 
-    The status is 0 on success; 2 for invalid arguments or files; 1 if the output cannot be written,
-    memory is short, or a certificate is not proven. Help and words that cannot be parsed raise
-    `SystemExit`. Any other exception is a defect and is raised.
+    The status is 0 on success; 2 for invalid arguments or files, or a missing package; 1 if the
+    output cannot be written, memory is short, or a certificate is not proven. Help and words that
+    cannot be parsed raise `SystemExit`. Any other exception is a defect and is raised.
     """
     try:
         try:
@@ -25,6 +25,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
     except InputError as error:
         print(f"shuffledp: {one_line(str(error))}", file=sys.stderr)
+        return 2
+    except ModuleNotFoundError as error:
+        if (error.name or "shuffledp").startswith("shuffledp"):
+            raise
+        print(
+            f"shuffledp: this needs {error.name}, which is not installed: run pip install "
+            "'.[maps]' in a clone of the repository",
+            file=sys.stderr,
+        )
         return 2
     except BrokenPipeError:  # the reader has closed the pipe, as in `shuffledp list | head -1`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -305,13 +305,8 @@ def _measurement(noise: Noise) -> Any:
 
 
 def _opendp() -> Any:
-    try:
-        import opendp.prelude as dp
-    except ModuleNotFoundError as error:
-        raise InputError(
-            "the noise of a published map is drawn by opendp, which is not installed: pip install "
-            "'shuffledp[maps]'"
-        ) from error
+    import opendp.prelude as dp
+
     dp.enable_features("contrib")
     return dp
 
