@@ -379,7 +379,7 @@ def test_the_function_returns_the_map(plain):
         (words("--every", "week"), "--every and --profile need a period"),
         (words("--from", "2024-01-01"), "give both --from and --to"),
         (words("--per-window"), "needs several windows"),
-        (words("--mechanism", "gaussian"), "delta must be above 0"),
+        (words("--mechanism", "gaussian"), "delta must be from 1e-100 to 0.1"),
         (words("--delta", "1e-6", "--mechanism", "laplace"), "give --mechanism gaussian"),
         (words(eps="0"), "eps must be positive"),
         (words(eps="nan"), "eps must be finite"),

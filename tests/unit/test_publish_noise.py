@@ -161,6 +161,15 @@ def test_nothing_is_published_if_two_accountants_disagree(monkeypatch):
             together(noise, contributions, 1.0, bound)
 
 
+@pytest.mark.parametrize("eps", [1e-3, 1.0, 30.0, 1_000.0])
+@pytest.mark.parametrize("bound", [0.0, 1e-100, 1e-9, 0.1])
+def test_two_accountants_agree_wherever_noise_may_be_drawn(eps, bound):
+    mechanism = "gaussian" if bound else "laplace"
+    noise = make_noise(sensitivity(Contributions("record")), mechanism, eps, bound)
+    promised, replaced = together(noise, Contributions("record"), eps, bound)
+    assert promised.eps == eps < replaced.eps
+
+
 def test_less_noise_than_promised_is_a_defect():
     contributions = Contributions("record")
     with pytest.raises(ArithmeticError, match="defect"):
@@ -171,12 +180,13 @@ def test_less_noise_than_promised_is_a_defect():
     ("arguments", "message"),
     [
         (("laplace", 0.0, 0.0), "eps must be positive"),
-        (("laplace", math.inf, 0.0), "eps must be positive and finite"),
+        (("laplace", math.inf, 0.0), "eps must be positive and at most 1000"),
         (("laplace", math.nan, 0.0), "eps must be positive"),
         (("laplace", 1e-9, 0.0), "give a larger eps"),
         (("laplace", 1.0, 1e-6), "give --mechanism gaussian"),
-        (("gaussian", 1.0, 0.0), "delta must be above 0"),
-        (("gaussian", 1.0, 1.0), "below 1"),
+        (("gaussian", 1.0, 0.0), "delta must be from 1e-100 to 0.1"),
+        (("gaussian", 1.0, 0.99), "well below one over the number of people"),
+        (("laplace", 1e6, 0.0), "at most 1000"),
     ],
 )
 def test_noise_that_promises_nothing_is_refused(arguments, message):

@@ -233,6 +233,11 @@ def _with_margin(law: LossDistribution) -> LossDistribution:
     """
     above = law.mass[1 - law.start :] * (1.0 + RELATIVE_MARGIN)
     infinite = law.infinite * (1.0 + RELATIVE_MARGIN)
+    if not above.any():
+        raise InputError(
+            "several rounds cannot be certified: the privacy loss of a round is too small for the "
+            "grid of losses; certify one round, or a larger eps0"
+        )
     last = int(np.flatnonzero(above)[-1]) + 1
     above = above[:last]
     below = above * np.exp(-law.step * np.arange(1.0, last + 1.0))

@@ -38,6 +38,7 @@ _COLUMNS: Final = {
 }  # names that a level cannot have
 _LATTICES: Final = ("shape", "step", "metres")
 _DYADIC: Final = 2.0**20  # estimates are multiples of its inverse, so that their sums are exact
+_MIN_DEVIATION: Final = 1e-6  # records
 _SIGNIFICANT: Final = 12  # digits in which weights of noises differ
 
 
@@ -271,8 +272,13 @@ class Measurements:
         With levels on both axes, variances need not be products. Then those of the histograms in
         which one level is the finest decide, which leaves estimates unbiased.
         """
-        by_time = [self.measured[t, 0].noise.sd ** -2 for t in range(len(self.times))]
-        by_area = [self.measured[0, s].noise.sd ** -2 for s in range(len(self.areas))]
+
+        def weight(t: int, s: int) -> float:
+            # Where hardly any noise is drawn, the deviation may round to 0.
+            return max(self.measured[t, s].noise.sd, _MIN_DEVIATION) ** -2
+
+        by_time = [weight(t, 0) for t in range(len(self.times))]
+        by_area = [weight(0, s) for s in range(len(self.areas))]
         by_area = [weight / by_area[0] for weight in by_area]
         return self.times.chain(by_time), self.areas.chain(by_area)
 

@@ -33,6 +33,9 @@ UNITS: Final = ("record", "user")
 MECHANISMS: Final = ("laplace", "gaussian")
 
 LEVEL: Final = 0.95  # probability with which an interval covers the true count
+MAX_EPS: Final = 1_000.0  # a larger one promises nothing
+MIN_DELTA: Final = 1e-100
+MAX_DELTA: Final = 0.1  # a larger one promises nothing
 MAX_SCALE: Final = 1e6  # records; a larger scale of the noise leaves nothing but noise
 _ACCOUNTANT_REL_TOL: Final = 1e-6  # a larger difference of accountants stops a publication
 _ROUNDING: Final = 1e-12  # relative; covers the rounding of a few operations
@@ -176,8 +179,8 @@ def make_noise(
     positive for ``gaussian`` noise. An `InputError` is raised if eps or delta is out of range, or
     the scale would exceed `MAX_SCALE`.
     """
-    if not 0.0 < eps < math.inf:
-        raise InputError(f"eps must be positive and finite, got {eps}")
+    if not 0.0 < eps <= MAX_EPS:
+        raise InputError(f"eps must be positive and at most {MAX_EPS:g}, got {eps}")
     if mechanism == "laplace":
         if delta != 0.0:
             raise InputError(
@@ -186,10 +189,10 @@ def make_noise(
             )
         scale = sensitivity.l1 / (share * eps)
     else:
-        if not 0.0 < delta < 1.0:
+        if not MIN_DELTA <= delta <= MAX_DELTA:
             raise InputError(
-                f"delta must be above 0 and below 1 for --mechanism gaussian, got {delta}: for "
-                "example 1e-6"
+                f"delta must be from {MIN_DELTA:g} to {MAX_DELTA:g} for --mechanism gaussian, got "
+                f"{delta}: for example 1e-6, and well below one over the number of people"
             )
         scale = math.sqrt(sensitivity.l2_squared / (2.0 * share * zcdp_rho(eps, delta)))
     scale *= 1.0 + _ROUNDING
