@@ -271,6 +271,10 @@ def test_a_map_of_large_counts_is_not_mostly_noise():
     assert sparse.mostly_noise
     assert sparse.eps_factor == pytest.approx(6 / 3)
     assert sparse.cells_factor == 4  # 4 cells hold 12 records, and their interval is 12 wide
+    # A map on which most cells are empty, but most records are where counts are large.
+    concentrated = np.zeros((1, 64), np.int64)
+    concentrated[0, :4] = [900, 700, 3, 2]
+    assert quality(concentrated, noise, order).share == pytest.approx(1600 / 1605)
     empty = quality(np.zeros((2, 64), np.int64), noise, order)
     assert (empty.mostly_noise, empty.eps_factor, empty.cells_factor) == (True, None, None)
 

@@ -94,15 +94,20 @@ def estimates_of_levels(
 class Quality:
     """Whether a map shows more than noise, judged by its noisy counts.
 
-    A map is mostly noise if the interval of a cell is wider than the median estimate. To change
-    that, multiply eps by `eps_factor` (None if no eps is enough, because at least half of the
-    estimates are 0), or merge `cells_factor` neighbouring cells or windows (None if no number is
-    enough).
+    `share` is that of all records, by the estimates, which lie in cells whose interval is narrower
+    than their estimate. A map is mostly noise if it is less than a half. To change that, multiply
+    eps by `eps_factor` (None if no eps is enough, because all estimates are 0), or merge
+    `cells_factor` neighbouring cells or windows (None if no number is enough).
     """
 
-    mostly_noise: bool
+    share: float
     eps_factor: float | None = None
     cells_factor: int | None = None
+
+    @property
+    def mostly_noise(self) -> bool:
+        """Whether less than half of the records are in cells that show more than noise."""
+        return self.share < 0.5
 
 
 def quality(
@@ -116,17 +121,30 @@ def quality(
     """
     if width is None:
         width = 2.0 * noise.half_width(1.0 - LEVEL)
-    median = float(np.median(estimate))
-    if width <= median:
-        return Quality(False)
-    eps_factor = width / median if median > 0.0 else None
+    share = share_above(estimate, width)
+    if share >= 0.5:
+        return Quality(share)
+    middle = _middle(estimate)
+    eps_factor = width / middle if middle > 0.0 else None
     joined, sorted_cells = 1, estimate[:, order]
     while (joined := 2 * joined) <= order.size // 2:
         starts = np.arange(0, order.size - joined + 1, joined)
         sums = np.add.reduceat(sorted_cells[:, : starts.size * joined], starts, axis=1)
-        if 2.0 * noise.sum_half_width(joined, 1.0 - LEVEL) <= float(np.median(sums)):
-            return Quality(True, eps_factor, joined)
-    return Quality(True, eps_factor)
+        if 2.0 * noise.sum_half_width(joined, 1.0 - LEVEL) <= _middle(sums):
+            return Quality(share, eps_factor, joined)
+    return Quality(share, eps_factor)
+
+
+def share_above(estimate: Integers, width: float) -> float:
+    """Return the share of all records in cells whose estimate is at least `width`."""
+    total = int(estimate.sum())
+    return float(estimate[estimate >= width].sum()) / total if total else 0.0
+
+
+def _middle(estimate: Integers) -> float:
+    """Return the count that at least half of the records reach with their cell."""
+    falling = np.sort(estimate, axis=None)[::-1]
+    return float(falling[np.searchsorted(np.cumsum(falling), falling.sum() / 2)])
 
 
 def sum_widths(noise: Noise, largest: int) -> Sequence[tuple[int, int]]:

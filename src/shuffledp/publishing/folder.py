@@ -94,7 +94,6 @@ def write_files(folder: Path, design: Design, tables: Tables, statement: Mapping
     drawn = k - cells.elsewhere
     if k <= MAX_DRAWN_CELLS:
         shape = (len(names), k)
-        warning = statement.get("warning")
         shapes = table.iloc[:drawn]
         draw_published_map(
             folder / "map.png",
@@ -103,9 +102,7 @@ def write_files(folder: Path, design: Design, tables: Tables, statement: Mapping
             (table["low"] == 0).to_numpy().reshape(shape)[:, :drawn],
             names,
             statement["title"],
-            " ".join(
-                [*filter(None, [warning]), "Every count has random noise.", promise(statement)[0]]
-            ),
+            f"Every count has random noise. {promise(statement)[0]}",
         )
 
 

@@ -13,7 +13,7 @@ import shapely
 from jinja2 import Environment, StrictUndefined
 
 from shuffledp.publishing.design import Design
-from shuffledp.publishing.estimates import sum_widths
+from shuffledp.publishing.estimates import share_above, sum_widths
 from shuffledp.publishing.levels import Measurements
 from shuffledp.publishing.noise import LEVEL
 from shuffledp.publishing.shapes import as_polygons, joined
@@ -170,13 +170,16 @@ def _law(measurements: Measurements) -> dict[str, Any]:
 def _opening(tables: Mapping[tuple[int, int], pd.DataFrame], measurements: Measurements) -> int:
     """Return the level of areas with which the page opens.
 
-    It is the finest one that is not mostly noise: the interval of a typical area is narrower than
-    its estimate. If there is none, it is the coarsest one with several areas.
+    It is the finest one that is not mostly noise. If there is none, it is the coarsest one with
+    several areas.
     """
     several = [s for s, level in enumerate(measurements.areas.levels) if len(level) > 1] or [0]
     for s in several:
         table = tables[0, s]
-        if (table["high"] - table["low"]).median() <= table["estimate"].median():
+        if (
+            share_above(table["estimate"].to_numpy(), (table["high"] - table["low"]).median())
+            >= 0.5
+        ):
             return s
     return several[-1]
 

@@ -71,7 +71,8 @@ class Publication:
         delta = f", delta = {round_up(guarantee['delta'])}" if guarantee["delta"] else ""
         done = "is published" if self.new else f"was published before. {_UNREAD}"
         return (
-            f"{self.warning + ' ' if self.warning else ''}{self.folder.name} {done}. The map "
+            f"{self.warning + ' ' if self.warning else ''}{self.folder.name} {done}. "
+            f"{'' if self.warning else self.statement.get('accuracy', '') + ' '}The map "
             f"is differentially private with eps = {round_up(guarantee['eps'])}{delta} for one "
             f"{unit['protected']}. {unit['bound']} Cells, dates and eps are published too: they "
             f"must have been chosen without the records. Ledger: {self.left}."
@@ -255,7 +256,6 @@ def _write_map(
         width = 2.0 * float(np.median(measurements.half_widths[0, 0]))
     estimated = tables[0, 0]["estimate"].to_numpy().reshape(-1, len(cells))
     judged = quality(estimated, design.noise, cells.neighbours_in_order(), width)
-    warning = _warning(judged, design)
     statement = make_statement(
         design,
         title=arguments.title,
@@ -268,8 +268,9 @@ def _write_map(
         },
         published=datetime.now(UTC).date().isoformat(),
     )
-    if warning:
-        statement["warning"] = warning
+    statement["accuracy"] = _verdict(judged, design)
+    if judged.mostly_noise:
+        statement["warning"] = statement["accuracy"]
     folders.write_files(folder, design, tables, statement)
     folders.flush_folder(folder)
     return statement
@@ -337,9 +338,14 @@ def _left(book: OpenLedger) -> str:
     return f"{total.measure}={left} of {limit} is left"
 
 
-def _warning(judged: Quality, design: Design) -> str | None:
+def _verdict(judged: Quality, design: Design) -> str:
+    """Return how much of a map is more than noise, as a sentence."""
+    shown = (
+        f"{100 * judged.share:.0f} % of the records lie in cells whose interval is narrower than "
+        "their count."
+    )
     if not judged.mostly_noise:
-        return None
+        return f"About {shown}"
     remedies = []
     if judged.eps_factor is not None:
         remedies.append(f"with eps={float(design.eps) * judged.eps_factor:.2g}")
@@ -347,9 +353,7 @@ def _warning(judged: Quality, design: Design) -> str | None:
         longer = " or windows" if design.histogram.windows is not None else ", or a period,"
         remedies.append(f"with cells{longer} {judged.cells_factor} times as large")
     advice = f" It would not be {' or '.join(remedies)}." if remedies else ""
-    return (
-        "This map is mostly noise: the interval of a typical cell is wider than its count." + advice
-    )
+    return f"This map is mostly noise: about {shown}{advice}"
 
 
 # --- Arguments ------------------------------------------------------------------------------

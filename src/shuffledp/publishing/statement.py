@@ -297,6 +297,7 @@ def in_words(statement: Mapping[str, Any]) -> str:
         "",
         "## How to read the numbers",
         "",
+        *([f"- {statement['accuracy']}"] if "accuracy" in statement else []),
         *_columns_in_words(statement),
         f"- All numbers are about the records that count: {unit['bound']} "
         f"{uncounted(unit['protected'])}".rstrip(),
