@@ -89,7 +89,7 @@ def test_rounds_gained_by_sampling() -> None:
     more = float(answer.as_printed or 0)
     assert row.agrees(answer.as_printed)
     assert more == pytest.approx(17.5, abs=0.1)
-    assert "6.6 times fewer" in answer.note
+    assert "the factor is 6.6, below" in answer.note
     all_users = Setting(1_000_000, 2, 3.0)
     setting = paper_b.mean_sample(all_users, 1e-3)
 

@@ -190,8 +190,8 @@ def test_shares_are_chosen_for_the_errors_that_are_wanted(taps):
         (("--profile", "hour", "--level", "month:0.1"), "a profile has no level month"),
         (("--every", "month", "--profile", "hour"), "would count a record twice"),
         (("--levels", "auto"), "needs the wanted error"),
-        (("--every", "day", "--every", "month"), "--every can be given once"),
-        (("--at-least", "3", "--cells", "h3:3"), "--cells can be given once"),
+        (("--every", "day", "--every", "month"), "--every may be given only once"),
+        (("--at-least", "3", "--cells", "h3:3"), "--cells may be given only once"),
     ],
 )
 def test_levels_that_cannot_be_counted_are_refused_and_cost_nothing(

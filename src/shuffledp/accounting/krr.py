@@ -8,9 +8,11 @@ randomiser, applies to it. The engines below take less time, and their ends are 
 * k >= 3, upper end: the adversary also learns which other users reported a uniformly random cell
   (paper C's "weak adversary"). This is the privacy blanket, but `laws.multinomial` sums over counts
   without a grid; sweeps evaluate it thousands of times.
-* k = 3 and up to 2,000 users: that adversary does not learn this of one user (`hidden_user`).
+* k = 3 and up to 2,000 users: the weak adversary, except that for one other user it does not learn
+  whether the report is uniform (`hidden_user`).
 * k = 2: a search over all data sets (`two_rr`), for which the blanket is not sharp.
-* Lower end: data sets in which all other users hold one cell, or few users two (`two_groups`).
+* Lower end: data sets in which all other users hold the same cell or, with few users, one of two
+  cells (`two_groups`).
 * Several rounds: the privacy losses of the weak adversary, rounded up, and of the explicit data
   set, rounded down, are convolved. For k = 2, the curve of the worst data set is composed instead,
   or the worst data set of each round is chosen anew (`two_rr_rounds`).
@@ -263,12 +265,12 @@ def composed_log_delta(
 
     The upper bound holds for every data set, even if records depend on the outcomes of earlier
     rounds. The lower bound is that of a data set in which all other users hold a third cell (for
-    k = 2, all hold x0 or all hold x1, whichever gives more). Where `lower_log_delta`,
-    which tries more data sets, is larger, that is the result; this is not tried for several rounds
-    with k = 2. Both bounds include the errors of the grid, truncation and rounding. Truncation
-    increases the upper bound by at most about 1e-11 (relative); for deltas below about 1e-280,
-    where that is impossible, the bound is that of basic composition. The lower bound omits a
-    probability of about 1e-20 in each round, so it may be far too small where delta is below that.
+    k = 2, all hold x0 or all hold x1, whichever gives more). It is at least `lower_log_delta` of
+    one round, which tries more data sets, except for several rounds with k = 2. Both bounds include
+    the errors of the grid, truncation and rounding. Truncation increases the upper bound by at most
+    about 1e-11 (relative). For deltas below about 1e-280 this cannot be achieved, and the bound is
+    that of basic composition. The lower bound omits a probability of about 1e-20 in each round, so
+    it may be far too small where delta is below that.
 
     Parameters
     ----------

@@ -120,9 +120,9 @@ def _ends(
     asked: Sequence[Any],
     collected: SettingOrSchedule | None = None,
 ) -> list[tuple[Row, Row]]:
-    """Return the column of each argument, and the columns of the ends there.
+    """Return two rows for each eps or delta that was asked for: it, and the bounds at it.
 
-    For a collection with several views they have the upper end of each view.
+    If the collection has several views, the second row also has the upper end of each view.
     """
     views = {} if collected is None else _views(collected, result.curve)
     lower, upper = (
@@ -489,7 +489,10 @@ def publish(arguments: Namespace) -> None:
         return
     for name, values in (("cells", cells), ("eps", protections), ("every", periods)):
         if len(values) > 1:
-            raise InputError(f"--{name} can be given once, got {len(values)}: or add --preview")
+            raise InputError(
+                f"--{name} may be given only once without --preview, got {len(values)} values: "
+                "give one, or add --preview"
+            )
     for name in ("file", "ledger", "output"):
         if kept[name] is None:
             raise InputError(f"give {'a file' if name == 'file' else f'--{name}'}, or --preview")

@@ -34,11 +34,11 @@ _NOTES: Final = (
     "sent: messages per user; bytes: what a user uploads, encrypted; moved: how far 10 dishonest "
     "users move a cell's count, at most",
     "eps of: the analyst, who opens the reports; the shuffler, who mixes them and reads the map; "
-    "the public, who reads the map; both servers together; -: sees every record, or the exact "
-    "histogram",
+    "the public, who reads the map; both servers together. A dash: it sees every record, or the "
+    "exact histogram",
     "more: --detail (parameters, largest error, sources), --format json (all digits)",
 )
-_USERS: Final = "*: and all users, to add dummies"
+_USERS: Final = "*: all users are trusted too, because they add dummies"
 # Direction in which the floats of each column are rounded in tables. Certified ends and parameters
 # of a guarantee are rounded so that they stay valid. Only columns listed here can be printed.
 _DIRECTIONS: Final[Mapping[str, str]] = {

@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # it is slow to load, and few of the processes of a run need 
     import geopandas as gpd
 
 ELSEWHERE: Final = "elsewhere"
-"""Id of the cell for what lies in no other."""
+"""Id of the cell for everything outside all other cells."""
 
 KINDS: Final = (*LATTICE_MAKERS, "h3", "cells")
 _MAX_CELLS_COUNTED_EXACTLY: Final = 100_000  # counting a million polygons takes ten seconds
@@ -45,11 +45,11 @@ class Cells:
     ``table`` has one row for each cell, in order. Its columns are cell (int64), id and name (text),
     row and column (int32, from the south-west; rectangles only) and geometry (WGS 84 degrees).
     ``locate`` is a function of latitude and longitude, arrays of shape ``(n,)`` in degrees, that
-    returns the number of the cell that contains each point, -1 for none. ``canonical_id`` returns
-    one form of the ways in which an id may be written. ``bounds`` contain all points of the cells,
-    if the bounds of their geometries need not. ``groups`` has further properties of polygons: one
-    text for each cell. ``elsewhere`` says whether the last cell, which has no geometry, contains
-    everything that no other cell does.
+    returns the number of the cell that contains each point, -1 for none. ``canonical_id``
+    normalises the spelling of an id. ``bounds`` is a box that contains every point of the cells;
+    None if the bounds of the table's geometries do. ``groups`` has further properties of polygons:
+    one text for each cell. ``elsewhere`` says whether the last cell, which has no geometry,
+    contains everything that no other cell does.
     """
 
     table: "gpd.GeoDataFrame"

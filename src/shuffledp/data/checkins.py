@@ -39,10 +39,9 @@ _GROUP_ROWS: Final = 1 << 18  # fixed, so that the output does not depend on the
 
 @dataclass(frozen=True)
 class Tally:
-    """Numbers of rows.
+    """Numbers of rows: ``read == malformed + unplaced + outside + kept``.
 
-    `read` = `malformed` + `unplaced`, without a position, + `outside` the region or all windows +
-    `kept`.
+    Unplaced rows have no position; those outside lie outside the region, or in none of the windows.
     """
 
     read: int = 0
@@ -87,8 +86,8 @@ def crop_checkins(
     max_malformed_share : float
         Largest tolerated share of malformed rows among all rows read, from 0 to 1. A row is
         malformed if it has the wrong number of fields, or if a value cannot be read or is out
-        of range. Missing users, times and locations become null; rows
-        without a position do not count, and are not malformed.
+        of range. Missing users, times and locations become null. A row without a position is
+        among the rows read, but not malformed.
     """
     if not 0 <= max_malformed_share <= 1:
         raise InputError(f"max_malformed_share must be from 0 to 1, got {max_malformed_share}")

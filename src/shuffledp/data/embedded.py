@@ -1,6 +1,6 @@
-"""Make check-ins from embedded counts of rectangles, to be used like real check-ins.
+"""Generate check-ins from the counts of rectangles that the repository contains.
 
-The repository contains counts but no check-ins. `lay_checkins` writes a file in SNAP's format for
+It contains no check-ins. `lay_checkins` writes a file in SNAP's format for
 the later stages. On the grids for which the counts were made, the histograms equal those of the
 real check-ins; on other grids they are approximations.
 """

@@ -382,8 +382,9 @@ FIGURES: Final[Mapping[str, FigureSpec]] = {
             f"d are the panels with eps0 > 1, as the text says. {CERTIFIED_NOTE} "
             f"{EQUATION_9_NOTE} Points that do not improve on eps0 are omitted. The privacy "
             "blanket is the smaller of the bounds by Hoeffding's and by Bennett's inequality. "
-            "The paper argues with Lemma 2.1 applied to the special pair, which is no bound: it "
-            "is an upper bound on a lower bound. The exact eps of the pair is shown as well."
+            "The paper argues with Lemma 2.1 applied to the special pair. This bounds the eps of "
+            "one pair from above, and so the eps of the randomiser neither from above nor from "
+            "below. The exact eps of the pair is shown as well."
         ),
         x_scale="linear",
     ),
@@ -395,8 +396,8 @@ FIGURES: Final[Mapping[str, FigureSpec]] = {
         caption=(
             "delta = 1e-8 and panel a, eps0 = 0.5, n = 1,000,000, as stated; other panels are "
             f"assumed. {CERTIFIED_NOTE} {SPLIT_NOTE} {EQUATION_9_NOTE} Points that do not improve "
-            "on the sum of the eps0 are omitted. The factor 8 in the abstract is about 100,000 "
-            "rounds of panel a (docs/errata.md, B1)."
+            "on the sum of the eps0 are omitted. The factor of 8 in the abstract refers to "
+            "100,000 rounds in panel a (docs/errata.md, B1)."
         ),
     ),
     "figure-5": FigureSpec(
@@ -473,9 +474,10 @@ def interactions(row: Published) -> Answer:
         as_printed=Decimal(gain),
         recovered=f"{_ASSUMED}, {setting.n:,} users in a round (assumed)",
         note=(
-            "Rounds of Theorem 3.1 at the eps that clones, computed numerically and composed "
-            f"optimally, need for {stated:,.0f}. At the eps that Theorem 3.1 needs for as many, "
-            f"clones allow {other_gain:.2g} times fewer, less than stated. {_ADD_OR_REMOVE}"
+            "Factor by which Theorem 3.1 allows more rounds than numeric clones with optimal "
+            f"composition, at the eps at which clones allow {stated:,.0f} rounds. At the eps at "
+            f"which Theorem 3.1 allows {stated:,.0f} rounds, the factor is {other_gain:.2g}, below "
+            f"the paper's value. {_ADD_OR_REMOVE}"
         ),
     )
 

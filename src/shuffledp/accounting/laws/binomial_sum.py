@@ -35,16 +35,16 @@ TAIL_DECAY = 45.0
 # The number of points is chosen so that counts alias only if they are at least ALIAS_DEVIATIONS
 # standard deviations plus ALIAS_MARGIN apart.
 ALIAS_DEVIATIONS, ALIAS_MARGIN = 22.1, 40.0
-# Bound on the sum of four errors, relative to F(r) r^(1-t), with r >= kappa: r^-J, twice exp(-52)
-# for the rest of the circle, and twice exp(-60), by Bernstein, for each of the two tails beyond 20
-# standard deviations and 40 counts. ALIAS_DEVIATIONS is larger than 20, because the mean of the
-# tilted law may lie POLE_DISTANCE * MAX_RATIO_NEAR_POLE = 2.04 standard deviations from the
-# threshold.
+# Bound on the sum of four errors, relative to F(r) r^(1-t), with r >= kappa: r^-J for aliases,
+# 2 exp(-52) for the rest of the circle, and by Bernstein's inequality 2 exp(-60) for each of the
+# two tails beyond 20 standard deviations and 40 counts. ALIAS_DEVIATIONS is larger than 20, because
+# the mean of the tilted law may lie POLE_DISTANCE * MAX_RATIO_NEAR_POLE = 2.04 standard deviations
+# from the threshold.
 NEGLECTED_SHARE = 1e-19
 # Largest number of sums on one circle, limited by the processor's cache.
 MAX_SUMS_PER_CIRCLE = 500
-# Largest ratio of the standard deviations of sums on one circle; the second is used if the radius
-# kappa is too close to the pole, so that the deviations determine the radius.
+# Largest ratio of the standard deviations of sums on one circle. The second is used if kappa is too
+# close to the pole: the deviations then determine the radius.
 MAX_DEVIATION_RATIO, MAX_RATIO_NEAR_POLE = 1.2, 1.02
 # Smallest distance of log |z| from the pole at z = 1, times the standard deviation.
 POLE_DISTANCE = 2.0
@@ -208,11 +208,11 @@ class _Circle:
         sine, versine = np.sin(self.phi), 2.0 * np.sin(self.phi / 2.0) ** 2
         relative = np.exp(self.tau) * (1j * sine - versine)  # z minus the radius
         # On the circle of radius kappa, z - kappa is exactly 0 at phi = 0.
-        pole_offset = (
+        radius_minus_kappa = (
             np.expm1(self.tau) - kappa_minus_1 if self.tau > np.log1p(kappa_minus_1) else 0.0
         )
         cut = 1.0 - np.exp(-self.terms * self.tau) * np.exp(-1j * self.terms * self.phi)
-        return (pole_offset + relative) / (np.expm1(self.tau) + relative) * cut
+        return (radius_minus_kappa + relative) / (np.expm1(self.tau) + relative) * cut
 
 
 def _circle(tau: float, min_deviation: float, deviation: Floats) -> _Circle:

@@ -26,7 +26,8 @@ class Window:
     start, mass
         Probabilities of ``start``, ``start + 1``, ...
     missing
-        Total probability left out, outside the window or inside, where it makes ``mass`` smaller.
+        Total probability missing from ``mass``: that outside the window, and what earlier
+        truncations removed from entries inside it.
     """
 
     start: int
@@ -75,9 +76,9 @@ def poisson_binomial(p: Floats, counts: Integers, q: Floats) -> Window:
     """Return the law of a sum of independent Bernoulli variables.
 
     The variables come in groups with equal probabilities. The relative error of each probability of
-    the result is at most about 1e-12, and the mass left out about 1e-20. The laws of large groups,
-    which are binomial, and of blocks of other variables, possibly a million, are combined in a tree
-    of direct convolutions.
+    the result is at most about 1e-12, and the mass left out about 1e-20. Large groups have binomial
+    laws; the remaining variables, up to about a million, are summed in blocks. All these laws are
+    combined in a tree of direct convolutions.
 
     ``counts`` has the number of variables in each group, at least 1; p is their probability of
     success, and q is ``1 - p`` with the same relative accuracy.

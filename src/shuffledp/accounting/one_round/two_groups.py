@@ -13,7 +13,7 @@ import numpy as np
 from shuffledp.accounting.setting import Setting, probabilities
 from shuffledp.numerics.arrays import UNIT, Floats
 
-# Largest number of users added times histograms updated for each; this takes about a second.
+# Largest total number of updates of histogram entries; this takes about a second.
 MAX_UPDATES = 30_000_000
 
 
@@ -32,6 +32,7 @@ def _with_user(law: Floats, chances: tuple[float, float, float, float]) -> Float
     The counts are those of x0 and x1 for k = 3, and also of the third cell for k > 3. ``chances``
     are the probabilities of reporting x0, x1, the third cell and any other cell.
     """
+    # The count of the last cell follows from the others, so that a report there changes no axis.
     added = np.pad(law, [(0, 1)] * law.ndim) * chances[-1 if law.ndim == 3 else 2]
     for axis in range(law.ndim):
         shifted = [slice(None)] * law.ndim
