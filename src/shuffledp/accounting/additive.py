@@ -233,10 +233,10 @@ class AdditiveNoise(ABC):
     Attributes
     ----------
     nu
-        An integer from 0 to 2^53: the noise of the first server is conditioned on being at least
-        -nu, and counted from there. inf for no condition.
+        An integer from 0 to 2^53: the noise of the first server is truncated to at least -nu, and
+        nu is added to it. inf if it is not truncated.
     servers
-        1, or 2 if a second server adds noise without a condition.
+        1, or 2 if a second server adds noise, which is not truncated.
     """
 
     nu: float = np.inf
@@ -254,12 +254,12 @@ class AdditiveNoise(ABC):
     @property
     @abstractmethod
     def budget(self) -> float:
-        """Eps from which on one round has delta 0; inf if there is none."""
+        """Smallest eps at which one round has delta 0; inf if there is none."""
 
     @property
     @abstractmethod
     def largest_loss(self) -> float:
-        """Largest finite loss, or inf."""
+        """Supremum of the finite losses; inf if they are unbounded."""
 
     @cached_property
     @abstractmethod
@@ -274,7 +274,7 @@ class AdditiveNoise(ABC):
     @property
     @abstractmethod
     def mean(self) -> float:
-        """Mean of a cell's noise; that of the second server has mean 0."""
+        """Mean of the total noise of a cell; the second server's noise has mean 0."""
 
     @property
     def variance(self) -> float:

@@ -95,18 +95,17 @@ class Contributions:
     def areas_sensitivity(self, sizes: Sequence[int] | Integers) -> Sensitivity:
         """Return the sensitivity of the counts of disjoint areas, which consist of cells.
 
-        `sizes` are the numbers of cells in each area, or if m is the limit for the whole histogram,
-        of pairs of a cell and a window.
+        `sizes` has the number of cells of each area. If m limits the whole histogram, each pair of
+        a cell and a window counts as a cell.
         """
-        m, squares = self.records_per_user, self.records_per_user**2
+        records, squares = self.records_per_user, self.records_per_user**2
         if self.distinct:
-            left, squares = m, 0
-            for size in nlargest(m, sizes):
-                filled = min(int(size), left)
-                left, squares = left - filled, squares + filled**2
-            m -= left
+            records = squares = 0
+            for size in nlargest(self.records_per_user, sizes):
+                filled = min(int(size), self.records_per_user - records)
+                records, squares = records + filled, squares + filled**2
         factor = 1 if len(sizes) == 1 else 2
-        l1, l2_squared = m * self.windows, squares * self.windows
+        l1, l2_squared = records * self.windows, squares * self.windows
         return Sensitivity(l1, l2_squared, factor * l1, factor * l2_squared)
 
 
@@ -161,7 +160,7 @@ def group_log_delta(log_delta: LogDelta, records: int) -> LogDelta:
 
 
 def one_record_target(eps: float, log_delta: float, records: int) -> tuple[float, float]:
-    """Return the target (eps, log delta) for one record that implies the given one for its user.
+    """Return the (eps, log delta) of one record that suffices for those of its user.
 
     If a curve meets the returned target, `group_curve` of it meets ``eps`` and ``log_delta``.
     """

@@ -259,13 +259,13 @@ def _one_report_among(trials: int, q: float, rest: float) -> Pair:
 
 
 def strong_adversary(setting: Setting) -> Pair:
-    """Return the pair of the weak adversary who also knows that the target's report is truthful.
+    """Return the pair of the weak adversary given that the target's report is truthful.
 
     It consists of the laws of ``(N1 + 1, N2)`` and ``(N1, N2 + 1)``, where N1 and N2 are two counts
     of a trinomial law of n - 1 trials, each with probability q, and corrects paper C's eq. (5.1).
-    Paper C's strong adversary (Definition 8) sees whether the report is truthful. With probability
-    gamma = kq it is uniform and reveals nothing. Hence the delta of paper C's strong adversary is
-    ``1 - gamma`` times the divergence of this pair.
+    It serves paper C's strong adversary (Definition 8), who also sees whether the report is
+    truthful: with probability gamma = kq it is uniform and reveals nothing. Hence the delta of the
+    strong adversary is ``1 - gamma`` times the divergence of this pair.
     """
     _, q = probabilities(setting.eps0, setting.k)
     return _one_report_among(setting.n, q, float((np.expm1(setting.eps0) + setting.k - 2) * q))

@@ -61,7 +61,7 @@ class Setting:
     k
         Number of cells, at least 2.
     eps0
-        Local budget of a k-RR report, from 1e-200 to 300; inf for another mechanism.
+        Local budget of a k-RR report, from 1e-200 to 300; left at inf for another mechanism.
     rounds
         Number of rounds in which the same users report, each with fresh randomness, at most 10^6.
     count

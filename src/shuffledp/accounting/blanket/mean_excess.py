@@ -83,12 +83,13 @@ def _aligned_step(values: Floats, weights: Floats, step: float) -> float:
 
 
 def log_mean_excess_high(atoms: Atoms, n: int, tolerance: float = SPLITTING_LOG_TOLERANCE) -> float:
-    """Return an upper bound on the log of the mean excess plus `Atoms.exclusive_delta`.
+    """Return an upper bound on ``log(mean excess + atoms.exclusive_delta)``.
 
-    If no value is positive, it is the log of that delta, up to rounding; -inf for 0. It accounts
-    for the grid, truncation and rounding. For n above a million the rounding of the FFT dominates.
-    ``tolerance`` is the relative increase by the grid that is aimed at; it may be exceeded, mainly
-    where it would take too many points. The computing time is proportional to ``tolerance**-0.5``.
+    If no value is positive, it is ``log(atoms.exclusive_delta)``, up to rounding; -inf for 0. It
+    includes the errors of the grid, truncation and rounding. For n above a million the rounding of
+    the FFT dominates. ``tolerance`` is the target for the relative increase by the grid, which may
+    be exceeded, mainly where meeting it would take too many points. The computing time is
+    proportional to ``tolerance**-0.5``.
     """
     values, masses, log_top = _scaled(atoms, 1.0)
     if log_top == -np.inf:

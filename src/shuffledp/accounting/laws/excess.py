@@ -50,10 +50,10 @@ def log_excess(
         An integer above ``z``; by default the smallest one, for which the result is
         ``log E[(X - z)_+]``.
     gap, gap_error
-        ``start - z``, if known more accurately than the difference of the floats (z is then unused
-        if ``start`` is given too), and its absolute error. If the given gap is at
-        most 1, the exact one may still exceed 1, by up to ``gap_error``. Then start - 1 is above z,
-        too, and the interval includes a bound on its term, which the sum omits.
+        A value of ``start - z`` that is more accurate than the difference of the floats, and a
+        bound on its absolute error. If ``start`` is given too, z is not used. If the exact gap
+        exceeds 1 although the given one does not, the sum omits the term of ``start - 1``, and the
+        interval includes a bound on it.
     input_units
         Relative error of p and of q, in units of rounding.
 
