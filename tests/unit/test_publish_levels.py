@@ -179,12 +179,16 @@ def test_shares_are_chosen_for_the_errors_that_are_wanted(taps):
         (("--level", "total"), "--level must be NAME:SHARE"),
         (("--level", "total:0.1", "--level", "total:0.2"), "each name once"),
         (("--level", "total:1"), "add up to less than 1"),
-        (("--level", "total:-0.1"), "must be above 0"),
+        (("--level", "total:-0.1"), "must be at least"),
         (("--level", "total:some"), "the share of total must be a number"),
         (("--level", "borough:0.1"), "there is no level 'borough'"),
         (("--level", "name:0.1"), "which is a column of the map"),
         (("--level", "h3:6:0.1"), "needs cells of the same kind"),
         (("--level", "shape:3x3:0.1"), "consist of whole cells"),
+        (("--level", "shape:-2x2:0.1"), "consist of whole cells"),
+        (("--level", "shape:0x0:0.1"), "consist of whole cells"),
+        (("--level", "total:1e-400"), "must be at least"),
+        (("--levels", "auto", "--level", "cells:3"), "name a level above them"),
         (("--level", "shape:2x1:0.1", "--level", "shape:1x2:0.1"), "levels must be nested"),
         (("--every", "week", "--to", "2024-12-29", "--level", "month:0.1"), "more than one month"),
         (("--profile", "hour", "--level", "month:0.1"), "a profile has no level month"),
@@ -223,6 +227,36 @@ def test_hexagons_and_squares_of_a_size_have_coarser_ones(taps):
         assert sums.to_dict() == levels.set_index("id")["count"].to_dict()
         assert len(levels) < len(table)
         Path("map").rename(level)
+
+
+@pytest.mark.parametrize(("mechanism", "bound"), [("laplace", 0), ("gaussian", 1e-6)])
+@pytest.mark.parametrize("eps", [0.01, 100, 1000])
+def test_levels_have_intervals_at_every_eps(tmp_path, monkeypatch, mechanism, bound, eps):
+    monkeypatch.chdir(tmp_path)
+    Path("counts.csv").write_text("cell,count\n1-1,5000000000\n4-4,7\n")
+    result = shuffledp.publish(
+        "counts.csv", "map", ledger="l.jsonl", cells=MapCells("shape:4x4", box=(0, 1, 0, 1)),
+        protection=Protection("record", eps, delta=bound, mechanism=mechanism),
+        levels=Levels({"shape:2x2": "0.20", "total": "0.1"}),
+    )  # fmt: skip
+    table, levels, _ = read(result.folder)
+    assert table["count"].sum() == levels["count"].iloc[-1]
+    assert table["estimate"].sum() == levels["estimate"].iloc[-1]
+    if eps == 1000:
+        assert table["count"].tolist() == [5e9, *[0] * 14, 7]
+    again = shuffledp.publish(
+        "counts.csv", "map", ledger="l.jsonl", cells=MapCells("shape:4x4", box=(0, 1, 0, 1)),
+        protection=Protection("record", f"{eps:.3f}", delta=bound, mechanism=mechanism),
+        levels=Levels({"shape:2x2": "0.2", "total": "0.10"}),
+    )  # fmt: skip
+    assert not again.new
+
+
+def test_nothing_is_charged_if_intervals_cannot_be_computed(taps, monkeypatch):
+    monkeypatch.setattr(shuffledp.publishing.levels, "half_width", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        main(squares("--level", "total:0.1"))
+    assert not Path("l.jsonl").read_text()
 
 
 # --- Areas ----------------------------------------------------------------------------------
@@ -267,6 +301,8 @@ def test_an_area_is_a_polygon_a_geometry_or_cells(example, tmp_path, capsys):
     ("arguments", "message"),
     [
         ({}, "give either a polygon or the ids"),
+        ({"cells": []}, "at least one cell"),
+        ({"polygon": shapely.Polygon([(0, 0), (1, 1), (1, 0), (0, 1)])}, "a valid geometry"),
         ({"cells": ["9-9"]}, "there is no cell '9-9'"),
         ({"cells": ["1-1"], "windows": ["2023-01"]}, "there is no window '2023-01'"),
         ({"cells": ["1-1"], "minus": ["2024-01"]}, "--minus needs --window"),

@@ -68,6 +68,6 @@ def _without_geometry(data: Any, points: bool) -> Any:
     missing = shapely.is_missing(shapes) | shapely.is_empty(shapes)
     if (shapely.get_type_id(shapes[~missing]) != shapely.GeometryType.POINT).any():
         raise ValueError("its geometries must be points")
-    x = np.where(missing, np.nan, shapely.get_x(shapes))
-    y = np.where(missing, np.nan, shapely.get_y(shapes))
-    return table.assign(**dict(zip(COORDINATES, (y, x), strict=True)))
+    coordinates = np.full((len(shapes), 2), np.nan)
+    coordinates[~missing] = shapely.get_coordinates(shapes[~missing])
+    return table.assign(**dict(zip(COORDINATES, coordinates.T[::-1], strict=True)))

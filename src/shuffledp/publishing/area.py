@@ -78,10 +78,11 @@ def area(
         width = half_width(measurements.noises(of_windows, weights), 1.0 - LEVEL)
         count = float(of_windows @ counts)
         least = -np.inf if minus else 0.0
+        nearest = max(float(np.rint(count)), least)
         row = {"cells": len(chosen), "cut": " ".join(cut), "count": count}
         row |= {
-            "low": max(float(np.ceil(count - width)), least),
-            "high": max(float(np.floor(count + width)), least),
+            "low": min(max(float(np.ceil(count - width)), least), nearest),
+            "high": max(float(np.floor(count + width)), nearest),
         }
         rows.append(row if names == [""] else {"window": label, **row})
     return pd.DataFrame(rows)
@@ -111,9 +112,16 @@ def _chosen(
         for each in cells:
             if each not in ids:
                 raise InputError(f"there is no cell {each!r}{did_you_mean(str(each), ids)}")
-        return np.array(sorted({ids.index(each) for each in cells})), []
+        if not len(cells):
+            raise InputError("an area needs at least one cell, got none")
+        return np.array(sorted({ids.index(each) for each in cells}), dtype=np.int64), []
     if isinstance(polygon, str | Path):
         polygon = shapely.union_all(read_polygons(Path(polygon)).table.geometry.to_numpy())
+    if not isinstance(polygon, shapely.Geometry) or not shapely.is_valid(polygon):
+        raise InputError(
+            "the area must be a valid geometry of shapely in WGS 84, or a file of polygons, got "
+            f"{type(polygon).__name__}: repair it, or take the union of several"
+        )
     shapes = shown.geometry.to_numpy()
     meets = shapely.intersects(polygon, shapes) & ~shapely.touches(polygon, shapes)
     inside = shapely.covers(polygon, shapes)

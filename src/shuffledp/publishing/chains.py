@@ -184,6 +184,8 @@ def _divided(parent: Integers, values: Floats, totals: Floats) -> Floats:
     sorted_parent, sorted_values = parent[order], values[order]
     starts = np.flatnonzero(np.diff(sorted_parent, prepend=-1))
     sizes = np.diff(np.append(starts, order.size))
+    # A shift of all values of a group changes nothing, and smaller numbers lose fewer digits.
+    sorted_values = sorted_values - np.repeat(np.add.reduceat(sorted_values, starts) / sizes, sizes)
     rank = np.arange(order.size) - np.repeat(starts, sizes)
     running = np.cumsum(sorted_values)
     running -= np.repeat(running[starts] - sorted_values[starts], sizes)

@@ -38,6 +38,7 @@ from shuffledp.publishing.noise import (
 )
 from shuffledp.publishing.options import Levels, MapCells, Number, Period, Protection
 
+_MIN_ERROR: Final = Decimal("0.001")  # records
 MAX_COUNTS: Final = 2_000_000  # number of cells times windows
 
 
@@ -140,7 +141,8 @@ def exact_number(name: str, value: Number) -> Decimal:
         raise InputError(f"{name} must be a number, got {value!r}") from None
     if not exact.is_finite():
         raise InputError(f"{name} must be finite, got {value}")
-    return exact
+    # The ledger recognises 1.0 and 1 as one number.
+    return Decimal(format(exact.normalize(), "f"))
 
 
 def _mechanisms(name: MechanismName | None, delta: float) -> Sequence[MechanismName]:
@@ -168,16 +170,20 @@ def _axis(
         if name in own
     }
     if len(found) == 1:
+        if errors:
+            raise InputError(
+                f"an error of {found[0].name} alone follows from eps: name a level above them, too"
+            )
         return Axis((found[0],), (Decimal(1),))
-    if not errors:
+    if not levels.errors:
         shares = {
             name: exact_number(f"the share of {name}", share)
             for name, share in levels.shares.items()
             if name in own
         }
         return axis_with_shares(found, shares)
-    if min(errors.values()) <= 0:
-        raise InputError(f"errors must be positive, got {min(errors.values())}")
+    if min(errors.values()) < _MIN_ERROR:
+        raise InputError(f"errors must be at least {_MIN_ERROR}, got {min(errors.values())}")
 
     def variance(level: int, share: float) -> float:
         sensitivity = contributions.areas_sensitivity(found[level].sizes)

@@ -6,6 +6,8 @@ Its sensitivity follows from first principles (`Contributions.areas_sensitivity`
 all histograms add up (`noise.guarantees`).
 """
 
+import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -38,7 +40,10 @@ _COLUMNS: Final = {
 }  # names that a level cannot have
 _LATTICES: Final = ("shape", "step", "metres")
 _DYADIC: Final = 2.0**20  # estimates are multiples of its inverse, so that their sums are exact
+_MANTISSA: Final = 52  # bits
 _MIN_DEVIATION: Final = 1e-6  # records
+_NUMBER: Final = re.compile(r"\d{1,9}(\.\d{1,15})?")
+_MIN_SHARE: Final = Decimal("1e-6")
 _SIGNIFICANT: Final = 12  # digits in which weights of noises differ
 
 
@@ -189,11 +194,18 @@ def _coarser(cells: Cells, kind: str, name: str) -> list[str]:
 
 def _ratio(own: tuple[str, str], wanted: tuple[str, str], at: int) -> int:
     """Return how many cells an area has along one side; a `ValueError` if they are not whole."""
-    finer, coarser = (Fraction(value.split("x")[at]) for _, value in (own, wanted))
+    finer, coarser = (_positive(value.split("x")[at]) for _, value in (own, wanted))
     ratio = finer / coarser if own[0] == "shape" else coarser / finer
     if ratio.denominator != 1:
         raise ValueError
     return ratio.numerator
+
+
+def _positive(text: str) -> Fraction:
+    number = Fraction(Decimal(text)) if _NUMBER.fullmatch(text) else Fraction(0)
+    if number <= 0:
+        raise ValueError
+    return number
 
 
 # --- Shares of the budget -------------------------------------------------------------------
@@ -202,10 +214,10 @@ def _ratio(own: tuple[str, str], wanted: tuple[str, str], at: int) -> int:
 def axis_with_shares(levels: Sequence[Level], shares: Mapping[str, Decimal]) -> Axis:
     """Return an axis in which the finest level gets what the shares of the others leave."""
     rest = 1 - sum((shares[level.name] for level in levels[1:]), Decimal(0))
-    if any(shares[level.name] <= 0 for level in levels[1:]) or rest <= 0:
+    if min(rest, *(shares[level.name] for level in levels[1:])) < _MIN_SHARE:
         raise InputError(
-            f"shares of levels must be above 0, and add up to less than 1, because the "
-            f"{levels[0].name} get the rest; got {', '.join(map(str, shares.values()))}"
+            f"shares of levels must be at least {_MIN_SHARE}, and add up to less than 1, because "
+            f"the {levels[0].name} get the rest; got {', '.join(map(str, shares.values()))}"
         )
     return Axis(tuple(levels), (rest, *(shares[level.name] for level in levels[1:])))
 
@@ -290,14 +302,19 @@ class Measurements:
     def estimate(self, noisy: Mapping[tuple[int, int], Integers]) -> Floats:
         """Return the least-squares estimates of all counts, shape ``(windows, cells)``.
 
-        They are multiples of 2^-20, rounded, so that sums are exact in double precision.
+        They are multiples of 2^-20, or for counts above some 1e9 of a larger power of two, rounded,
+        so that sums are exact in double precision.
         """
         times, areas = self.chains
         by_time = [
             areas.solve([noisy[t, s].T.astype(np.float64) for s in range(len(self.areas))]).T
             for t in range(len(self.times))
         ]
-        estimated: Floats = np.rint(times.solve(by_time) * _DYADIC) / _DYADIC
+        solved = times.solve(by_time)
+        # Sums of large counts are exact only for coarser multiples.
+        digits = math.ceil(math.log2(float(np.abs(solved).sum()) + 1.0))
+        dyadic = min(_DYADIC, 2.0 ** (_MANTISSA - digits))
+        estimated: Floats = np.rint(solved * dyadic) / dyadic
         return estimated
 
     def whole_numbers(self, estimates: Floats) -> Integers:

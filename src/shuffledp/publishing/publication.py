@@ -226,6 +226,8 @@ def _publish_new(
     )
     book.check(limit, charge.cost)
     counts = _counts(arguments)
+    if design.measurements.several:
+        _ = design.measurements.half_widths  # what can fail or take long comes before the charge
     spent = ""
     try:
         with replacing(output) as temporary:
@@ -237,6 +239,10 @@ def _publish_new(
     except OSError as error:
         reason = error.strerror or error
         raise InputError(f"the map or its ledger cannot be written ({reason}){spent}") from error
+    except Exception as error:
+        if spent:
+            error.add_note(f"the map cannot be made{spent}")
+        raise
     return Publication(output, statement, True, statement.get("warning"), _left(book))
 
 
