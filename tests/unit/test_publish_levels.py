@@ -173,6 +173,14 @@ def test_shares_are_chosen_for_the_errors_that_are_wanted(taps):
     assert sum(float(row["share"]) for row in statement["levels"]) == pytest.approx(1)
 
 
+def test_an_error_that_hardly_needs_a_share_gets_the_smallest_one(taps):
+    _, _, statement = published(
+        squares("--levels", "auto", "--level", "cells:3", "--level", "total:500")
+    )
+    shares = {row["areas"]: float(row["share"]) for row in statement["levels"]}
+    assert shares["total"] <= 0.01
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -189,11 +197,13 @@ def test_shares_are_chosen_for_the_errors_that_are_wanted(taps):
         (("--level", "shape:0x0:0.1"), "consist of whole cells"),
         (("--level", "total:1e-400"), "must be at least"),
         (("--levels", "auto", "--level", "cells:3"), "name a level above them"),
+        (("--levels", "auto", "--level", "total:9"), "needs the wanted error of cells, too"),
         (("--level", "shape:2x1:0.1", "--level", "shape:1x2:0.1"), "levels must be nested"),
         (("--every", "week", "--to", "2024-12-29", "--level", "month:0.1"), "more than one month"),
         (("--profile", "hour", "--level", "month:0.1"), "a profile has no level month"),
         (("--every", "month", "--profile", "hour"), "would count a record twice"),
         (("--levels", "auto"), "needs the wanted error"),
+        (("--every", "quarter", "--level", "quarter:0.1"), "count the same as windows once more"),
         (("--every", "day", "--every", "month"), "--every may be given only once"),
         (("--at-least", "3", "--cells", "h3:3"), "--cells may be given only once"),
     ],

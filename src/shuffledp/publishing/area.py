@@ -15,7 +15,8 @@ from shuffledp.data.polygons import read_polygons
 from shuffledp.errors import InputError, did_you_mean
 from shuffledp.numerics.arrays import Integers
 from shuffledp.pipeline.tables import CHECKED
-from shuffledp.publishing.levels import Axis, Level, Measurements
+from shuffledp.publishing.estimates import whole_interval
+from shuffledp.publishing.levels import Axis, Level, Measurements, labelled_level
 from shuffledp.publishing.noise import LEVEL, Measured, Noise
 from shuffledp.publishing.weighted_sums import half_width
 
@@ -78,12 +79,8 @@ def area(
         width = half_width(measurements.noises(of_windows, weights), 1.0 - LEVEL)
         count = float(of_windows @ counts)
         least = -np.inf if minus else 0.0
-        nearest = max(float(np.rint(count)), least)
-        row = {"cells": len(chosen), "cut": " ".join(cut), "count": count}
-        row |= {
-            "low": min(max(float(np.ceil(count - width)), least), nearest),
-            "high": max(float(np.floor(count + width)), nearest),
-        }
+        low, high = map(float, whole_interval(np.float64(count), width, least))
+        row = {"cells": len(chosen), "cut": " ".join(cut), "count": count, "low": low, "high": high}
         rows.append(row if names == [""] else {"window": label, **row})
     return pd.DataFrame(rows)
 
@@ -161,10 +158,10 @@ def _measurements(
     for row in statement["levels"]:
         if row["times"] not in times:
             labels = row.get("time_of_window", windows)
-            times[row["times"]] = _level(str(row["times"]), labels)
+            times[row["times"]] = labelled_level(str(row["times"]), labels)
         if row["areas"] not in areas:
             column = "id" if row["areas"] == "cells" else row["areas"]
-            areas[row["areas"]] = _level(row["areas"], table[column].iloc[:k].tolist())
+            areas[row["areas"]] = labelled_level(row["areas"], table[column].iloc[:k].tolist())
         at = (list(times).index(row["times"]), list(areas).index(row["areas"]))
         l1, squares = row["sensitivity_l1"], row["sensitivity_l2_squared"]
         sensitivity = Sensitivity(l1, squares, 2 * l1, 2 * squares)
@@ -175,9 +172,3 @@ def _measurements(
         Axis(tuple(found.values()), (one,) * len(found)) for found in (times, areas)
     ]  # the shares of an axis are not needed
     return Measurements(axes[0], axes[1], measured)
-
-
-def _level(name: str, labels: Sequence[str]) -> Level:
-    group, ids = pd.factorize(np.array(labels, dtype=object))
-    texts = tuple(map(str, ids))
-    return Level(name, group.astype(np.int64), texts, texts)

@@ -28,6 +28,7 @@ from shuffledp.publishing.levels import (
     windows_levels,
 )
 from shuffledp.publishing.noise import (
+    MAX_SCALE,
     MECHANISMS,
     UNITS,
     Guarantee,
@@ -187,8 +188,10 @@ def _axis(
 
     def variance(level: int, share: float) -> float:
         sensitivity = contributions.areas_sensitivity(found[level].sizes)
-        noise = make_noise(sensitivity, mechanism, eps, delta, share)
-        return noise.sd**2
+        try:
+            return make_noise(sensitivity, mechanism, eps, delta, share).sd ** 2
+        except InputError:  # the share is too small; the search goes on
+            return MAX_SCALE**2
 
     return axis_for_errors(found, errors, variance)
 

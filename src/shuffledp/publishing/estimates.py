@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -69,17 +70,13 @@ def estimates_of_levels(
     estimated = measurements.sums(measurements.whole_numbers(counts))
     tables = {}
     for at, raw in noisy.items():
-        width = measurements.half_widths[at]
-        low = np.maximum(np.ceil(counted[at] - width), 0.0)
-        high = np.maximum(np.floor(counted[at] + width), 0.0)
-        # Without an integer in the interval, the noise is larger than the interval covers.
-        nearest = np.maximum(np.rint(counted[at]), 0.0)
+        low, high = whole_interval(counted[at], measurements.half_widths[at], 0.0)
         columns = {
             "raw": raw,
             "count": counted[at],
             "estimate": estimated[at],
-            "low": np.minimum(low, nearest),
-            "high": np.maximum(high, nearest),
+            "low": low,
+            "high": high,
         }
         tables[at] = pd.DataFrame(
             {
@@ -88,6 +85,17 @@ def estimates_of_levels(
             }
         )
     return tables
+
+
+def whole_interval(count: Any, half_width: Any, least: float) -> tuple[Any, Any]:
+    """Return the smallest and the largest integer, at least `least`, in an interval of a count.
+
+    Without an integer in the interval, the noise is larger than the interval covers; both ends are
+    then the nearest one. Arrays have the same shape.
+    """
+    nearest = np.maximum(np.rint(count), least)
+    low = np.maximum(np.ceil(count - half_width), least)
+    return np.minimum(low, nearest), np.maximum(np.floor(count + half_width), nearest)
 
 
 @dataclass(frozen=True)

@@ -118,7 +118,7 @@ def cells_levels(cells: Cells, kind: str, names: Iterable[str]) -> list[Level]:
             labels = cells.groups[name]
         else:
             labels = _coarser(cells, kind, name)
-        coarser.append(_level(name, labels))
+        coarser.append(labelled_level(name, labels))
     return _nested([finest, *coarser])
 
 
@@ -130,13 +130,14 @@ def windows_levels(windows: Windows | None, names: Iterable[str]) -> list[Level]
         return [Level(WINDOWS, np.zeros(1, np.int64), ("",), ("",))]
     finest = Level(WINDOWS, np.arange(len(windows)), windows.names, windows.names)
     coarser = [
-        _level(name, [PERIOD] * len(windows) if name == PERIOD else windows.calendar(name))
+        labelled_level(name, [PERIOD] * len(windows) if name == PERIOD else windows.calendar(name))
         for name in names
     ]
     return _nested([finest, *coarser])
 
 
-def _level(name: str, labels: Sequence[str]) -> Level:
+def labelled_level(name: str, labels: Sequence[str]) -> Level:
+    """Return a level whose groups are the leaves with the same label, in order of appearance."""
     group, ids = pd.factorize(np.array(labels, dtype=object))
     texts = tuple("Total" if each == TOTAL else str(each) for each in ids)
     return Level(name, group.astype(np.int64), tuple(map(str, ids)), texts)
@@ -153,6 +154,11 @@ def _nested(levels: list[Level]) -> list[Level]:
             raise InputError(
                 f"levels must be nested, but {area} of the level {finer.name} lies in several "
                 f"areas of the level {coarser.name}: leave out one of them"
+            )
+        if len(finer) == len(coarser):
+            raise InputError(
+                f"the level {coarser.name} would count the same as {finer.name} once more: leave "
+                "it out, or choose a coarser one"
             )
     return levels
 
@@ -229,10 +235,16 @@ def axis_for_errors(
 ) -> Axis:
     """Return an axis whose shares make the largest ratio of an error to the wanted one smallest.
 
-    `errors` has the wanted standard deviation of each level, at least one. `variance_of_share` is
+    `errors` has the wanted standard deviation of each level. `variance_of_share` is
     the variance of the noise of a level, by its number, for a share.
     """
-    wanted = [float(errors[level.name]) if level.name in errors else None for level in levels]
+    for level in levels:
+        if level.name not in errors:
+            raise InputError(
+                f"--levels auto needs the wanted error of {level.name}, too: --level "
+                f"{level.name}:ERROR"
+            )
+    wanted = [float(errors[level.name]) for level in levels]
 
     def worst(logits: Floats) -> float:
         shares = np.exp(np.append(logits, 0.0))
@@ -240,9 +252,7 @@ def axis_for_errors(
         weights = [1.0 / variance_of_share(i, share) for i, share in enumerate(shares.tolist())]
         chain = Chain(tuple(level.group for level in levels), tuple(weights))
         ratios = [
-            np.sqrt(each.mean()) / goal
-            for each, goal in zip(chain.variances, wanted, strict=True)
-            if goal is not None
+            np.sqrt(each.mean()) / goal for each, goal in zip(chain.variances, wanted, strict=True)
         ]
         return float(np.log(max(ratios)))
 

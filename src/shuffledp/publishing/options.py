@@ -144,7 +144,7 @@ class Period:
 
 @dataclass(frozen=True)
 class Protection:
-    """What is protected, and how well.
+    """The unit that is protected, and the guarantee for it.
 
     Parameters
     ----------
