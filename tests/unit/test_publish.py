@@ -108,7 +108,7 @@ def test_the_folder_has_a_map_and_a_statement(example):
     table, statement = read_map(folder)
     assert sorted(path.name for path in folder.iterdir()) == FILES
     assert not [path for path in folder.parent.iterdir() if path.name.startswith(".")]
-    names = "cell id name raw count estimate low high joint_low joint_high"
+    names = "cell id name noisy_count raw count estimate low high joint_low joint_high"
     assert table.columns.tolist() == names.split()
     assert table["name"].tolist() == [f"District {i}" for i in range(4)]
     assert table["id"].tolist() == ["D0", "D1", "D2", "D3"]

@@ -173,12 +173,43 @@ def test_shares_are_chosen_for_the_errors_that_are_wanted(taps):
     assert sum(float(row["share"]) for row in statement["levels"]) == pytest.approx(1)
 
 
-def test_an_error_that_hardly_needs_a_share_gets_the_smallest_one(taps):
+def test_an_error_that_hardly_needs_a_share_gets_none(taps):
     _, _, statement = published(
         squares("--levels", "auto", "--level", "cells:3", "--level", "total:500")
     )
-    shares = {row["areas"]: float(row["share"]) for row in statement["levels"]}
-    assert shares["total"] <= 0.01
+    assert [row["share"] for row in statement["levels"]] == ["1.000", "0"]
+
+
+def test_a_level_without_a_share_has_the_sums_and_costs_nothing(taps):
+    """Its numbers are sums, cells keep the whole budget, and areas agree with it."""
+    words = squares("--every", "month", "--level", "shape:2x2:0", "--level", "quarter:0.2",
+                    "--level", "total:0")  # fmt: skip
+    table, levels, statement = published(words)
+    noises = {(row["areas"], row["times"]): row.get("scale") for row in statement["levels"]}
+    assert {at: scale for at, scale in noises.items() if scale} == pytest.approx(
+        {("cells", "windows"): 1 / (2 * 0.8), ("cells", "quarter"): 1 / (2 * 0.2)}
+    )
+    for column in ("count", "estimate"):
+        sums = table.groupby(["window", "shape:2x2"])[column].sum()
+        own = levels[(levels["level"] == "shape:2x2") & (levels["every"] == "windows")]
+        assert sums.to_dict() == own.set_index(["window", "id"])[column].to_dict()
+    drawn = (levels["level"] == "cells") & (levels["every"] == "quarter")
+    assert (levels["raw"].notna() == drawn).all()
+    own = levels[(levels["level"] == "total") & (levels["window"] == "2024-Q3")]
+    area = shuffledp.area("map", cells=table["id"].unique().tolist(), windows=["2024-Q3"])
+    columns = ["count", "low", "high"]
+    assert area[columns].to_numpy().tolist() == own[columns].to_numpy().tolist()
+    assert "sums of counts, no noise of its own" in Path("map/statement.md").read_text()
+
+
+def test_a_preview_says_what_a_level_would_gain(taps):
+    table = shuffledp.preview(
+        cells=MapCells("shape:64x64", box=(0, 1, 0, 1)),
+        protection=Protection("record", eps=1),
+        levels=Levels({"shape:8x8": "0.2", "total": 0}),
+    )
+    assert table["without_levels"].round(2).tolist() == [1.36, 10.86, 86.85]
+    assert table["error"].round(2).tolist() == [1.71, 6.28, 50.26]
 
 
 @pytest.mark.parametrize(
@@ -187,7 +218,7 @@ def test_an_error_that_hardly_needs_a_share_gets_the_smallest_one(taps):
         (("--level", "total"), "--level must be NAME:SHARE"),
         (("--level", "total:0.1", "--level", "total:0.2"), "each name once"),
         (("--level", "total:1"), "add up to less than 1"),
-        (("--level", "total:-0.1"), "must be at least"),
+        (("--level", "total:-0.1"), "must be 0"),
         (("--level", "total:some"), "the share of total must be a number"),
         (("--level", "borough:0.1"), "there is no level 'borough'"),
         (("--level", "name:0.1"), "which is a column of the map"),
@@ -195,7 +226,7 @@ def test_an_error_that_hardly_needs_a_share_gets_the_smallest_one(taps):
         (("--level", "shape:3x3:0.1"), "consist of whole cells"),
         (("--level", "shape:-2x2:0.1"), "consist of whole cells"),
         (("--level", "shape:0x0:0.1"), "consist of whole cells"),
-        (("--level", "total:1e-400"), "must be at least"),
+        (("--level", "total:1e-400"), "must be 0"),
         (("--levels", "auto", "--level", "cells:3"), "name a level above them"),
         (("--levels", "auto", "--level", "total:9"), "needs the wanted error of cells, too"),
         (("--level", "shape:2x1:0.1", "--level", "shape:1x2:0.1"), "levels must be nested"),
@@ -282,6 +313,8 @@ def test_an_area_that_is_a_level_has_its_published_count_and_interval(example):
     for column in ("count", "low", "high"):
         assert found[column].to_dict() == own[column].to_dict()
     quarter = shuffledp.area(folder, cells=cells, windows=["2024-04", "2024-05", "2024-06"])
+    named = shuffledp.area(folder, cells=cells, windows=["2024-Q2"])
+    pd.testing.assert_frame_equal(named.drop(columns="window"), quarter.drop(columns="window"))
     own = levels[(levels["level"] == "shape:2x2") & (levels["id"] == "1-2")]
     own = own[own["window"] == "2024-Q2"]
     assert quarter[["count", "low", "high"]].to_numpy().tolist() == (
@@ -313,10 +346,12 @@ def test_an_area_is_a_polygon_a_geometry_or_cells(example, tmp_path, capsys):
         ({}, "give either a polygon or the ids"),
         ({"cells": []}, "at least one cell"),
         ({"polygon": shapely.Polygon([(0, 0), (1, 1), (1, 0), (0, 1)])}, "a valid geometry"),
-        ({"cells": ["9-9"]}, "there is no cell '9-9'"),
+        ({"cells": ["9-9"]}, "no cell has the id '9-9'"),
         ({"cells": ["1-1"], "windows": ["2023-01"]}, "there is no window '2023-01'"),
         ({"cells": ["1-1"], "minus": ["2024-01"]}, "--minus needs --window"),
-        ({"polygon": shapely.box(5, 5, 6, 6)}, "no cell of the map"),
+        ({"polygon": shapely.box(5, 5, 6, 6)}, "no cell of the map has its middle in the area$"),
+        ({"polygon": shapely.box(0.1, 0.1, 0.11, 0.11)}, "give --touching"),
+        ({"cells": ["1-1"], "windows": ["2024-Q1"], "minus": ["2024-Q1"]}, "difference is 0"),
     ],
 )
 def test_areas_that_cannot_be_added_up(example, arguments, message):
@@ -334,7 +369,8 @@ def test_a_preview_reads_no_record_and_agrees_with_the_map(example, tmp_path, mo
     words = squares("--every", "month", "--level", "total:0.1", "--level", "shape:2x2:0.3",
                     "--level", "quarter:0.2", "--preview", "--output", "preview.csv")  # fmt: skip
     assert main(words) == 0
-    assert "No record was read and nothing was charged" in capsys.readouterr().out
+    said = " ".join(capsys.readouterr().out.split())
+    assert "No record was read and nothing was charged" in said
     table = pd.read_csv("preview.csv")
     for row, published in zip(table.to_dict("records"), statement["levels"], strict=True):
         for name in ("areas", "times", "number", "error", "half_width"):

@@ -544,6 +544,7 @@ def _periods(arguments: Namespace) -> list[Any]:
 
 
 _HEADS: Final = {
+    "without_levels": "no levels",
     "half_width": "±",
     "within_10": "10 %",
     "within_25": "25 %",
@@ -552,7 +553,7 @@ _HEADS: Final = {
 
 
 def _preview(arguments: Namespace, cells: Any, protections: Any, levels: Any, periods: Any) -> None:
-    from shuffledp.publishing.preview import advice, draw, preview
+    from shuffledp.publishing.preview import advice, draw, preview, times_in_words
 
     table = preview(
         cells=cells,
@@ -561,13 +562,18 @@ def _preview(arguments: Namespace, cells: Any, protections: Any, levels: Any, pe
         windows=periods,
         at_least=arguments.at_least,
     )
-    times = table["times"].where(table["times"] != "windows", table["every"])
-    shown = table.assign(times=times).drop(columns=["every", "share", "number"])
+    shown = table.assign(times=times_in_words(table)).drop(columns=["every", "share", "number"])
     shown = shown.dropna(axis="columns").rename(columns=_HEADS)
     print(shown.to_string(index=False, float_format=lambda value: f"{value:.4g}"))
     print_wrapped(
-        "error: standard deviation of a count. ±: half-width of its 95 % interval. 10 %, 25 %: "
-        "counts from which the interval is within that. not 0: smallest count that differs from 0. "
+        "error: standard deviation of a count. "
+        + (
+            "no levels: that of the sum of its cells if no level had a share; a level whose error "
+            "is not smaller may have share 0. "
+            if "without_levels" in table.dropna(axis="columns")
+            else ""
+        )
+        + "±: half-width of its 95 % interval. 10 %, 25 %: counts from which the interval is within that. not 0: smallest count that differs from 0. "
         "No record was read and nothing was charged: errors follow from the noise alone."
     )
     if arguments.at_least is not None:

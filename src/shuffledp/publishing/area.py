@@ -53,9 +53,10 @@ def area(
     touching
         Whether all cells that the polygon touches count.
     windows
-        Names of windows to add up. By default, each window has a row of its own.
+        Names of windows, or of longer times of the map such as ``2024-Q1``, to add up. By default,
+        each window has a row of its own.
     minus
-        Names of windows to subtract, for a difference.
+        Names of windows or longer times to subtract, for a difference.
 
     Returns
     -------
@@ -75,7 +76,7 @@ def area(
     measurements = _measurements(statement, table, names)
     counts = table["count"].to_numpy(dtype=np.float64).reshape(-1, k)[:, chosen].sum(axis=1)
     rows = []
-    for label, of_windows in _window_weights(names, windows, minus):
+    for label, of_windows in _window_weights(statement, names, windows, minus):
         width = half_width(measurements.noises(of_windows, weights), 1.0 - LEVEL)
         count = float(of_windows @ counts)
         least = -np.inf if minus else 0.0
@@ -88,6 +89,8 @@ def area(
 def _read(folder: Path) -> tuple["gpd.GeoDataFrame", dict[str, Any]]:
     import geopandas as gpd
 
+    if not (folder / "statement.json").is_file():
+        raise InputError(f"{folder} is not the folder of a published map: it has no statement.json")
     try:
         statement = json.loads((folder / "statement.json").read_text(encoding="utf-8"))
         table = gpd.read_parquet(folder / "map.parquet", **CHECKED)
@@ -106,9 +109,11 @@ def _chosen(
         raise InputError("give either a polygon or the ids of cells")
     ids = shown["id"].tolist()
     if cells is not None:
+        named = dict(zip(shown["name"], ids, strict=True))
         for each in cells:
             if each not in ids:
-                raise InputError(f"there is no cell {each!r}{did_you_mean(str(each), ids)}")
+                meant = f": its id is {named[each]!r}" if each in named else ""
+                raise InputError(f"no cell has the id {each!r}{meant or did_you_mean(each, ids)}")
         if not len(cells):
             raise InputError("an area needs at least one cell, got none")
         return np.array(sorted({ids.index(each) for each in cells}), dtype=np.int64), []
@@ -125,23 +130,37 @@ def _chosen(
     counts = meets if touching else shapely.covers(polygon, shapely.centroid(shapes))
     chosen = np.flatnonzero(counts)
     if not len(chosen):
-        raise InputError("no cell of the map has its middle in the area: give --touching")
+        near = ": give --touching for those that it touches" if meets.any() else ""
+        raise InputError(f"no cell of the map has its middle in the area{near}")
     return chosen, [ids[number] for number in np.flatnonzero(meets & ~inside)]
 
 
 def _window_weights(
-    names: list[str], windows: Sequence[str] | None, minus: Sequence[str] | None
+    statement: dict[str, Any],
+    names: list[str],
+    windows: Sequence[str] | None,
+    minus: Sequence[str] | None,
 ) -> list[tuple[str, Any]]:
-    for each in [*(windows or ()), *(minus or ())]:
-        if each not in names:
-            raise InputError(f"there is no window {each!r}{did_you_mean(each, names)}")
+    """Return pairs of a label and the weights of all windows, shape ``(windows,)``."""
     if windows is None and minus is None:
         return [(name, row) for name, row in zip(names, np.eye(len(names)), strict=True)]
     if windows is None:
         raise InputError("--minus needs --window, from which it is subtracted")
+    # Where a window and a longer time have one name, as a day and a week, it is the window's.
+    times = [row["time_of_window"] for row in statement["levels"] if "time_of_window" in row]
+    known: dict[str, Any] = {}
+    for labels in [names, *times]:
+        for label in dict.fromkeys(labels):
+            known.setdefault(label, np.equal(labels, label).astype(np.float64))
+    for each in [*windows, *(minus or ())]:
+        if each not in known:
+            raise InputError(f"there is no window {each!r}{did_you_mean(each, known)}")
     added, subtracted = (
-        np.isin(names, list(each or ())).astype(np.float64) for each in (windows, minus)
+        np.max([np.zeros(len(names)), *(known[each] for each in chosen or ())], axis=0)
+        for chosen in (windows, minus)
     )
+    if (added == subtracted).all():
+        raise InputError("the windows to add and to subtract are the same: their difference is 0")
     label = " + ".join(windows) + "".join(f" - {each}" for each in minus or ())
     return [(label, added - subtracted)]
 
@@ -162,6 +181,8 @@ def _measurements(
         if row["areas"] not in areas:
             column = "id" if row["areas"] == "cells" else row["areas"]
             areas[row["areas"]] = labelled_level(row["areas"], table[column].iloc[:k].tolist())
+        if "scale" not in row:
+            continue
         at = (list(times).index(row["times"]), list(areas).index(row["areas"]))
         l1, squares = row["sensitivity_l1"], row["sensitivity_l2_squared"]
         sensitivity = Sensitivity(l1, squares, 2 * l1, 2 * squares)

@@ -27,7 +27,8 @@ class Chain:
 
     ``groups`` has for each level, finest first, the number of the group of each leaf, shape
     ``(leaves,)``; that of the first level is ``arange(leaves)``. Numbers begin with 0, and every
-    group of a level lies in one group of the next level. ``weights`` are positive.
+    group of a level lies in one group of the next level. ``weights`` are positive, or 0 for a level
+    above the first that is not measured.
     """
 
     groups: tuple[Integers, ...]

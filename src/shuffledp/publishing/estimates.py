@@ -53,11 +53,11 @@ def estimates_of_levels(
 ) -> dict[tuple[int, int], pd.DataFrame]:
     """Return intervals and estimates of the true counts of every level.
 
-    `noisy` has the noisy counts of each level, shape ``(times, areas)``. The tables have a row for
-    each of them, all areas of the first time first. Without levels, there is one table, that of
+    `noisy` has the noisy counts of each level that is measured, shape ``(times, areas)``. The
+    tables have a row for each count, all areas of the first time first. Without levels, there is one table, that of
     `estimates`. With levels, the columns are
 
-    - raw: the noisy count;
+    - raw: the noisy count, missing for a level without a share of the budget;
     - count: the least-squares estimate from the noisy counts of all levels. It is unbiased, and the
       counts of all levels add up;
     - estimate: an integer close to it and at least 0. Estimates add up, too;
@@ -69,20 +69,13 @@ def estimates_of_levels(
     counted = measurements.sums(counts)
     estimated = measurements.sums(measurements.whole_numbers(counts))
     tables = {}
-    for at, raw in noisy.items():
-        low, high = whole_interval(counted[at], measurements.half_widths[at], 0.0)
-        columns = {
-            "raw": raw,
-            "count": counted[at],
-            "estimate": estimated[at],
-            "low": low,
-            "high": high,
-        }
+    for at, count in counted.items():
+        low, high = whole_interval(count, measurements.half_widths[at], 0.0)
+        whole = {"estimate": estimated[at], "low": low, "high": high}
+        raw: Any = noisy[at].ravel() if at in noisy else pd.array([None] * count.size, "Int64")
         tables[at] = pd.DataFrame(
-            {
-                name: column.ravel() if name == "count" else column.ravel().astype(np.int64)
-                for name, column in columns.items()
-            }
+            {"raw": raw, "count": count.ravel()}
+            | {name: column.ravel().astype(np.int64) for name, column in whole.items()}
         )
     return tables
 

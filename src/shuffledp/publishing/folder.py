@@ -33,8 +33,8 @@ def map_table(design: Design, values: pd.DataFrame) -> "gpd.GeoDataFrame":
     """Return the table of a map: one row for each cell of each window.
 
     `values` is a table of `shuffledp.publishing.estimates.estimates`. The columns are window (only
-    with windows), cell, id, name, those of `values`, the area of each level above the cell, and
-    geometry.
+    with windows), cell, id, name, without levels noisy_count (raw, by the name that programs for
+    earlier maps know), those of `values`, the area of each level above the cell, and geometry.
     """
     import geopandas as gpd
 
@@ -43,6 +43,8 @@ def map_table(design: Design, values: pd.DataFrame) -> "gpd.GeoDataFrame":
     table = cells.table.iloc[np.tile(np.arange(len(cells)), times)]
     named = {} if windows is None else {"window": np.repeat(windows.names, len(cells))}
     named |= {name: table[name].to_numpy() for name in ("cell", "id", "name")}
+    if not design.measurements.several:
+        named["noisy_count"] = values["raw"].to_numpy()
     named |= {name: values[name].to_numpy() for name in values.columns}
     for level in design.measurements.areas.levels[1:]:
         named[level.name] = np.tile(np.array(level.ids, dtype=object)[level.group], times)

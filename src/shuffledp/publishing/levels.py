@@ -3,7 +3,8 @@
 Areas group cells, times group windows. Each combination of a level of areas and a level of times is
 a histogram with noise of its own, for which it gets the product of the two shares of the budget.
 Its sensitivity follows from first principles (`Contributions.areas_sensitivity`); the guarantees of
-all histograms add up (`noise.guarantees`).
+all histograms add up (`noise.guarantees`). A level with share 0 gets no noisy counts; its numbers
+are sums.
 """
 
 import math
@@ -219,13 +220,15 @@ def _positive(text: str) -> Fraction:
 
 def axis_with_shares(levels: Sequence[Level], shares: Mapping[str, Decimal]) -> Axis:
     """Return an axis in which the finest level gets what the shares of the others leave."""
-    rest = 1 - sum((shares[level.name] for level in levels[1:]), Decimal(0))
-    if min(rest, *(shares[level.name] for level in levels[1:])) < _MIN_SHARE:
+    coarser = [shares[level.name] for level in levels[1:]]
+    rest = 1 - sum(coarser)
+    if min([rest, *filter(None, coarser)]) < _MIN_SHARE:
         raise InputError(
-            f"shares of levels must be at least {_MIN_SHARE}, and add up to less than 1, because "
-            f"the {levels[0].name} get the rest; got {', '.join(map(str, shares.values()))}"
+            f"shares of levels must be 0, for sums without noise of their own, or at least "
+            f"{_MIN_SHARE}, and add up to less than 1, because the {levels[0].name} get the rest; "
+            f"got {', '.join(map(str, shares.values()))}"
         )
-    return Axis(tuple(levels), (rest, *(shares[level.name] for level in levels[1:])))
+    return Axis(tuple(levels), (rest, *coarser))
 
 
 def axis_for_errors(
@@ -258,14 +261,10 @@ def axis_for_errors(
 
     start = np.full(len(levels) - 1, -1.0)
     found = scipy.optimize.minimize(worst, start, method="Nelder-Mead", options={"xatol": 1e-2})
-    shares = np.exp(np.append(np.clip(found.x, -6.0, 6.0), 0.0))
+    shares = np.exp(np.append(np.clip(found.x, -9.0, 9.0), 0.0))
     rounded = [Decimal(f"{share:.3f}") for share in shares / shares.sum()]
-    smallest = Decimal("0.001")
-    coarser = {
-        level.name: max(share, smallest)
-        for level, share in zip(levels[1:], rounded[1:], strict=True)
-    }
-    return axis_with_shares(levels, coarser)
+    names = [level.name for level in levels[1:]]
+    return axis_with_shares(levels, dict(zip(names, rounded[1:], strict=True)))
 
 
 # --- Noise and estimates --------------------------------------------------------------------
@@ -273,9 +272,10 @@ def axis_for_errors(
 
 @dataclass(frozen=True)
 class Measurements:
-    """Histograms that get noise, one for each combination of a level of times and one of areas.
+    """Histograms, one for each combination of a level of times and one of areas.
 
-    ``measured[t, s]`` belongs to the levels ``times.levels[t]`` and ``areas.levels[s]``.
+    ``measured[t, s]`` is the noise of the levels ``times.levels[t]`` and ``areas.levels[s]``; a
+    combination without a share of the budget is not there.
     """
 
     times: Axis
@@ -285,7 +285,12 @@ class Measurements:
     @property
     def several(self) -> bool:
         """Whether there are levels above the cells and windows."""
-        return len(self.measured) > 1
+        return len(self.combinations) > 1
+
+    @property
+    def combinations(self) -> list[tuple[int, int]]:
+        """Numbers of a level of times and of one of areas, of all histograms."""
+        return list(product(range(len(self.times)), range(len(self.areas))))
 
     @cached_property
     def chains(self) -> tuple[Chain, Chain]:
@@ -296,6 +301,8 @@ class Measurements:
         """
 
         def weight(t: int, s: int) -> float:
+            if (t, s) not in self.measured:
+                return 0.0
             # Where hardly any noise is drawn, the deviation may round to 0.
             return max(self.measured[t, s].noise.sd, _MIN_DEVIATION) ** -2
 
@@ -307,17 +314,22 @@ class Measurements:
     def sums(self, counts: Any) -> dict[tuple[int, int], Any]:
         """Return the sums of counts of every level; `counts` has shape ``(windows, cells)``."""
         times, areas = self.chains
-        return {(t, s): times.sums(t, areas.sums(s, counts.T).T) for t, s in self.measured}
+        return {(t, s): times.sums(t, areas.sums(s, counts.T).T) for t, s in self.combinations}
 
     def estimate(self, noisy: Mapping[tuple[int, int], Integers]) -> Floats:
         """Return the least-squares estimates of all counts, shape ``(windows, cells)``.
 
-        They are multiples of 2^-20, or for counts above some 1e9 of a larger power of two, rounded,
+        `noisy` has the noisy counts of `measured`, shape ``(times, areas)``. Estimates are multiples of 2^-20, or for counts above some 1e9 of a larger power of two, rounded,
         so that sums are exact in double precision.
         """
         times, areas = self.chains
+
+        def drawn(t: int, s: int) -> Integers:
+            shape = (len(self.times.levels[t]), len(self.areas.levels[s]))
+            return noisy.get((t, s), np.zeros(shape, dtype=np.int64))
+
         by_time = [
-            areas.solve([noisy[t, s].T.astype(np.float64) for s in range(len(self.areas))]).T
+            areas.solve([drawn(t, s).T.astype(np.float64) for s in range(len(self.areas))]).T
             for t in range(len(self.times))
         ]
         solved = times.solve(by_time)
@@ -363,7 +375,7 @@ class Measurements:
         def width(parts: Sequence[Part], leaves: int) -> float:
             return half_width(parts, 1.0 - LEVEL) + leaves / _DYADIC
 
-        return {at: self._by_class(*at, width) for at in self.measured}
+        return {at: self._by_class(*at, width) for at in self.combinations}
 
     def standard_deviations(self, time: int, area: int) -> Floats:
         """Return the standard deviations of the estimates of a level, shape ``(times, areas)``."""
@@ -412,11 +424,13 @@ def measure(
         )
     measured = {}
     for t, s in product(range(len(times)), range(len(areas))):
+        share = times.shares[t] * areas.shares[s]
+        if not share:
+            continue
         sizes = areas.levels[s].sizes
         if not per_window:
             sizes = np.multiply.outer(times.levels[t].sizes, sizes).ravel()
         sensitivity = contributions.areas_sensitivity(sizes)
-        share = times.shares[t] * areas.shares[s]
         noise = make_noise(sensitivity, mechanism, eps, delta, float(share))
         measured[t, s] = Measured(noise, sensitivity, share)
     return Measurements(times, areas, measured)

@@ -103,6 +103,7 @@ class Levels:
     ----------
     shares
         The share of the budget of each level by its name; the rest is for the cells or windows.
+        With share 0, a level gets sums of finer counts, which cost nothing.
         Levels of areas: ``total``, a property of the polygons or points, ``h3:RESOLUTION`` above
         hexagons, ``metres:SIZE``, ``shape:ROWSxCOLUMNS`` or ``step:DEGREESxDEGREES`` above such
         cells. Levels of time: ``day``, ``week``, ``month``, ``quarter``, ``year`` and ``period``.

@@ -143,27 +143,27 @@ def _values(
     table: pd.DataFrame, times: int, measurements: Measurements, t: int, s: int
 ) -> dict[str, Any]:
     """Return the numbers of a level: lists with a list of numbers of areas for each time."""
+    drawn = measurements.several and (t, s) in measurements.measured
     values = {
         name: table[name].to_numpy().reshape(times, -1).tolist()
-        for name in ("count", "estimate", *(("raw",) if measurements.several else ()))
+        for name in ("count", "estimate", *(("raw",) if drawn else ()))
     }
-    half: Any = measurements.measured[t, s].noise.half_width(1.0 - LEVEL)
-    if measurements.several:
-        widths = measurements.half_widths[t, s]
-        half = [[float(f"{width:.7g}") for width in row] for row in widths.tolist()]
-    return values | {"half": half}
+    if not measurements.several:
+        return values | {"half": measurements.measured[t, s].noise.half_width(1.0 - LEVEL)}
+    widths = measurements.half_widths[t, s].tolist()
+    return values | {"half": [[float(f"{width:.7g}") for width in row] for row in widths]}
 
 
 def _law(measurements: Measurements) -> dict[str, Any]:
     """Return what the page needs for intervals of sums: weights and noises of all levels."""
     times, areas = measurements.chains
+    scales: list[list[float | None]] = [[None] * len(areas) for _ in range(len(times))]
+    for (t, s), each in measurements.measured.items():
+        scales[t][s] = each.noise.scale
     return {
         "mechanism": measurements.measured[0, 0].noise.mechanism,
         "weights": {"times": times.weights, "areas": areas.weights},
-        "scales": [
-            [measurements.measured[t, s].noise.scale for s in range(len(measurements.areas))]
-            for t in range(len(measurements.times))
-        ],
+        "scales": scales,
     }
 
 

@@ -34,7 +34,8 @@ def preview(
     -------
     A row for each level of each map, with columns cells, every (or profile), eps, areas and times
     (the levels), share (of the budget), number (of counts), error (standard deviation of a count,
-    root mean square), half_width (of the 95 % interval of a typical count), within_10 and within_25
+    root mean square), without_levels (the error of sums of cells if these had all of the budget:
+    a level pays if its own error is smaller; only with levels), half_width (of the 95 % interval of a typical count), within_10 and within_25
     (the counts from which the interval is within 10 and 25 %) and nonzero_from (the smallest count
     whose interval excludes 0). With `at_least`, enough says whether that count is at least
     within_25.
@@ -56,7 +57,12 @@ def preview(
     ):
         chosen = place if isinstance(place, MapCells) else MapCells(place)
         design = make_design(chosen, protected, level or Levels(), period)
-        for row in levels_in_numbers(design):
+        sums = [None]
+        if design.shares:
+            free = Levels(dict.fromkeys(design.shares, 0))
+            without = make_design(chosen, protected, free, period)
+            sums = [row["error"] for row in levels_in_numbers(without)]
+        for row, of_sums in zip(levels_in_numbers(design), sums, strict=True):
             half_width = row["half_width"]
             rows.append(
                 {
@@ -64,6 +70,7 @@ def preview(
                     "every": None if period is None else period.every or period.profile,
                     "eps": float(design.eps),
                     **{key: row[key] for key in ("areas", "times", "share", "number", "error")},
+                    "without_levels": of_sums,
                     "half_width": half_width,
                     "within_10": math.ceil(half_width / 0.1),
                     "within_25": math.ceil(half_width / _NARROW),
@@ -82,7 +89,8 @@ def advice(table: pd.DataFrame, at_least: float) -> str:
     for enough, words in ((True, "is enough for"), (False, "is not enough for")):
         rows = table[(table["enough"] == enough) & (table["areas"] == "cells")]
         if len(rows):
-            names = dict.fromkeys(_named(row) for row in rows.to_dict("records"))
+            budgets = [f" at eps={eps:g}" for eps in rows["eps"]]
+            names = dict.fromkeys(map("".join, zip(_names(table)[rows.index], budgets)))
             sentences.append(f"A count of {at_least:g} {words}: {'; '.join(names)}.")
     return " ".join(sentences)
 
@@ -93,14 +101,23 @@ def draw(table: pd.DataFrame, destination: Path, at_least: float | None) -> None
         if destination.suffix.lower() == ".csv":
             table.to_csv(temporary, index=False)
         else:
-            named = table.assign(name=[_named(row, eps=False) for row in table.to_dict("records")])
-            draw_preview(temporary, named, at_least)
+            draw_preview(temporary, table.assign(name=_names(table)), at_least)
 
 
-def _named(row: Any, eps: bool = True) -> str:
-    area = row["cells"] if row["areas"] == "cells" else f"{row['areas']} of {row['cells']}"
-    time = row["every"] if row["times"] in (None, "windows") else row["times"]
-    return area + (f" by {time}" if time else "") + (f" at eps={row['eps']:g}" if eps else "")
+def times_in_words(table: pd.DataFrame) -> pd.Series:
+    """Return the length of the times of each row of a preview, missing without windows."""
+    words = table["times"].where(table["times"] != "windows", table["every"])
+    if table["every"].nunique() > 1:
+        words = words.where(words == table["every"], words + " of " + table["every"] + "s")
+    return words
+
+
+def _names(table: pd.DataFrame) -> pd.Series:
+    """Return a name of the areas and times of each row."""
+    finest = table["areas"] == "cells"
+    areas = table["cells"].where(finest, table["areas"] + " of " + table["cells"])
+    times = times_in_words(table)
+    return areas + (" by " + times).where(times.notna(), "")
 
 
 def _listed(value: Any) -> Sequence[Any]:

@@ -255,7 +255,7 @@ def _write_map(
     assert limit is not None
     measurements, cells = design.measurements, design.histogram.cells
     sums = measurements.sums(counts.reshape(-1, len(cells)))
-    noisy = {at: add_noise(each, measurements.measured[at].noise) for at, each in sums.items()}
+    noisy = {at: add_noise(sums[at], each.noise) for at, each in measurements.measured.items()}
     tables = estimates_of_levels(noisy, measurements)
     width = None
     if measurements.several:

@@ -104,24 +104,30 @@ def levels_in_numbers(design: Design) -> list[dict[str, Any]]:
     """Return noise and errors of each level.
 
     The keys are areas and times, which are the names of the two levels; number, of counts; share,
-    of the budget; scale, of the noise; sensitivity_l1 and sensitivity_l2_squared; error, the root
-    mean square of the standard deviations of the estimates; half_width, the median of those of the
-    95 % intervals; and, for levels of time, the time of
-    each window.
+    of the budget; unless that is 0, scale, of the noise, sensitivity_l1 and sensitivity_l2_squared;
+    error, the root mean square of the standard deviations of the estimates; half_width, the median
+    of those of the 95 % intervals; and, for levels of time, the time of each window.
     """
     measurements = design.measurements
     rows = []
-    for (t, s), each in measurements.measured.items():
+    for t, s in measurements.combinations:
         time, area = measurements.times.levels[t], measurements.areas.levels[s]
         deviations = measurements.standard_deviations(t, s)
-        row = {
+        row: dict[str, Any] = {
             "areas": area.name,
             "times": None if design.histogram.windows is None else time.name,
             "number": deviations.size,
-            "share": str(each.share),
-            "scale": each.noise.scale,
-            "sensitivity_l1": each.sensitivity.l1,
-            "sensitivity_l2_squared": each.sensitivity.l2_squared,
+            "share": "0",
+        }
+        if (t, s) in measurements.measured:
+            each = measurements.measured[t, s]
+            row |= {
+                "share": str(each.share),
+                "scale": each.noise.scale,
+                "sensitivity_l1": each.sensitivity.l1,
+                "sensitivity_l2_squared": each.sensitivity.l2_squared,
+            }
+        row |= {
             "error": float(np.sqrt((deviations**2).mean())),
             "half_width": _typical_half_width(measurements, t, s),
         }
@@ -257,8 +263,13 @@ def _levels_in_words(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
     if len(levels) == 1:
         return []
     words = [
-        f"{_level_name(row)}: {100 * float(row['share']):.3g} % of the budget, noise of scale "
-        f"{row['scale']:.6g}, error {row['error']:.3g}"
+        f"{_level_name(row)}: "
+        + (
+            f"{100 * float(row['share']):.3g} % of the budget, noise of scale {row['scale']:.6g}"
+            if "scale" in row
+            else "sums of counts, no noise of its own"
+        )
+        + f", error {row['error']:.3g}"
         for row in levels
     ]
     return [("Levels", "; ".join(words))]
