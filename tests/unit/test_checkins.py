@@ -98,7 +98,7 @@ SWAPPED = "seem to be swapped: set columns.latitude to 3 and columns.longitude t
 REFUSED = [
     ("y,x\n1,2\n", NAMED, "no column 'lat' (columns.latitude); its columns are 'y', 'x'"),
     ("lat,lon,lat\n1,2,3\n", NAMED, "columns 'lat': set columns.latitude to the position"),
-    ("id;lat;lon\n1;48.8;2.3\n", NAMED, 'set `separator: ";"`'),
+    ("id;lat;lon\n1;48.8;2.3\n", NAMED, 'set separator: ";"'),
     ("sep=;\nlat;lon\n1;2\n", NAMED, "its separator is ';': set separator to it"),
     ("lat;lon\n48,8;2,3\n", SEMICOLONS, "write decimals with a point, or set decimal: "),
     ("4711,48.861234,2.337654\n", NAMED, ": its first line is a row, not the names of the columns"),
@@ -115,7 +115,7 @@ REFUSED = [
 def test_text_that_is_not_as_the_layout_says_is_refused(tmp_path, text, layout, remedy):
     message = refusal(write(tmp_path / "a.txt", text), layout)
     assert remedy in message
-    for advice in ("set `separator", "set header: t", "projected", "swapped", "0 to 360", "E7"):
+    for advice in ("set separator", "set header: t", "projected", "swapped", "0 to 360", "E7"):
         assert (advice in message) == (advice in remedy), "no other remedy is suggested"
     assert "4711" not in message and "861234" not in message, "values of a row are personal"
 

@@ -364,11 +364,11 @@ def test_the_function_returns_the_map(plain):
         (words("--records-per-user", "2", unit="record"), "an additional record could change"),
         (words("--distinct", unit="record"), "are for --unit user"),
         (words("--time-format", "unix"), "--time-format needs --time"),
-        (words(*DAYS, "--time-format", "%H"), "shuffledp: time_format must be unix"),
+        (words(*DAYS, "--time-format", "%H"), "shuffledp: --time-format must be unix"),
         (words(*DAYS, "--time-zone", "Here"), "shuffledp: time_zone must be a name"),
         (words(*DAYS, "--to", "2023-01-01"), "period.to must not be before period.from"),
         (words("--box", "1", "0", "0", "1"), "box.south must be below box.north"),
-        (words("--separator", ";"), "taps.csv has no column 'card' (columns.user)"),
+        (words("--separator", ";"), "taps.csv has no column 'card' (--user)"),
         (words("--separator", "a"), "shuffledp: separator must be one character"),
         (["publish", "districts.geojson", *words()[2:]], "leave out --latitude, --longitude"),
         (words("--records-per-user", "0"), "records_per_user must be an integer >= 1"),
@@ -433,7 +433,7 @@ def test_an_error_about_the_records_publishes_nothing(folder, capsys):
     lines = (folder / "taps.csv").read_text().splitlines()
     (folder / "taps.csv").write_text("\n".join(lines + ["bad,x,y,z"] * 100) + "\n")
     assert main(words()) == 2
-    assert "more than max_malformed_share=0.01 allows" in capsys.readouterr().err
+    assert "more than --max-malformed-share 0.01 allows" in capsys.readouterr().err
     assert not Path("map").exists()
     assert not Path("l.jsonl").read_text()
 

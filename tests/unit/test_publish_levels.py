@@ -494,3 +494,49 @@ def real_schema():
     schema = yaml.safe_load(path.read_text())
     assert schema.pop("x-commit") == deployments_registry.COMMIT
     return schema
+
+
+@pytest.mark.parametrize("written", ["2024-01-31 23:30", "31/01/2024 23:30", "mixed", "parquet"])
+def test_times_without_an_offset_are_local_or_utc_as_declared(
+    tmp_path, monkeypatch, capsys, written
+):
+    monkeypatch.chdir(tmp_path)
+    texts = ["2024-01-31 23:30" if written in ("mixed", "parquet") else written] * 50
+    frame = pd.DataFrame({"when": texts, "lat": 0.5, "lon": 0.5})
+    if written == "mixed":
+        frame.loc[0, "when"] = "20240131T233000,5"
+    if written == "parquet":
+        frame.assign(when=pd.to_datetime(frame["when"])).to_parquet("taps.csv")
+    else:
+        frame.to_csv("taps.csv", index=False)
+    more = ["--to", "2024-02-29", "--every", "month", "--time-zone", "Europe/Paris"]
+    more += ["--time-format", "%d/%m/%Y %H:%M"] if "/" in written else []
+    assert main(squares(*more, eps="50")) == 2
+    assert "may be local times or UTC" in capsys.readouterr().err
+    for clock, month, zone in (
+        ("local", "2024-01", "local time of Europe/Paris"),
+        ("utc", "2024-02", "Europe/Paris"),
+    ):
+        table, _, _ = published([*squares(*more, "--times", clock, "--total", "100", eps="50")])
+        assert table.loc[table["count"] > 25, "window"].tolist() == [month]
+        assert f"every month ({zone})" in Path("map/statement.md").read_text()
+        Path("map").rename(clock)
+
+
+def test_times_with_an_offset_are_no_local_times(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    rows = "2024-01-31T23:30:00+01:00,0.5,0.5\n" * 50
+    Path("taps.csv").write_text("when,lat,lon\n" + rows)
+    assert main(squares("--times", "local")) == 2
+    assert "not local times as written" in capsys.readouterr().err
+    table, _, _ = published(squares("--time-zone", "Asia/Tokyo", "--every", "month", eps="50"))
+    assert table.loc[table["count"] > 25, "window"].tolist() == ["2024-02"]
+
+
+def test_hours_of_local_times_have_no_offset(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("taps.csv").write_text("when,lat,lon\n" + "2024-03-31 02:30,0.5,0.5\n" * 50)
+    words = squares("--times", "local", "--from", "2024-03-31", "--to", "2024-03-31",
+                    "--every", "hour", eps="50")  # fmt: skip
+    table, _, _ = published(words)
+    assert table.loc[table["count"] > 25, "window"].tolist() == ["2024-03-31T02:00"]

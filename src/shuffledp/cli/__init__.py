@@ -1,14 +1,22 @@
 """The ``shuffledp`` command, which computes the privacy of a collection and predicts its errors."""
 
 import os
+import re
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from itertools import chain
+from typing import Final
 
 from shuffledp.cli.output import most_accurate_first, print_compared, print_rows
 from shuffledp.cli.parser import parse
 from shuffledp.errors import DEFECT, InputError, is_out_of_memory, one_line
+
+
+_KEYS: Final = (
+    "latitude|longitude|user|time|place|separator|decimal|quoting|crs|time_format|user_type|"
+    "max_malformed_share"
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -56,7 +64,12 @@ def _run(parsed: Namespace) -> int:
     from shuffledp.cli import answers  # loads NumPy and SciPy, which --help does not need
 
     if parsed.command in ("publish", "certify"):
-        getattr(answers, parsed.command)(parsed)
+        try:
+            getattr(answers, parsed.command)(parsed)
+        except InputError as error:
+            if parsed.command == "publish":
+                raise InputError(_with_options(str(error))) from error
+            raise
         return 0
     values = vars(parsed).values()
     typed = chain.from_iterable(one if isinstance(one, list) else [one] for one in values)
@@ -68,3 +81,13 @@ def _run(parsed: Namespace) -> int:
         rows = most_accurate_first(rows)
     print_rows(rows, parsed.format, inputs)
     return int(any(row.get("verdict", "proven") != "proven" for row in rows))
+
+
+def _with_options(message: str) -> str:
+    """Return a message that names options where readers of records name keys of a configuration."""
+    message = re.sub(r"\bset header: \w+ and ", "", message)
+    message = re.sub(rf"\bset (?:columns\.)?({_KEYS})(?::| to) ", r"give columns.\1 ", message)
+    message = re.sub(r"(?<!columns\.)(max_malformed_share|time_format)[= ]", r"columns.\1 ", message)
+    return re.sub(
+        rf"\bcolumns\.({_KEYS})\b", lambda key: f"--{key[1].replace('_', '-')}", message
+    )

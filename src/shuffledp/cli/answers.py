@@ -538,7 +538,7 @@ def _periods(arguments: Namespace) -> list[Any]:
             raise InputError("--every and --profile need a period, --from and --to")
         return [None]
     return [
-        Period(first, last, every, arguments.profile, arguments.time_zone)
+        Period(first, last, every, arguments.profile, arguments.time_zone, arguments.times)
         for every in arguments.every or [None]
     ]
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
-from shuffledp.data.sources import LENGTHS, PROFILES, QUOTING, USER_TYPES
+from shuffledp.data.sources import CLOCKS, LENGTHS, PROFILES, QUOTING, USER_TYPES
 from shuffledp.errors import InputError, shortened
 from shuffledp.mechanisms.catalogue import VIEWS
 from shuffledp.numerics import number_parsing
@@ -246,11 +246,14 @@ PUBLISH: Final[Options] = {
         choices=PROFILES,
     ),
     "--time-zone": _option(
-        "time zone of the days, such as Europe/Paris (default UTC). Times without an offset are "
-        "taken as UTC. If yours are local times, leave this option out: each day then begins at "
-        "00:00 of the times as written",
+        "time zone of the days, such as Europe/Paris (default UTC)",
         default="UTC",
         metavar="NAME",
+    ),
+    "--times": _option(
+        "what times without an offset from UTC are, such as 2024-03-01 23:30: local times, so that "
+        "days begin at 00:00 of the times as written, or utc",
+        choices=CLOCKS,
     ),
     "--unit": _option(
         "what is protected: one record, or all records of one user",

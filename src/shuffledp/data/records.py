@@ -232,7 +232,7 @@ def _place_number(described: tuple[str, str]) -> int:
 
 def _converted(column: Any, name: str, layout: Layout, zone: tzinfo) -> values.Converted:
     if name == "time":
-        return values.to_time(column, layout.time_format, zone)
+        return values.to_time(column, layout.time_format, zone, layout.clock)
     if name == "user":
         return values.to_identifier(column, as_written=layout.user_type == "text")
     if name == "place":

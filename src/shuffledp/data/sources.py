@@ -24,6 +24,7 @@ USER_TYPES: Final = ("number", "text")
 LENGTHS: Final = ("hour", "day", "week", "month", "quarter", "year")
 """Lengths of the windows of a period."""
 
+CLOCKS: Final = ("local", "utc")  # what times without an offset are
 PROFILES: Final = ("hour", "weekday", "weekday-hour")
 """Profiles of the day and week over a period."""
 
@@ -136,6 +137,9 @@ class Layout:
         How times are written: a format of `datetime.strptime`, such as ``%d/%m/%Y %H:%M``, for
         text; ``unix``, ``unix-ms``, ``unix-us`` or ``unix-ns`` for numbers of seconds or their
         parts since 1970 (UTC); None for ISO 8601 or columns of times and dates.
+    clock : str or None
+        What times without an offset from UTC are: ``utc``; ``local``, in which case no time may
+        have an offset; or None if every time must have one.
     user_type : str
         ``number``: identifiers that are the same number are one user, as `values.to_identifier`
         says; ``text``: users are compared as written.
@@ -151,6 +155,7 @@ class Layout:
     text: TextFormat = TextFormat()
     crs: str | None = None
     time_format: str | None = None
+    clock: str | None = "utc"
     user_type: str = "number"
 
     def __post_init__(self) -> None:

@@ -313,7 +313,7 @@ class _TextReader:
         for separator, in_yaml in _SEPARATORS.items():
             fields = self._fields(lines[0].rstrip("\r"), separator)
             if separator != self._separator and len(fields) >= len(self._layout.columns):
-                return f"; its fields seem to be separated differently: set `separator: {in_yaml}`"
+                return f"; its fields seem to be separated differently: set separator: {in_yaml}"
         wanted = {str(column) for column in self._layout.columns.values()}
         for number, line in enumerate(lines[1:100], start=2):
             if wanted <= {name.strip() for name in self._fields(line, self._separator)}:

@@ -209,19 +209,27 @@ def hexadecimal(column: Any) -> Any:
 # --- Times ----------------------------------------------------------------------------------
 
 
-def to_time(column: Any, time_format: str | None = None, zone: tzinfo = UTC) -> Converted:
+def to_time(
+    column: Any,
+    time_format: str | None = None,
+    zone: tzinfo = UTC,
+    clock: str | None = "utc",
+) -> Converted:
     """Convert text, timestamps, dates or numbers to microseconds in UTC.
 
-    `time_format` is as in a `Layout`: with None, text is ISO 8601 and numbers are refused. A time
-    without an offset is in UTC. A date without a time is the beginning of that day in `zone`.
+    `time_format` and `clock` are as in a `Layout`: without a format, text is ISO 8601 and numbers
+    are refused. A local time is converted as if it were UTC. A date without a time is the beginning
+    of that day in `zone`. Raises `InputError` for times that `clock` excludes.
     """
     kind = column.type
     none = np.zeros(len(column), dtype=bool)
     if pa.types.is_null(kind):
         return pc.cast(column, TIME), none
     if time_format in UNIX_UNITS and (_is_number(kind) or _is_text(kind)):
+        _check_offsets(clock, missing=False, present=True)
         return _unix_times(column, UNIX_UNITS[time_format])
     if time_format is None and pa.types.is_timestamp(kind):
+        _check_offsets(clock, missing=kind.tz is None, present=kind.tz is not None)
         raw = pc.fill_null(pc.cast(column, pa.int64()), 0).to_numpy(zero_copy_only=False)
         return _times_of_unit(raw, _valid(column), _UNITS[kind.unit])
     if time_format is None and pa.types.is_date(kind):
@@ -237,13 +245,28 @@ def to_time(column: Any, time_format: str | None = None, zone: tzinfo = UTC) -> 
             expected += " (for numbers since 1970 set time_format to unix, unix-ms, ...)"
         raise _wrong_type(column, expected)
     if time_format is None:
-        return _iso_times(column, zone)
+        return _iso_times(column, zone, clock)
+    has_clock = _CLOCK_DIRECTIVE.search(time_format) is not None
+    _check_offsets(clock, missing=has_clock and "%z" not in time_format, present="%z" in time_format)
     texts, bad = _matching(column, _TEXT_WITH_DIGIT)
     times, known = _parsed_times(texts, time_format)
     bad |= ~known & _valid(texts)
-    if not _CLOCK_DIRECTIVE.search(time_format):
+    if not has_clock:
         times = _day_starts(np.where(known, times, 0) // _DAY, zone)
     return _instants(times, known), bad
+
+
+def _check_offsets(clock: str | None, *, missing: bool, present: bool) -> None:
+    if clock is None and missing:
+        raise InputError(
+            "times without an offset from UTC may be local times or UTC: say which, by --times "
+            "local or --times utc"
+        )
+    if clock == "local" and present:
+        raise InputError(
+            "times with an offset from UTC, and numbers since 1970, are not local times as "
+            "written: leave out --times local, and name the time zone of the days by --time-zone"
+        )
 
 
 def _instants(microseconds: Integers, known: NDArray[np.bool_]) -> Any:
@@ -288,15 +311,16 @@ def _times_of_unit(raw: Integers, present: NDArray[np.bool_], unit: float) -> Co
     return _instants(times, known), present & ~known
 
 
-def _iso_times(column: Any, zone: tzinfo) -> Converted:
+def _iso_times(column: Any, zone: tzinfo, clock: str | None) -> Converted:
     for texts in _attempts(column):
         shortest = pc.min(pc.binary_length(texts)).as_py() or 0
         # Arrow takes a date without a time for its midnight.
         for kind in (TIME, pa.timestamp("us")) if shortest > _DATE_LENGTH else (TIME,):
             try:
-                times = to_time(pc.cast(pc.cast(texts, pa.string()), kind))[0]
+                cast = pc.cast(pc.cast(texts, pa.string()), kind)
             except pa.ArrowInvalid:
                 continue
+            times = to_time(cast, None, zone, clock)[0]
             if (pc.min(times.cast(pa.int64())).as_py() or 0) >= _FIRST_TIME:
                 return times, np.zeros(len(column), dtype=bool)
     texts, bad = _matching(column, _ISO)
@@ -327,6 +351,9 @@ def _iso_times(column: Any, zone: tzinfo) -> Converted:
     times = ((hour * 60 + minute - offset) * 60 + second) * 1_000_000 + digits("fraction", 0, 6)
     times += days * _DAY
     dates = known & (pc.binary_length(written["clock"]).to_numpy() == 0)
+    offsets = known & (pc.binary_length(written["zone"]).to_numpy() > 0)
+    missing = (known & ~dates & ~offsets).any()
+    _check_offsets(clock, missing=bool(missing), present=bool(offsets.any()))
     times[dates] = _day_starts(days[dates], zone)
     return _instants(times, known), bad | (_valid(texts) & ~known)
 

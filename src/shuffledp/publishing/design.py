@@ -1,7 +1,7 @@
 """Check the choices for a published map, and derive from them what needs no record."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any, Final
@@ -9,7 +9,7 @@ from typing import Any, Final
 from shuffledp.accounting.contributions import Contributions
 from shuffledp.data.cells import Cells, make_cells
 from shuffledp.data.regions import Box, Region, region_from_config
-from shuffledp.data.sources import LENGTHS, PROFILES
+from shuffledp.data.sources import CLOCKS, LENGTHS, PROFILES
 from shuffledp.data.windows import Windows, windows_from_config
 from shuffledp.errors import InputError
 from shuffledp.publishing.counting import Histogram
@@ -212,10 +212,18 @@ def _windows(period: Period | None) -> tuple[Windows | None, dict[str, Any] | No
         "every": period.every,
         "time_zone": period.time_zone,
     }
-    optional = {"every": period.every, "profile": period.profile}
+    if period.times not in (None, *CLOCKS):
+        raise InputError(f"times must be {' or '.join(CLOCKS)}, got {period.times!r}")
+    optional = {"every": period.every, "profile": period.profile, "times": period.times}
     given = {key: value for key, value in optional.items() if value is not None}
-    spec = {"period": words, "time_zone": period.time_zone, **given}
-    return windows_from_config(spec), words | given
+    spec = {"period": words, **optional}
+    windows = windows_from_config(spec | {"time_zone": period.time_zone})
+    if period.times == "local":
+        windows = windows_from_config(spec)  # local times are read as if they were UTC
+        assert windows is not None
+        names = tuple(name.removesuffix("+00:00") for name in windows.names)
+        windows = replace(windows, names=names)
+    return windows, words | given
 
 
 def _contributions(protection: Protection, windows: Windows | None) -> Contributions:

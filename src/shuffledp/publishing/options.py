@@ -134,6 +134,10 @@ class Period:
         day, day of the week or hour of the week, over the whole period.
     time_zone
         Where a day begins: a name of the IANA database.
+    times
+        What times without an offset from UTC are: ``local``, so that a day begins at 00:00 of the
+        times as written, or ``utc``. Needed for such times in another `time_zone` than UTC, and
+        published. Dates without a time are days in every time zone.
     """
 
     first: str
@@ -141,6 +145,12 @@ class Period:
     every: str | None = None
     profile: str | None = None
     time_zone: str = "UTC"
+    times: str | None = None
+
+    @property
+    def clock(self) -> str | None:
+        """What times without an offset are; None if every time must have one."""
+        return "utc" if self.times is None and self.time_zone == "UTC" else self.times
 
 
 @dataclass(frozen=True)

@@ -195,6 +195,8 @@ def publish(
     book_options = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     output, book_path = Path(output).absolute(), Path(book_options.path)
     data, layout = _source(records, protection, windows)
+    if windows is not None:
+        layout = replace(layout, clock=windows.clock)
     design = make_design(places, protection, levels or Levels(), windows)
     _check_text(title, design)
     arguments = _CheckedArguments(design, data, layout, records.max_malformed_share, title)

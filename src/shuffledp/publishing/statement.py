@@ -354,4 +354,9 @@ def _period(period: Mapping[str, Any] | None) -> str:
         return "all records of the file"
     every = f", every {period['every']}" if period["every"] else ""
     every += f", by {period['profile'].replace('-', ' and ')}" if "profile" in period else ""
-    return f"{period['from']} to {period['to']}{every} ({period['time_zone']})"
+    zone = period["time_zone"]
+    if period.get("times") == "local":
+        zone = "local time" + (f" of {zone}" if zone != "UTC" else "")
+    elif zone == "UTC" and "times" not in period:
+        zone += "; a time without an offset as written"
+    return f"{period['from']} to {period['to']}{every} ({zone})"
