@@ -12,7 +12,6 @@ from shuffledp.cli.output import most_accurate_first, print_compared, print_rows
 from shuffledp.cli.parser import parse
 from shuffledp.errors import DEFECT, InputError, is_out_of_memory, one_line
 
-
 _KEYS: Final = (
     "latitude|longitude|user|time|place|separator|decimal|quoting|crs|time_format|user_type|"
     "max_malformed_share"
@@ -87,7 +86,7 @@ def _with_options(message: str) -> str:
     """Return a message that names options where readers of records name keys of a configuration."""
     message = re.sub(r"\bset header: \w+ and ", "", message)
     message = re.sub(rf"\bset (?:columns\.)?({_KEYS})(?::| to) ", r"give columns.\1 ", message)
-    message = re.sub(r"(?<!columns\.)(max_malformed_share|time_format)[= ]", r"columns.\1 ", message)
-    return re.sub(
-        rf"\bcolumns\.({_KEYS})\b", lambda key: f"--{key[1].replace('_', '-')}", message
+    message = re.sub(
+        r"(?<!columns\.)(max_malformed_share|time_format)[= ]", r"columns.\1 ", message
     )
+    return re.sub(rf"\bcolumns\.({_KEYS})\b", lambda key: f"--{key[1].replace('_', '-')}", message)

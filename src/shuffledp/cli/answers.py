@@ -565,16 +565,16 @@ def _preview(arguments: Namespace, cells: Any, protections: Any, levels: Any, pe
     shown = table.assign(times=times_in_words(table)).drop(columns=["every", "share", "number"])
     shown = shown.dropna(axis="columns").rename(columns=_HEADS)
     print(shown.to_string(index=False, float_format=lambda value: f"{value:.4g}"))
-    print_wrapped(
-        "error: standard deviation of a count. "
-        + (
+    legend = ["error: standard deviation of a count."]
+    if "no levels" in shown:
+        legend.append(
             "no levels: that of the sum of its cells if no level had a share; a level whose error "
-            "is not smaller may have share 0. "
-            if "without_levels" in table.dropna(axis="columns")
-            else ""
+            "is not smaller may have share 0."
         )
-        + "±: half-width of its 95 % interval. 10 %, 25 %: counts from which the interval is within that. not 0: smallest count that differs from 0. "
-        "No record was read and nothing was charged: errors follow from the noise alone."
+    print_wrapped(
+        f"{' '.join(legend)} ±: half-width of its 95 % interval. 10 %, 25 %: counts from which the "
+        "interval is within that. not 0: smallest count that differs from 0. No record was read "
+        "and nothing was charged: errors follow from the noise alone."
     )
     if arguments.at_least is not None:
         print_wrapped(advice(table, arguments.at_least))

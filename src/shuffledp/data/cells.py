@@ -202,7 +202,7 @@ def _kind(region: Region, spec: Mapping[str, Any]) -> str:
 def _check_number(region: Region, cells: int, what: str) -> None:
     if not 2 <= cells <= MAX_CELLS:
         raise InputError(
-            f"a grid must have from 2 to {MAX_CELLS:,} cells, but {cells:,} {what} {region.name}"
+            f"a map must have from 2 to {MAX_CELLS:,} cells, but {cells:,} {what} {region.name}"
         )
 
 
@@ -386,7 +386,7 @@ def _polygon_cells(region: Region, spec: Mapping[str, Any]) -> Cells:
         name: np.array(texts, dtype=object)[meeting].tolist()
         for name, texts in polygons.groups.items()
     }
-    _check_number(region, len(table), f"polygons of {spec['path']} meet")
+    _check_number(region, len(table), f"of {spec['path']} lie in")
     table.insert(0, "cell", np.arange(len(table), dtype=np.int64))
     shapes = polygons.shapes[meeting]
     tree = shapely.STRtree(shapes)

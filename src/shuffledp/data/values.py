@@ -247,7 +247,9 @@ def to_time(
     if time_format is None:
         return _iso_times(column, zone, clock)
     has_clock = _CLOCK_DIRECTIVE.search(time_format) is not None
-    _check_offsets(clock, missing=has_clock and "%z" not in time_format, present="%z" in time_format)
+    _check_offsets(
+        clock, missing=has_clock and "%z" not in time_format, present="%z" in time_format
+    )
     texts, bad = _matching(column, _TEXT_WITH_DIGIT)
     times, known = _parsed_times(texts, time_format)
     bad |= ~known & _valid(texts)

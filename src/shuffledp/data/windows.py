@@ -89,7 +89,7 @@ class Windows:
             if _name(start, length, starts[0]) != _name(end, length, starts[0]):
                 raise InputError(
                     f"a level must contain whole windows, but the window {name} lies in more than "
-                    f"one {length}"
+                    f"one {length}: leave out this level, or choose shorter windows"
                 )
             names.append(_name(start, length, starts[0]))
         return tuple(names)

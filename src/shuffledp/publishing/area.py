@@ -118,6 +118,8 @@ def _chosen(
             raise InputError("an area needs at least one cell, got none")
         return np.array(sorted({ids.index(each) for each in cells}), dtype=np.int64), []
     if isinstance(polygon, str | Path):
+        if Path(polygon).suffix.lower() in (".csv", ".txt"):
+            raise InputError(f"{polygon} has no polygons: give ids of cells by --cell instead")
         polygon = shapely.union_all(read_polygons(Path(polygon)).table.geometry.to_numpy())
     if not isinstance(polygon, shapely.Geometry) or not shapely.is_valid(polygon):
         raise InputError(

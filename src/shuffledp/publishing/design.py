@@ -255,7 +255,9 @@ def _cells(choice: MapCells, groups: Sequence[str]) -> tuple[Cells, dict[str, An
     region = _region(choice.box, choice.outline, needed=lattice)
     if lattice:
         if choice.name is not None or choice.identifier is not None:
-            raise InputError("--cell-name and --cell-id are properties of a file of polygons")
+            raise InputError(
+                "--cell-name and --cell-id are properties of a file of polygons or points"
+            )
         try:
             spec: dict[str, Any] = {kind: _SPECS[kind](value)}
         except ValueError:

@@ -54,8 +54,8 @@ def estimates_of_levels(
     """Return intervals and estimates of the true counts of every level.
 
     `noisy` has the noisy counts of each level that is measured, shape ``(times, areas)``. The
-    tables have a row for each count, all areas of the first time first. Without levels, there is one table, that of
-    `estimates`. With levels, the columns are
+    tables have a row for each count, all areas of the first time first. Without levels, there is
+    one table, that of `estimates`. With levels, the columns are
 
     - raw: the noisy count, missing for a level without a share of the budget;
     - count: the least-squares estimate from the noisy counts of all levels. It is unbiased, and the

@@ -217,7 +217,8 @@ class OpenLedger:
             )
         spent = _digits(self.state.spent, ROUND_CEILING)
         raise InputError(
-            f"{price} nothing is left: {spent} of {limit} is spent and cannot be regained"
+            f"{price} nothing is left: {spent} of {limit} is spent and cannot be regained. Decide "
+            "before the first map how many there will be, and set --total then"
         )
 
     def complete(self, identifier: str, sha256: str) -> None:

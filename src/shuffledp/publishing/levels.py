@@ -221,7 +221,7 @@ def _positive(text: str) -> Fraction:
 def axis_with_shares(levels: Sequence[Level], shares: Mapping[str, Decimal]) -> Axis:
     """Return an axis in which the finest level gets what the shares of the others leave."""
     coarser = [shares[level.name] for level in levels[1:]]
-    rest = 1 - sum(coarser)
+    rest = 1 - sum(coarser, Decimal(0))
     if min([rest, *filter(None, coarser)]) < _MIN_SHARE:
         raise InputError(
             f"shares of levels must be 0, for sums without noise of their own, or at least "
@@ -319,8 +319,9 @@ class Measurements:
     def estimate(self, noisy: Mapping[tuple[int, int], Integers]) -> Floats:
         """Return the least-squares estimates of all counts, shape ``(windows, cells)``.
 
-        `noisy` has the noisy counts of `measured`, shape ``(times, areas)``. Estimates are multiples of 2^-20, or for counts above some 1e9 of a larger power of two, rounded,
-        so that sums are exact in double precision.
+        `noisy` has the noisy counts of `measured`, shape ``(times, areas)``. Estimates are
+        multiples of 2^-20, or for counts above some 1e9 of a larger power of two, rounded, so that
+        sums are exact in double precision.
         """
         times, areas = self.chains
 

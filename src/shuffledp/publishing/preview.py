@@ -34,11 +34,11 @@ def preview(
     -------
     A row for each level of each map, with columns cells, every (or profile), eps, areas and times
     (the levels), share (of the budget), number (of counts), error (standard deviation of a count,
-    root mean square), without_levels (the error of sums of cells if these had all of the budget:
-    a level pays if its own error is smaller; only with levels), half_width (of the 95 % interval of a typical count), within_10 and within_25
-    (the counts from which the interval is within 10 and 25 %) and nonzero_from (the smallest count
-    whose interval excludes 0). With `at_least`, enough says whether that count is at least
-    within_25.
+    root mean square), without_levels (with levels: the error of sums of cells if these had all of
+    the budget; a level pays if its own error is smaller), half_width (of the 95 % interval of a
+    typical count), within_10 and within_25 (the counts from which the interval is within 10 and 25
+    %) and nonzero_from (the smallest count whose interval excludes 0). With `at_least`, enough says
+    whether that count is at least within_25.
 
     Examples
     --------
@@ -89,8 +89,10 @@ def advice(table: pd.DataFrame, at_least: float) -> str:
     for enough, words in ((True, "is enough for"), (False, "is not enough for")):
         rows = table[(table["enough"] == enough) & (table["areas"] == "cells")]
         if len(rows):
-            budgets = [f" at eps={eps:g}" for eps in rows["eps"]]
-            names = dict.fromkeys(map("".join, zip(_names(table)[rows.index], budgets)))
+            names = dict.fromkeys(
+                f"{name} at eps={eps:g}"
+                for name, eps in zip(_names(table)[rows.index], rows["eps"], strict=True)
+            )
             sentences.append(f"A count of {at_least:g} {words}: {'; '.join(names)}.")
     return " ".join(sentences)
 

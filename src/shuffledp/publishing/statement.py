@@ -21,6 +21,9 @@ from shuffledp.publishing.noise import LEVEL, zcdp_exception
 from shuffledp.version import find_version
 
 _NOISE_NAMES: Final = {"laplace": "discrete Laplace", "gaussian": "discrete Gaussian"}
+_CUT: Final = (
+    "No true count is below 0, so the interval of a negative `count` begins and may end at 0."
+)
 _MAX_EXPONENT: Final = 20.0  # the factor e^eps is written out up to here
 
 
@@ -73,7 +76,11 @@ def make_statement(
             "sampler": "OpenDP: exact, with the randomness of the operating system; no seed",
         },
         "levels": levels_in_numbers(design),
-        "cells": {"number": len(histogram.cells), **design.places},
+        "cells": {
+            "number": len(histogram.cells),
+            "elsewhere": histogram.cells.elsewhere,
+            **design.places,
+        },
         "period": design.period,
         "intervals": {
             "probability": LEVEL,
@@ -229,11 +236,12 @@ def facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
         f"{budget['measure']} = {round_up(float(budget['spent']))} was spent when this map was made"
     )
     region = statement["cells"]
-    where = f"{region['number']:,} {_kind_in_words(region['kind'])}"
+    where = f"{region['number'] - region['elsewhere']:,} {_kind_in_words(region['kind'])}"
     if region["box"]:
         south, north, west, east = (f"{degrees:g}" for degrees in region["box"])
         where += f", latitude {south} to {north}, longitude {west} to {east}"
     where += f", within {region['outline']}" if region["outline"] else ""
+    where += ", and one cell for the records in none of them" if region["elsewhere"] else ""
     return [
         ("Protected", f"one {unit['protected']}"),
         ("Neighbouring data sets", guarantee["neighbours"]),
@@ -241,7 +249,7 @@ def facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
         (f"If one {unit['protected']} is replaced", replaced),
         ("Records that count", unit["bound"]),
         (
-            "Noise on each count",
+            "Noise on each count" if len(statement["levels"]) == 1 else "Noise on counts of cells",
             f"{mechanism['name']}, scale {mechanism['scale']:.6g}, standard deviation "
             f"{mechanism['standard_deviation']:.4g}",
         ),
@@ -272,7 +280,9 @@ def _levels_in_words(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
         + f", error {row['error']:.3g}"
         for row in levels
     ]
-    return [("Levels", "; ".join(words))]
+    both = all(len({row[axis] for row in levels}) > 1 for axis in ("areas", "times"))
+    shares = ". Shares of areas and of times are multiplied" if both else ""
+    return [("Levels", "; ".join(words) + shares)]
 
 
 def _level_name(row: Mapping[str, Any]) -> str:
@@ -331,7 +341,7 @@ def _columns_in_words(statement: Mapping[str, Any]) -> list[str]:
             "average.",
             "- `low` to `high` contains the count of one cell with probability 95 % (count ± "
             f"{one}), `joint_low` to `joint_high` all counts at once "
-            f"(± {intervals['half_width_of_all_cells_together']}).",
+            f"(± {intervals['half_width_of_all_cells_together']}). {_CUT}",
             "- `estimate` uses what all noisy counts together say about typical counts. It is "
             "closer to the truth on average, but not right on average in each cell.",
         ]
@@ -342,10 +352,11 @@ def _columns_in_words(statement: Mapping[str, Any]) -> list[str]:
         "is right on average, and counts add up: those of cells to those of areas, those of "
         "windows to those of longer times.",
         "- `low` to `high` contains the true count with probability 95 % (for a typical cell, "
-        f"count ± {one}).",
+        f"count ± {one}). {_CUT}",
         "- `estimate` is a whole number, at least 0, close to `count`; estimates add up, too. They "
         "are not right on average, because no estimate is below 0, and may lie outside of the "
-        "interval.",
+        "interval. Compare times, and add up areas, by `count`: a small difference of two "
+        "estimates may have the wrong sign.",
     ]
 
 
