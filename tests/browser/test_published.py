@@ -19,6 +19,7 @@ pytestmark = [pytest.mark.workflow, pytest.mark.slow]
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"
 PHONE = {"width": 320, "height": 800}
 READOUT, SUM = "#map-readout", "#map-sum"
+EACH = ("CSV", "PNG")
 TITLE = "Taps & <more> of January"
 
 
@@ -104,7 +105,9 @@ def test_each_cell_is_read_out_as_in_the_table(one, open_page):
         hatched = page.locator("[role=option][fill^=url]")
         assert hatched.count() == (table["low"] == 0).sum()
         smallest = table["estimate"][table["low"] > 0].min()
-        assert 1 < int(text(page, ".legend .ticks span >> nth=0")) <= smallest
+        assert (
+            1 < int(page.locator(".legend text").nth(1).text_content().replace(",", "")) <= smallest
+        )
 
 
 def test_sums_and_differences_have_the_intervals_of_their_noise(weeks, open_page):
@@ -198,23 +201,75 @@ def test_the_keyboard_reaches_the_map_and_moves_over_it(one, open_page):
         assert text(page, READOUT).startswith("row 2 column 3:")
 
 
-def test_the_table_and_the_map_can_be_saved(weeks, open_page):
-    def saved(page, name):
-        with page.expect_download() as download:
-            page.get_by_role("button", name=name).click()
-        return download.value.suggested_filename, download.value.path().read_bytes()
+def saved(page, name):
+    with page.expect_download() as download:
+        page.get_by_role("button", name=name).click()
+    return download.value.suggested_filename, download.value.path().read_bytes()
 
+
+def test_the_table_and_the_map_can_be_saved(weeks, open_page):
     with open_page(weeks / "map.html") as page:
         width = page.locator(".map").bounding_box()["width"]
         page.locator("#map-zoom").check()
         zoomed = page.locator(".map").bounding_box()["width"]
-        (table, rows), (picture, pixels) = (
-            saved(page, f"Save as {kind}") for kind in ("CSV", "PNG")
-        )
+        (table, rows), (picture, pixels) = (saved(page, f"Save as {each}") for each in EACH)
     assert (table, picture) == ("Taps-more-of-January.csv", "Taps-more-of-January.png")
     pd.testing.assert_frame_equal(pd.read_csv(BytesIO(rows)), pd.read_csv(weeks / "map.csv"))
     assert Image.open(BytesIO(pixels)).width == pytest.approx(2 * zoomed, abs=2)
     assert zoomed > 2 * width
+
+
+def test_a_saved_level_names_it_and_shows_the_legend(levels, open_page):
+    """The table has the rows of levels.csv, and the picture ends with a legend and a caption."""
+    with open_page(levels / "map.html") as page:
+        page.locator("#map-level").select_option("1")
+        page.locator("#map-length").select_option("1")
+        assert text(page, "figcaption").startswith("Estimate Rectangles in 1 rows and 2 columns 20")
+        drawn = [page.locator(each).bounding_box()["height"] for each in (".map", ".scalebar")]
+        (table, rows), (picture, pixels) = (saved(page, f"Save as {each}") for each in EACH)
+    assert table == "Taps-more-of-January-Rectangles-in-1-rows-and-2-columns-week.csv"
+    assert picture == table.replace(".csv", ".png")
+    expected = pd.read_csv(levels / "levels.csv")
+    expected = expected[(expected["level"] == "shape:1x2") & (expected["every"] == "week")]
+    pd.testing.assert_frame_equal(
+        pd.read_csv(BytesIO(rows)), expected.reset_index(drop=True), check_dtype=False
+    )
+    image = np.asarray(Image.open(BytesIO(pixels)).convert("RGB")).astype(int)
+    below = image[int(2 * drawn[0]) : int(2 * sum(drawn))]
+    assert (np.ptp(below, axis=2) > 60).any()  # the colours of the legend
+
+
+def test_the_page_says_why_it_opens_with_a_coarser_level(browser, open_page, tmp_path):
+    (tmp_path / "counts.csv").write_text("cell,count\n1-1,9\n2-2,9\n")
+    shuffledp.publish(
+        tmp_path / "counts.csv", tmp_path / "map", ledger=tmp_path / "l.jsonl",
+        protection=Protection("record", 0.1), levels=Levels({"shape:2x2": 0}),
+        cells=MapCells("shape:8x8", box=(0, 0.6, 0, 0.8)),
+    )  # fmt: skip
+    with open_page(tmp_path / "map" / "map.html") as page:
+        assert "opens with the level Rectangles in 2 rows" in text(page, "#map p >> nth=0")
+
+
+def test_districts_of_stops_are_land_around_them(browser, open_page, tmp_path):
+    stops = [
+        f"{i},{0.1 * (i % 3)},{0.1 * (i // 3)},{'inner' if i < 6 else 'outer'}" for i in range(9)
+    ]
+    (tmp_path / "stops.csv").write_text("id,latitude,longitude,district\n" + "\n".join(stops))
+    (tmp_path / "taps.csv").write_text("stop\n" + "\n".join(str(i % 9) for i in range(900)))
+    shuffledp.publish(
+        Source(tmp_path / "taps.csv", place="stop"), tmp_path / "map", ledger=tmp_path / "l.jsonl",
+        protection=Protection("record", 1), levels=Levels({"district": 0}),
+        cells=MapCells(tmp_path / "stops.csv", elsewhere=True),
+    )  # fmt: skip
+    with open_page(tmp_path / "map" / "map.html") as page:
+        circle = page.locator("#map-cell-0").bounding_box()
+        page.locator("#map-level").select_option("1")
+        boxes = [page.locator(f"#map-cell-{i}").bounding_box() for i in range(2)]
+        page.locator("#map-cell-0").hover()
+        assert text(page, READOUT).startswith("inner: estimate ")
+    assert min(box["height"] for box in boxes) > 5 * circle["height"]
+    west, east = sorted(boxes, key=lambda box: box["x"])
+    assert west["x"] + west["width"] == pytest.approx(east["x"], abs=12)  # with strokes
 
 
 def test_table_and_promise_need_no_scripts_and_the_page_may_fetch_nothing(one, browser):

@@ -16,8 +16,8 @@ from shuffledp.publishing.design import Design
 from shuffledp.publishing.estimates import share_above, sum_widths
 from shuffledp.publishing.levels import Measurements
 from shuffledp.publishing.noise import LEVEL
-from shuffledp.publishing.shapes import as_polygons, joined
-from shuffledp.publishing.statement import facts, promise, uncounted
+from shuffledp.publishing.shapes import as_polygons, joined, nearest_land
+from shuffledp.publishing.statement import facts, kind_in_words, promise, uncounted
 
 MAX_PAGE_CELLS: Final = 20_000  # on a page, in each window
 MAX_PAGE_COUNTS: Final = 300_000  # on a page, over all windows
@@ -68,10 +68,16 @@ def render_map(
     k = len(cells)
     several = measurements.several
     heads, columns = _HEADS[several], _COLUMNS[several]
-    first = tables[0, 0].iloc[:k].assign(name=cells.table["name"].to_numpy())
-    largest = np.argsort(-first["estimate"].to_numpy(), kind="stable")[:_MAX_ROWS]
-    rows = first.iloc[largest]
-    shapes = _drawn(cells.table.geometry)
+    names = [""] if windows is None else windows.names
+    places = np.tile(cells.table["name"].to_numpy(), len(names))
+    if len(names) > 1:
+        heads, columns = (heads[0], "Window", *heads[1:]), ("window", *columns)
+    counts = tables[0, 0].assign(name=places, window=np.repeat(names, k))
+    largest = np.argsort(-counts["estimate"].to_numpy(), kind="stable")[:_MAX_ROWS]
+    rows = counts.iloc[largest]
+    opens = _opening(tables, measurements)
+    shapes = _shapes(cells.table.geometry, measurements)
+    labels = [_label(level.name) for level in measurements.areas.levels]
     data = {
         "title": statement["title"],
         "warning": statement.get("warning"),
@@ -81,15 +87,19 @@ def render_map(
         "uncounted": uncounted(statement["unit"]["protected"]),
         "facts": facts(statement),
         "limits": statement["not_protected"],
-        "k": k,
-        "windows": [""] if windows is None else list(windows.names),
+        "counts": len(counts),
+        "windows": list(names),
         "every": _EVERY.get(str((statement["period"] or {}).get("every"))),
         "heads": heads,
         "rows": [
             [
                 name,
                 *(
-                    f"{value:,.6g}" if isinstance(value, float) else f"{value:,}"
+                    value
+                    if isinstance(value, str)
+                    else f"{value:,.1f}"
+                    if isinstance(value, float)
+                    else f"{value:,}"
                     for value in values
                 ),
             ]
@@ -98,16 +108,18 @@ def render_map(
         "areas": [
             {
                 "name": level.name,
-                "cells": [
-                    _rings(area)
-                    for area in (shapes if s == 0 else joined(shapes, level.group, len(level)))
-                ],
+                "label": labels[s],
+                "cells": [_rings(area) for area in shapes[s]],
                 "id": level.ids,
                 "names": level.names,
                 "group": level.group.tolist() if s else None,
             }
             for s, level in enumerate(measurements.areas.levels)
         ],
+        "opening": f"The map opens with the level {labels[opens]}, because most counts of smaller "
+        "areas are noise."
+        if opens
+        else "",
         "times": [
             {"name": level.name, "windows": level.names, "group": level.group.tolist()}
             for level in measurements.times.levels
@@ -119,7 +131,7 @@ def render_map(
             ]
             for t, time in enumerate(measurements.times.levels)
         ],
-        "opens": _opening(tables, measurements),
+        "opens": opens,
         "law": _law(measurements) if several else None,
     }
     if not several:
@@ -184,16 +196,34 @@ def _opening(tables: Mapping[tuple[int, int], pd.DataFrame], measurements: Measu
     return several[-1]
 
 
-def _drawn(geometry: Any) -> Any:
-    """Return polygons of all cells; one without a geometry is a square beside the others."""
-    shapes = geometry.to_numpy().copy()
-    missing = shapely.is_missing(shapes)
-    shapes[~missing] = as_polygons(shapes[~missing])
-    if missing.any():
-        west, south, east, north = shapely.total_bounds(shapes)
-        size = 0.04 * max(east - west, north - south)
-        shapes[missing] = shapely.box(west - 2 * size, south, west - size, south + size)
-    return shapes
+def _label(level: str) -> str:
+    """Return the name of a level of areas, as a label."""
+    words = kind_in_words(level)
+    return words[:1].upper() + words[1:]
+
+
+def _shapes(geometry: Any, measurements: Measurements) -> list[Any]:
+    """Return the polygons of the areas of each level.
+
+    Points are circles, and an area of points is what is nearest to them. An area without a geometry
+    is a square beside the others.
+    """
+    found = geometry.to_numpy().copy()
+    known = np.flatnonzero(~shapely.is_missing(found))
+    points, land = found[known], found.copy()
+    found[known] = as_polygons(points)
+    # Several points of one place are one point.
+    _, first, number = np.unique(shapely.to_wkb(points), return_index=True, return_inverse=True)
+    if points[0].geom_type == "Point" and len(first) > 1:
+        land[known] = nearest_land(points[first])[number]
+    else:
+        land = found
+    west, south, east, north = shapely.total_bounds(found)
+    size = 0.04 * max(east - west, north - south)
+    square = shapely.box(west - 2 * size, south, west - size, south + size)
+    levels = enumerate(measurements.areas.levels)
+    areas = [joined(land, level.group, len(level)) if s else found for s, level in levels]
+    return [[square if area is None else area for area in level] for level in areas]
 
 
 def _rings(cell: shapely.Geometry) -> list[list[float]]:

@@ -32,6 +32,23 @@ def as_polygons(shapes: Any) -> Any:
     return shapely.transform(circles, lambda xy: xy / [narrow, 1.0])
 
 
+def nearest_land(points: Any) -> Any:
+    """Return for each point what is closer to it than to all others, as far as some of them reach.
+
+    `points` are different geometries in degrees, at least two.
+    """
+    xy = shapely.get_coordinates(points)
+    narrow = np.cos(np.radians(np.clip(xy[:, 1].mean(), -85.0, 85.0)))  # of a degree of longitude
+    flat = shapely.multipoints(xy * [narrow, 1.0])
+    extent = np.ptp(shapely.get_coordinates(flat), axis=0).max()
+    reach = shapely.buffer(shapely.convex_hull(flat), 2.0 * _CIRCLE_SHARE * extent)
+    land = shapely.get_parts(shapely.voronoi_polygons(flat, extend_to=reach))
+    owner, number = shapely.STRtree(land).query(shapely.get_parts(flat), predicate="intersects")
+    land = land[number[np.unique(owner, return_index=True)[1]]]
+    land = shapely.intersection(land, reach)
+    return shapely.transform(land, lambda xy: xy / [narrow, 1.0])
+
+
 def joined(shapes: Any, group: Integers, groups: int) -> Sequence[Any]:
     """Return the union of the shapes of each group, None for a group without any."""
     shapes = np.asarray(shapes)

@@ -236,7 +236,7 @@ def facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
         f"{budget['measure']} = {round_up(float(budget['spent']))} was spent when this map was made"
     )
     region = statement["cells"]
-    where = f"{region['number'] - region['elsewhere']:,} {_kind_in_words(region['kind'])}"
+    where = f"{region['number'] - region['elsewhere']:,} {kind_in_words(region['kind'])}"
     if region["box"]:
         south, north, west, east = (f"{degrees:g}" for degrees in region["box"])
         where += f", latitude {south} to {north}, longitude {west} to {east}"
@@ -290,8 +290,9 @@ def _level_name(row: Mapping[str, Any]) -> str:
     return row["areas"] if times in (None, "windows") else f"{row['areas']} by {times}"
 
 
-def _kind_in_words(kind: str) -> str:
-    name, _, value = kind.partition(":")
+def kind_in_words(kind: str) -> str:
+    """Return cells or a level of areas in words; a property of polygons stays as it is."""
+    name, _, value = kind.replace("meters:", "metres:").partition(":")
     rows, _, columns = value.partition("x")
     words = {
         "h3": f"H3 hexagons of resolution {value}",

@@ -52,23 +52,27 @@ function wrapped(context, text, room) {
   return lines;
 }
 
-/** Save a drawing as it appears, at twice its resolution, above a caption of several paragraphs. */
-function saveImage(name, svg, caption) {
-  const { width, height } = svg.getBoundingClientRect();
-  const copy = svg.cloneNode(true);
-  copy.setAttribute("xmlns", SVG);
-  copy.setAttribute("width", width);
-  copy.setAttribute("height", height);
+/** Save drawings as they appear, one below the other, at twice their resolution, above a caption. */
+function saveImage(name, drawings, caption) {
   const style = svgElement("style", {});
-  style.textContent = document.querySelector("style").textContent + "svg text { font-family: sans-serif; }";
-  copy.prepend(style);
+  style.textContent = document.querySelector("style").textContent;
+  const sizes = drawings.map((svg) => svg.getBoundingClientRect());
+  const width = d3.max(sizes, (size) => size.width);
+  let height = 0;
+  const copies = drawings.map((svg, i) => {
+    const copy = svg.cloneNode(true);
+    for (const [key, value] of Object.entries({ x: 0, y: height, width: sizes[i].width, height: sizes[i].height })) copy.setAttribute(key, value);
+    height += sizes[i].height + LINE / 2;
+    return copy;
+  });
   const image = new Image();
+  const whole = svgElement("svg", { width, height, "font-family": "sans-serif" }, style, ...copies);
   image.onload = () => {
     const canvas = element("canvas", { width: 2 * width });
     const context = canvas.getContext("2d");
     const font = "13px sans-serif";
     context.font = font;
-    const lines = caption.flatMap((text) => wrapped(context, text, width - 20));
+    const lines = wrapped(context, caption, width - 20);
     canvas.height = 2 * (height + LINE * (lines.length + 0.5));
     context.scale(2, 2);
     const { backgroundColor, color } = getComputedStyle(document.body);
@@ -80,10 +84,10 @@ function saveImage(name, svg, caption) {
     lines.forEach((text, i) => context.fillText(text, 10, height + LINE * (i + 0.9)));
     canvas.toBlob((blob) => save(name, "image/png", blob));
   };
-  image.src = "data:image/svg+xml," + encodeURIComponent(new XMLSerializer().serializeToString(copy));
+  image.src = "data:image/svg+xml," + encodeURIComponent(new XMLSerializer().serializeToString(whole));
 }
 
-/** Append buttons that save `table()`, rows with a header, as CSV and `drawing()`, [svg, caption], as PNG. `name()` names the files. */
+/** Append buttons that save `table()`, rows with a header, as CSV and `drawing()`, [drawings, caption], as PNG. `name()` names the files. */
 function downloads(home, name, table, drawing) {
   const row = element("div", { class: "downloads" });
   const button = (text, act) => {
@@ -286,17 +290,18 @@ function showTip({ frame, tip, cells }, i, lines) {
   tip.style.top = `${(below ? box.bottom : box.top) - around.top + frame.scrollTop}px`;
 }
 
-/** Return a colour bar; `ticks` are [position from 0 to 1, label] pairs. */
-function ramp(colour, ticks) {
-  const stops = d3.range(0, 1.001, 0.1).map(colour).join(", ");
-  const labels = element("div", { class: "ticks" }, ...ticks.map(([at, text]) => element("span", { text, style: `left: ${(100 * at).toFixed(1)}%` })));
-  return [element("div", { class: "bar", style: `background: linear-gradient(to right, ${stops})` }), labels];
-}
-
-/** Return a legend entry with a filled rectangle. */
-function key(fill, label) {
-  const icon = svgElement("svg", { width: 22, height: 14, "aria-hidden": "true" }, svgElement("rect", { width: 22, height: 14, fill, stroke: "currentColor" }));
-  return element("li", {}, icon, label);
+/** Return a legend as a drawing: a colour bar with `ticks`, [position from 0 to 1, label] pairs, and the meaning of a hatch. */
+function legendOf(title, colour, ticks, hatch, meaning) {
+  const width = 400;
+  const stops = d3.range(0, 1.001, 0.1).map((t) => svgElement("stop", { offset: t, "stop-color": colour(t) }));
+  const label = (x, y, text, anchor = "start") => svgElement("text", { x, y, "text-anchor": anchor }, text);
+  return svgElement("svg", { class: "scalebar", viewBox: `-1 0 ${width + 2} 84`, role: "img", "aria-label": `${title}: ${ticks.map(([, text]) => text).join(", ")}. Hatched: ${meaning}` },
+    svgElement("defs", {}, svgElement("linearGradient", { id: "ramp" }, ...stops)),
+    label(0, 14, title),
+    svgElement("rect", { x: 0, y: 22, width, height: 14, fill: "url(#ramp)", stroke: "currentColor" }),
+    ...ticks.map(([at, text]) => label(at * width, 52, text, at < 0.05 ? "start" : at > 0.95 ? "end" : "middle")),
+    svgElement("rect", { x: 0, y: 64, width: 22, height: 14, fill: hatch, stroke: "currentColor" }),
+    label(30, 76, meaning));
 }
 
 /** Return the smallest of 1, 2 or 5 times a power of ten that is at least `value`. */
@@ -315,7 +320,6 @@ function roundBottom(value) {
 /** Return the ticks of a colour bar of counts: both ends, and powers of ten between them. */
 function decadeTicks(scale, top, bottom) {
   const decades = d3.range(Math.ceil(Math.log10(bottom) - 1e-9), Math.log10(top) + 1e-9).map((d) => 10 ** d);
-  const values = decades[0] === bottom ? decades : [bottom, ...decades];
-  const ticks = values.map((value) => [scale(value), number.format(value)]);
-  return /^10*$/.test(String(top)) ? ticks : [...ticks, [1, number.format(top)]];
+  const between = decades.filter((value) => scale(value) > 0.12 && scale(value) < 0.85);
+  return [bottom, ...between, top].map((value) => [scale(value), number.format(value)]);
 }

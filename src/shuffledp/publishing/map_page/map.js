@@ -3,8 +3,7 @@
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const VIEWS = [["estimate", "Estimate"], ["count", data.law ? "Count, right on average" : "Noisy count, right on average"]];
-const TIMES = { windows: data.every ?? "Window", day: "Day", week: "Week from", month: "Month", quarter: "Quarter", year: "Year", period: "Period" };
-const AREAS = { cells: "Cells", total: "Total" };
+const TIMES = { windows: data.every ?? "Window", day: "Day", week: "Week from", month: "Month", quarter: "Quarter", year: "Year", period: "Period", hour: "Hour from" };
 
 /** Return the ends of an interval, whole numbers, of a value that is at least `lowest`. */
 function ends(value, width, lowest) {
@@ -30,14 +29,14 @@ function mountMap(home) {
 
   const controls = element("div", { class: "controls" });
   const view = select(controls, "map-view", "What the map shows", VIEWS, () => update());
-  const levels = data.areas.length > 1 && select(controls, "map-level", "Areas", data.areas.map(({ name }, i) => [i, AREAS[name] ?? name]), () => {
+  const levels = data.areas.length > 1 && select(controls, "map-level", "Areas", data.areas.map(({ label }, i) => [i, label]), () => {
     level = Number(levels.value);
     picked.clear();
     chosen = d3.maxIndex(values().estimate[shown]);
     redraw();
   });
   if (levels) levels.value = level;
-  const lengths = data.times.length > 1 && select(controls, "map-length", "Times", data.times.map(({ name }, i) => [i, name === "windows" ? `${data.every ?? "Window"}s`.replace(" froms", "s") : TIMES[name]]), () => {
+  const lengths = data.times.length > 1 && select(controls, "map-length", "Times", data.times.map(({ name }, i) => [i, TIMES[name]]), () => {
     time = Number(lengths.value);
     shown = 0;
     listTimes();
@@ -47,7 +46,7 @@ function mountMap(home) {
     shown = Number(times.value);
     update();
   });
-  const other = data.windows.length > 1 && select(controls, "map-other", "Compare with", [], () => choose(chosen));
+  const other = data.windows.length > 1 && select(controls, "map-other", "Difference from", [], () => choose(chosen));
   const zoom = zoomBox(controls, () => redraw());
   const title = element("figcaption", {});
   const figure = element("figure", { class: "single" }, title);
@@ -75,10 +74,12 @@ function mountMap(home) {
     picked.clear();
     choose(chosen);
   });
-  downloads(home, () => data.title.replaceAll(/[^\p{L}\p{N}]+/gu, "-"), cellTable, () => [panel.svg, [`${data.title}. ${title.textContent}. ${data.promise.join(" ")}`, legend.innerText.replaceAll(/\s+/g, " ")]]);
+  downloads(home, () => [data.title, data.law && areas().label, data.law && data.windows[0] && data.times[time].name].filter(Boolean).join(" ").replaceAll(/[^\p{L}\p{N}]+/gu, "-"), cellTable,
+    () => [[panel.svg, legend.firstChild], `${data.title}. ${title.textContent}. ${data.promise.join(" ")}`]);
 
   function listTimes() {
     if (!times) return;
+    home.querySelector("label[for=map-window]").textContent = TIMES[data.times[time].name];
     const options = names().map((text, value) => element("option", { value, text }));
     times.replaceChildren(...options);
     other.replaceChildren(element("option", { value: "", text: "nothing" }), ...options.map((option) => option.cloneNode(true)));
@@ -150,18 +151,19 @@ function mountMap(home) {
     const scale = d3.scaleLog([bottom, top], [0, 1]).clamp(true);
     [...panel.cells.children].forEach((cell, i) => {
       const sure = all[shown][i] > 0 && !mayBeEmpty(shown, i);
+      cell.classList.toggle("unsure", !sure);
       cell.setAttribute("fill", sure ? countColour(scale(all[shown][i])) : panel.hatch);
       cell.setAttribute("pointer-events", "all");
       cell.setAttribute("aria-label", wordsOf(i));
     });
-    legend.replaceChildren(element("div", { text: `records per ${level ? "area" : "cell"}, logarithmic scale` }), ...ramp(countColour, decadeTicks(scale, top, bottom)),
-      element("ul", { class: "keys" }, key(panel.hatch, "may be empty: the 95 % interval includes 0")));
-    title.textContent = [VIEWS.find(([v]) => v === view.value)[1], data.areas.length > 1 && (AREAS[areas().name] ?? areas().name), several() && names()[shown]].filter(Boolean).join(", ");
+    legend.replaceChildren(legendOf(`records per ${level ? "area" : "cell"}, logarithmic scale`, countColour, decadeTicks(scale, top, bottom), panel.hatch, "may be empty: the 95 % interval includes 0"));
+    title.textContent = [VIEWS.find(([v]) => v === view.value)[1], data.areas.length > 1 && areas().label, names()[shown]].filter(Boolean).join(", ");
     choose(chosen);
   }
 
   function redraw() {
     panel = cellMap(figure, "map-cell", "Cells of the map", { project, outlines: shapes[level].outlines }, { choose, chosen: () => chosen, next, wide });
+    panel.svg.classList.toggle("areas", level > 0);
     update();
     const [box, around] = [panel.cells.children[chosen].getBoundingClientRect(), panel.frame.getBoundingClientRect()];
     if (zoom.checked) panel.frame.scrollTo(box.left - around.left - around.width / 2, box.top - around.top - around.height / 2);
@@ -170,11 +172,14 @@ function mountMap(home) {
   /** Return the table of the areas and times that are shown. */
   function cellTable() {
     const { count, estimate, raw } = values();
-    const rows = names().flatMap((name, w) => areas().names.map((area, i) => [
-      ...(several() ? [name] : []), ...(level ? [] : [i]), areas().id[i], area, (raw ?? count)[w][i], count[w][i], estimate[w][i],
-      ...ends(count[w][i], half(w, i), 0), ...(data.joint ? ends(count[w][i], data.joint, 0) : []),
-    ]));
-    return [[...(several() ? ["window"] : []), ...(level ? [] : ["cell"]), "id", "name", "raw", "count", "estimate", "low", "high", ...(data.joint ? ["joint_low", "joint_high"] : [])], ...rows];
+    const timed = data.windows[0] !== "";
+    const where = data.law ? ["level", ...(timed ? ["every", "window"] : []), "id", "name"] : [...(timed ? ["window"] : []), "cell", "id", "name", "noisy_count"];
+    const rows = names().flatMap((name, w) => areas().names.map((area, i) => {
+      const known = { level: areas().name, every: data.times[time].name, window: name, cell: i, id: areas().id[i], name: area, noisy_count: count[w][i] };
+      return [...where.map((column) => known[column]), data.law ? raw?.[w][i] : count[w][i], count[w][i], estimate[w][i],
+        ...ends(count[w][i], half(w, i), 0), ...(data.joint ? ends(count[w][i], data.joint, 0) : [])];
+    }));
+    return [[...where, "raw", "count", "estimate", "low", "high", ...(data.joint ? ["joint_low", "joint_high"] : [])], ...rows];
   }
 
   listTimes();
