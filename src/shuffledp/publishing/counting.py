@@ -142,8 +142,8 @@ def _ids_hint(cells: Cells) -> str:
     """Return how the ids of cells are written, and how those of polygons are chosen."""
     shown = ", ".join(repr(each) for each in cells.table["id"].iloc[:2])
     return (
-        f"the ids of the cells are such as {shown} (--cell-id names the property of polygons that "
-        "contains them)"
+        f"the ids of the cells are such as {shown} (--cell-id names the property of polygons or "
+        "points that contains them)"
     )
 
 
