@@ -217,6 +217,7 @@ def test_a_preview_says_what_a_level_would_gain(taps):
     [
         (("--level", "total"), "--level must be NAME:SHARE"),
         (("--level", "total:0.1", "--level", "total:0.2"), "each name once"),
+        (("--level", "metres:9:0.1", "--level", "meters:9:0.2"), "each name once"),
         (("--level", "total:1"), "add up to less than 1"),
         (("--level", "total:-0.1"), "must be 0"),
         (("--level", "total:some"), "the share of total must be a number"),

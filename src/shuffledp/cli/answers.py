@@ -516,7 +516,7 @@ def _levels(words: Sequence[str], *, automatic: bool) -> Any:
 
     values = {}
     for word in words:
-        name, colon, value = word.rpartition(":")
+        name, colon, value = word.replace("meters:", "metres:").rpartition(":")
         if not colon or name in values:
             raise InputError(
                 f"--level must be NAME:SHARE, such as total:0.05, each name once, got {word!r}"

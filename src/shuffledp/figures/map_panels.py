@@ -243,11 +243,12 @@ def is_fine(cells: int) -> bool:
 
 @dataclass(frozen=True)
 class Fill:
-    """Look of cells that are not on the colour scale."""
+    """Look of cells that are not on the colour scale; `line` is the width of their borders."""
 
     face: str
     edge: str
     hatch: str
+    line: float = 0.0
 
 
 def draw_values(
@@ -291,7 +292,8 @@ def _join_by_colour(
 
 def draw_hatch(axes: Axes, shapes: CellShapes, mask: NDArray[np.bool_], fill: Fill) -> None:
     """Hatch the cells of a mask ``(k,)``."""
-    look = {"facecolor": fill.face, "edgecolor": fill.edge, "hatch": fill.hatch, "linewidth": 0.0}
+    line = 0.0 if is_fine(len(mask)) else fill.line
+    look = {"facecolor": fill.face, "edgecolor": fill.edge, "hatch": fill.hatch, "linewidth": line}
     _add_patch(axes, shapes.outline(mask), len(mask), **look)
 
 

@@ -23,7 +23,7 @@ from shuffledp.figures.style import escape_math, local_style
 from shuffledp.numerics.arrays import Bools, Floats
 
 MAX_PANELS: Final = 12  # largest number of windows that are drawn, evenly spaced among all
-_MAYBE_EMPTY: Final = Fill("none", "0.6", "////")
+_MAYBE_EMPTY: Final = Fill("none", "0.6", "////", line=0.3)
 _TITLE_CHARACTERS: Final = 100  # in a line of the title
 _PIXELS_PER_INCH: Final = 200
 
