@@ -9,8 +9,8 @@ import pytest
 from effort import long
 
 from shuffledp.accounting.contributions import Contributions
-from shuffledp.publishing.chains import Chain, divided, whole_numbers
-from shuffledp.publishing.levels import Axis, Level, measure
+from shuffledp.publishing.chains import Chain, Pairs, divided
+from shuffledp.publishing.levels import Axis, Level, flows, measure
 from shuffledp.publishing.noise import Measured, Noise, guarantees, make_noise
 from shuffledp.publishing.weighted_sums import Part, half_width
 
@@ -62,14 +62,55 @@ def test_estimates_of_random_trees_are_those_of_dense_least_squares(trees):
             assert np.allclose(variances, variances[first[labels]])
             law = [np.sort(abs(row)) for row in matrix @ S]
             assert np.allclose(law, [law[first[label]] for label in labels])
-        whole = whole_numbers(chain, truth + random.normal(0, 5, len(truth)))
+        whole = chain.whole_numbers(truth + random.normal(0, 5, len(truth)))
+        assert whole.min() >= 0
+        assert whole.dtype == np.int64
+
+
+@pytest.mark.parametrize("pairs", [40, long(2_000)])
+def test_estimates_of_trips_are_those_of_dense_least_squares(pairs):
+    """All levels of two trees together, also where some levels are not measured."""
+    random = np.random.default_rng(4)
+    for _ in range(pairs):
+        sides, weights = [random_groups(random, 4), random_groups(random)], []
+        for groups in sides:
+            drawn = random.uniform(0.1, 3.0, len(groups))
+            weights.append(
+                np.where((random.random(len(groups)) < 0.3) & (drawn != drawn[0]), 0, drawn)
+            )
+        both = Pairs(*(Chain(tuple(g), tuple(w)) for g, w in zip(sides, weights, strict=True)))
+        parts = [np.kron(a, b) for a, b in product(*map(sums_matrix, sides))]
+        levels = [a * b for a, b in product(*weights)]
+        A = np.vstack(parts)
+        W = np.concatenate([np.full(len(a), w) for a, w in zip(parts, levels, strict=True)])
+        S = np.linalg.solve(A.T * W @ A, A.T * W)
+        ends = np.cumsum([len(each) for each in parts])[:-1]
+        noisy = random.normal(size=(len(A), 2))
+        assert np.allclose(both.solve(np.split(noisy, ends)), S @ noisy)
+        target = random.normal(size=A.shape[1])
+        assert np.allclose(np.concatenate(both.influence(target)), S.T @ target)
+        values = random.normal(size=(A.shape[1], 2))
+        for level, matrix in enumerate(parts):
+            assert np.allclose(both.sums(level, values), matrix @ values)
+            assert np.array_equal(both.sizes[level], matrix.sum(axis=1))
+            labels, first = both.classes[level]
+            law = [np.sort(abs(row)) for row in matrix @ S]
+            assert np.allclose(law, [law[first[label]] for label in labels])
+            group = int(random.integers(len(matrix)))
+            used = np.concatenate(
+                [np.repeat(value, times.astype(int)) for value, times in
+                 both.distinct_influence(level, group)]
+            )  # fmt: skip
+            row = matrix[group] @ S
+            assert np.allclose(np.sort(used), np.sort(abs(row[row != 0])), atol=1e-9)
+        whole = both.whole_numbers(random.normal(3, 5, A.shape[1]))
         assert whole.min() >= 0
         assert whole.dtype == np.int64
 
 
 def test_whole_numbers_keep_the_sums_and_are_the_closest():
     chain = Chain((np.arange(4), np.array([0, 0, 1, 1])), (1.0, 1.0))
-    assert whole_numbers(chain, np.array([-3.0, 5.2, 2.4, 2.4])).tolist() == [0, 2, 3, 2]
+    assert chain.whole_numbers(np.array([-3.0, 5.2, 2.4, 2.4])).tolist() == [0, 2, 3, 2]
     times = Chain((np.arange(3), np.zeros(3, int)), (1.0, 1.0))
     estimates = np.array([[1.0, -1.0], [2.0, 4.0], [0.2, 1.2]])
     table = divided(times, estimates, np.array([[3, 4]]))
@@ -206,6 +247,26 @@ def test_no_neighbour_moves_a_level_by_more_than_its_sensitivity(m, distinct, pe
             replaced = moved[:, None] - moved[None]
             assert abs(replaced).sum(axis=2).max() <= measured.sensitivity.replacement_l1
             assert (replaced**2).sum(axis=2).max() <= measured.sensitivity.replacement_l2_squared
+
+
+@pytest.mark.parametrize("distinct", [False, True])
+@pytest.mark.parametrize("m", [1, 2, 3])
+def test_no_neighbour_moves_trips_by_more_than_the_sensitivity(m, distinct):
+    """Trips between three cells in two windows, with departures, arrivals and their total."""
+    times, ends = axes([np.arange(2)], [np.arange(3), np.array([0, 0, 1]), np.zeros(3, int)],
+                       (1,), (0.7, 0.2, 0.1))  # fmt: skip
+    found = measure(times, flows(ends), Contributions("user", m, distinct), "laplace", 1.0, 0.0)
+    users = list(changes(18, m, distinct, per_window=False, windows=2))
+    sides = sums_matrix([level.group for level in ends.levels])
+    assert len(found.measured) == 9
+    for (_, s), measured in found.measured.items():
+        matrix = np.kron(np.eye(2), np.kron(sides[s // 3], sides[s % 3]))
+        moved = np.array([matrix @ each for each in users])
+        assert abs(moved).sum(axis=1).max() == measured.sensitivity.l1
+        assert (moved**2).sum(axis=1).max() == measured.sensitivity.l2_squared
+    promised, _ = guarantees(list(found.measured.values()), 1.0, 0.0)
+    assert sum(each.sensitivity.l1 / each.noise.scale for each in found.measured.values()) <= 1.0
+    assert promised.eps == 1.0
 
 
 @pytest.mark.parametrize(("mechanism", "delta"), [("laplace", 0.0), ("gaussian", 1e-6)])

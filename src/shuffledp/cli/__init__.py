@@ -13,7 +13,7 @@ from shuffledp.cli.parser import parse
 from shuffledp.errors import DEFECT, InputError, is_out_of_memory, one_line
 
 _KEYS: Final = (
-    "latitude|longitude|user|time|place|separator|decimal|quoting|crs|time_format|user_type|"
+    "latitude|longitude|user|time|place|to_latitude|to_longitude|to_place|separator|decimal|quoting|crs|time_format|user_type|"
     "max_malformed_share"
 )
 

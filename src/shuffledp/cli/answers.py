@@ -400,6 +400,8 @@ def _area_rows(arguments: Namespace) -> list[Row]:
         arguments.map,
         polygon=arguments.polygon,
         cells=arguments.cell,
+        to_polygon=arguments.to_polygon,
+        to_cells=arguments.to_cell,
         touching=arguments.touching,
         windows=arguments.window,
         minus=arguments.minus,
@@ -475,6 +477,7 @@ def publish(arguments: Namespace) -> None:
             name=arguments.cell_name,
             identifier=arguments.cell_id,
             elsewhere=arguments.elsewhere,
+            flows=arguments.to_place is not None or arguments.to_latitude is not None,
         )
         for kind in arguments.cells
     ]

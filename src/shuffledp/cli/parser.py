@@ -166,6 +166,17 @@ PUBLISH: Final[Options] = {
         _column,
         metavar="COLUMN",
     ),
+    "--to-latitude": _option(
+        "for trips, whose pairs of cells are counted: column of the latitudes of their ends",
+        _column,
+        metavar="COLUMN",
+    ),
+    "--to-longitude": _option("column of the longitudes of ends", _column, metavar="COLUMN"),
+    "--to-place": _option(
+        "column with the id of the cell of each end, instead of coordinates",
+        _column,
+        metavar="COLUMN",
+    ),
     "--user": _option("column of users (for --unit user)", _column, metavar="COLUMN"),
     "--time": _option("column of times (for --from)", _column, metavar="COLUMN"),
     "--time-format": _option(
@@ -501,6 +512,10 @@ _COMMANDS: Final[dict[str, tuple[str, Options]]] = {
                 "with --polygon, all cells that it touches count", action="store_true"
             ),
             "--cell": _option("ids of cells, instead of --polygon", nargs="+", metavar="ID"),
+            "--to-polygon": _file("of trips: area where they end (--polygon: where they begin)"),
+            "--to-cell": _option(
+                "ids of cells where trips end, instead of --to-polygon", nargs="+", metavar="ID"
+            ),
             "--window": _option(
                 "windows to add up (default: each on its own)", nargs="+", metavar="NAME"
             ),

@@ -328,7 +328,7 @@ def _is_path(schema: Any, path: str) -> bool:
 def _field(part: Any, name: str, path: str) -> Any:
     first, *rest = path.split(".")
     column = part[path] if path in part.schema.names else pc.struct_field(part[first], rest)
-    return values.hexadecimal(column) if name in ("user", "place") else column
+    return values.hexadecimal(column) if name in ("user", "place", "to_place") else column
 
 
 # --- Points ---------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from shuffledp.data.frames import Frame
 from shuffledp.data.sources import (
     COLUMNS,
     COORDINATES,
+    TO_COORDINATES,
     UNIX_UNITS,
     Layout,
 )
@@ -124,7 +125,7 @@ def with_constants(
 
 # --- Records --------------------------------------------------------------------------------
 
-_LIMITS: Final = {"latitude": 90.0, "longitude": 180.0}
+_LIMITS: Final = (90.0, 180.0)  # of latitude and longitude, in degrees
 _AIS_UNAVAILABLE: Final = (91.0, 181.0)
 _MAX_METRES: Final = 2.1e7  # of coordinates in projected systems; larger ones are degrees times 1e7
 _MAX_COUNT: Final = 1e15
@@ -132,6 +133,8 @@ _EXPECTED: Final = {
     "time": "an ISO 8601 time (set time_format, or remove columns.time if it is not needed)",
     "latitude": "a number from -90 to 90",
     "longitude": "a number from -180 to 180",
+    "to_latitude": "a number from -90 to 90",
+    "to_longitude": "a number from -180 to 180",
     "location": "an integer (remove columns.location if it is not needed)",
     "count": "a whole number, at least 0",
 }
@@ -170,10 +173,12 @@ def make_batch(
         if malformed.any():
             bad[name] = malformed
     unplaced = np.zeros(len(next(iter(fields.values()))), dtype=bool)
-    if "latitude" in converted:
-        unplaced |= _check_positions(converted, bad, layout, found)
-    if "place" in converted:
-        unplaced |= ~converted["place"].is_valid().to_numpy(zero_copy_only=False)
+    for pair in (COORDINATES, TO_COORDINATES):
+        if pair[0] in converted:
+            unplaced |= _check_positions(converted, bad, layout, found, pair)
+    for name in ("place", "to_place"):
+        if name in converted:
+            unplaced |= ~converted[name].is_valid().to_numpy(zero_copy_only=False)
     if "count" in converted:
         number = _floats(converted["count"])
         bad["count"] = ~((number >= 0) & (number <= _MAX_COUNT))
@@ -199,24 +204,28 @@ def _check_positions(
     bad: dict[str, NDArray[np.bool_]],
     layout: Layout,
     found: Counter[str],
+    pair: tuple[str, str],
 ) -> NDArray[np.bool_]:
-    """Convert coordinates to degrees and mark malformed ones; return which records have none."""
-    latitude, longitude = (_floats(converted[name]) for name in COORDINATES)
+    """Convert coordinates to degrees and mark malformed ones; return which records have none.
+
+    `pair` are the names of latitude and longitude.
+    """
+    latitude, longitude = (_floats(converted[name]) for name in pair)
     none = np.zeros(len(latitude), dtype=bool)
     if layout.epsg is None and _within(latitude, 90.0) and _within(longitude, 180.0):
         return none
-    unreadable = np.logical_or(*(bad.get(name, none) for name in COORDINATES))
+    unreadable = np.logical_or(*(bad.get(name, none) for name in pair))
     unplaced: NDArray[np.bool_] = (np.isnan(latitude) | np.isnan(longitude)) & ~unreadable
     if layout.epsg is not None:
         latitude, longitude = to_degrees(layout.epsg, x=longitude, y=latitude)
     else:
         unplaced |= (latitude == _AIS_UNAVAILABLE[0]) & (longitude == _AIS_UNAVAILABLE[1])
     checked = ~(unreadable | unplaced)
-    for name, degrees in zip(COORDINATES, (latitude, longitude), strict=True):
-        bad[name] = bad.get(name, none) | (checked & ~(np.abs(degrees) <= _LIMITS[name]))
+    for name, degrees, limit in zip(pair, (latitude, longitude), _LIMITS, strict=True):
+        bad[name] = bad.get(name, none) | (checked & ~(np.abs(degrees) <= limit))
         converted[name] = pa.array(degrees)
     if layout.epsg is None:
-        wrong = bad["latitude"] | bad["longitude"]
+        wrong = bad[pair[0]] | bad[pair[1]]
         found.update(_symptoms(latitude[wrong], longitude[wrong]))
     return unplaced
 
@@ -235,7 +244,7 @@ def _converted(column: Any, name: str, layout: Layout, zone: tzinfo) -> values.C
         return values.to_time(column, layout.time_format, zone, layout.clock)
     if name == "user":
         return values.to_identifier(column, as_written=layout.user_type == "text")
-    if name == "place":
+    if name in ("place", "to_place"):
         return values.to_identifier(column, missing=("",))  # NA is the code of Namibia
     return (values.to_integer if name in ("location", "count") else values.to_number)(column)
 
@@ -270,7 +279,7 @@ def _describe(
     text = value.decode("utf-8", errors="replace") if isinstance(value, bytes) else str(value)
     if name == "time" and layout.time_format is not None:
         return f"time {_fault_of_format(text, layout.time_format)}"
-    in_crs = layout.crs is not None and name in COORDINATES
+    in_crs = layout.crs is not None and name in (*COORDINATES, *TO_COORDINATES)
     expected = f"a coordinate of {layout.crs}" if in_crs else _EXPECTED[name]
     comma = name not in ("time", "count") and _DECIMAL_COMMA.fullmatch(text)
     return f"{name} is not {expected}{_DECIMAL_HINT if comma else ''}"

@@ -11,13 +11,16 @@ from shuffledp.data.systems import degrees_from, epsg_code
 from shuffledp.errors import InputError, one_line, shortened
 
 COORDINATES: Final = ("latitude", "longitude")
+TO_COORDINATES: Final = ("to_latitude", "to_longitude")  # where a trip ends
 _REFERENCE_TIME: Final = datetime(2031, 12, 30, 23, 58, 59, 123456, UTC)
 """All its parts differ, so that a format that loses or confuses one of them is noticed."""
 
 UNIX_UNITS: Final = {"unix": 1_000_000, "unix-ms": 1_000, "unix-us": 1, "unix-ns": 0.001}
 """Formats of times that are numbers since 1970 (UTC), with their unit in microseconds."""
 
-COLUMNS: Final = ("user", "time", *COORDINATES, "place", "location", "count")
+COLUMNS: Final = (
+    *("user", "time", *COORDINATES, "place", *TO_COORDINATES, "to_place", "location", "count"),
+)
 FORMATS: Final = ("csv", "json", "parquet", "geo")
 QUOTING: Final = ("strict", "rfc4180", "none")
 USER_TYPES: Final = ("number", "text")
@@ -195,7 +198,7 @@ class Layout:
         for key, value in self.columns.items():
             if key not in COLUMNS:
                 raise InputError(f"columns.{key} is not a known column: use {', '.join(COLUMNS)}")
-            if geo and (key in COORDINATES or not isinstance(value, str)):
+            if geo and (key in (*COORDINATES, *TO_COORDINATES) or not isinstance(value, str)):
                 raise InputError(
                     f"columns.{key} must be the name of a property, got {value!r}: with format "
                     "geo, latitude and longitude are those of the points"
@@ -216,8 +219,10 @@ class Layout:
         for key in COORDINATES:
             if key not in self.columns and not geo and "place" not in self.columns:
                 raise InputError(f"columns.{key} is missing: latitude and longitude are required")
-        latitude, longitude = (self.columns.get(name) for name in COORDINATES)
-        if latitude is not None and latitude == longitude:
+        for pair in (COORDINATES, TO_COORDINATES):
+            latitude, longitude = (self.columns.get(name) for name in pair)
+            if latitude is None or latitude != longitude:
+                continue
             raise InputError(
                 f"one column cannot be latitude and longitude, got {latitude!r} for both: split it "
                 "into two, for example by pandas: t[['lon', 'lat']] = "

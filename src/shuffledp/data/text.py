@@ -33,7 +33,7 @@ from shuffledp.data.records import (
     make_batch,
     with_constants,
 )
-from shuffledp.data.sources import COORDINATES, UNIX_UNITS, Layout, TextFormat
+from shuffledp.data.sources import COORDINATES, TO_COORDINATES, UNIX_UNITS, Layout, TextFormat
 from shuffledp.numerics.arrays import Integers
 
 logger = logging.getLogger(__name__)
@@ -407,7 +407,9 @@ def _decimal_points(columns: dict[str, Any], layout: Layout) -> dict[str, Any]:
     if "user" in columns:  # 7,0 is 7
         whole = pc.replace_substring_regex(columns["user"], r"^(\s*-?\d+),(0*\s*)$", r"\1.\2")
         columns = columns | {"user": whole}
-    numbers = set(COORDINATES) | ({"time"} if layout.time_format in UNIX_UNITS else set())
+    numbers = {*COORDINATES, *TO_COORDINATES} | (
+        {"time"} if layout.time_format in UNIX_UNITS else set()
+    )
     return columns | {
         name: pc.replace_substring(pc.replace_substring(columns[name], ".", "?"), ",", ".")
         for name in numbers & set(columns)

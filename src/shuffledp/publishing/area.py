@@ -16,7 +16,15 @@ from shuffledp.errors import InputError, did_you_mean
 from shuffledp.numerics.arrays import Integers
 from shuffledp.pipeline.tables import CHECKED
 from shuffledp.publishing.estimates import whole_interval
-from shuffledp.publishing.levels import Axis, Level, Measurements, labelled_level
+from shuffledp.publishing.levels import (
+    CELLS,
+    TOTAL,
+    Axis,
+    Level,
+    Measurements,
+    flows,
+    labelled_level,
+)
 from shuffledp.publishing.noise import LEVEL, Measured, Noise
 from shuffledp.publishing.weighted_sums import half_width
 
@@ -31,6 +39,8 @@ def area(
     *,
     polygon: Any = None,
     cells: Sequence[str] | None = None,
+    to_polygon: Any = None,
+    to_cells: Sequence[str] | None = None,
     touching: bool = False,
     windows: Sequence[str] | None = None,
     minus: Sequence[str] | None = None,
@@ -50,6 +60,9 @@ def area(
         lies in the area.
     cells
         Ids of cells, instead of a polygon.
+    to_polygon, to_cells
+        On a map of trips: the area where they end, likewise; the area above is where they begin.
+        Without one of them, all trips to, or from, the other count.
     touching
         Whether all cells that the polygon touches count.
     windows
@@ -60,45 +73,65 @@ def area(
 
     Returns
     -------
-    A row for each window, with columns window (if the map has windows), cells (their number), cut
-    (ids of the cells that count although a part of them lies outside of the polygon, or do not
-    although a part lies in it), count (unbiased), low and high: the 95 % interval of the true
-    count, or of the difference. Both ends are at least 0 for a count.
+    A row for each window, with columns window (if the map has windows), cells (their number; of
+    trips, where they begin), to_cells (only of trips), cut (ids of the cells that count although a
+    part of them lies outside of the polygon, or do not although a part lies in it), count
+    (unbiased), low and high: the 95 % interval of the true count, or of the difference. Both ends
+    are at least 0 for a count.
     """
     folder = Path(folder)
     table, statement = _read(folder)
     names = list(dict.fromkeys(table["window"])) if "window" in table else [""]
-    k = len(table) // len(names)
-    shown = table.iloc[:k]
-    chosen, cut = _chosen(shown, polygon, cells, touching)
-    weights = np.zeros(k)
-    weights[chosen] = 1.0
-    measurements = _measurements(statement, table, names)
-    counts = table["count"].to_numpy(dtype=np.float64).reshape(-1, k)[:, chosen].sum(axis=1)
+    of_trips = "origin" in table
+    shown = table.iloc[: len(table) // len(names)]
+    ends = [(polygon, cells)]
+    if of_trips:
+        shown = _read_geometries(folder / "places.parquet")
+        ends.append((to_polygon, to_cells))
+        if all(each is None for end in ends for each in end):
+            raise InputError("give a polygon, or the ids of cells, where trips begin or end")
+    elif to_polygon is not None or to_cells is not None:
+        raise InputError(f"{folder} has no trips: leave out where they end")
+    chosen, weights, cut = [], np.ones(1), dict[str, None]()
+    for place, ids in ends:
+        if of_trips and place is None and ids is None:
+            found, parts = np.arange(len(shown)), list[str]()
+        else:
+            found, parts = _chosen(shown, place, ids, touching)
+        chosen.append(found)
+        weights = np.multiply.outer(weights, np.isin(np.arange(len(shown)), found)).ravel()
+        cut |= dict.fromkeys(parts)
+    measurements = _measurements(statement, shown, names, of_trips)
+    counts = table["count"].to_numpy(dtype=np.float64).reshape(-1, len(weights)) @ weights
     rows = []
     for label, of_windows in _window_weights(statement, names, windows, minus):
         width = half_width(measurements.noises(of_windows, weights), 1.0 - LEVEL)
         count = float(of_windows @ counts)
         least = -np.inf if minus else 0.0
         low, high = map(float, whole_interval(np.float64(count), width, least))
-        row = {"cells": len(chosen), "cut": " ".join(cut), "count": count, "low": low, "high": high}
+        numbers = dict(zip(("cells", "to_cells"), map(len, chosen), strict=False))
+        row = {**numbers, "cut": " ".join(cut), "count": count, "low": low, "high": high}
         rows.append(row if names == [""] else {"window": label, **row})
     return pd.DataFrame(rows)
 
 
 def _read(folder: Path) -> tuple["gpd.GeoDataFrame", dict[str, Any]]:
-    import geopandas as gpd
-
     if not (folder / "statement.json").is_file():
         raise InputError(f"{folder} is not the folder of a published map: it has no statement.json")
     try:
         statement = json.loads((folder / "statement.json").read_text(encoding="utf-8"))
-        table = gpd.read_parquet(folder / "map.parquet", **CHECKED)
+        table = _read_geometries(folder / "map.parquet")
     except (OSError, ValueError) as error:
         raise InputError(f"{folder} is not the folder of a published map ({error})") from error
     if "levels" not in statement or "count" not in table:
         raise InputError(f"{folder} was published by an earlier version, which wrote no levels")
     return table, statement
+
+
+def _read_geometries(path: Path) -> "gpd.GeoDataFrame":
+    import geopandas as gpd
+
+    return gpd.read_parquet(path, **CHECKED)
 
 
 def _chosen(
@@ -168,30 +201,41 @@ def _window_weights(
 
 
 def _measurements(
-    statement: dict[str, Any], table: "gpd.GeoDataFrame", windows: list[str]
+    statement: dict[str, Any], cells: "gpd.GeoDataFrame", windows: list[str], of_trips: bool
 ) -> Measurements:
     """Return the levels and their noise, as they were published."""
     mechanism: Any = _NOISES[statement["mechanism"]["name"]]
-    k = len(table) // len(windows)
     times: dict[str | None, Level] = {}
     areas: dict[str, Level] = {}
     measured = {}
+    sides = len({row.get("origins") for row in statement["levels"]})
     for row in statement["levels"]:
         if row["times"] not in times:
             labels = row.get("time_of_window", windows)
             times[row["times"]] = labelled_level(str(row["times"]), labels)
-        if row["areas"] not in areas:
-            column = "id" if row["areas"] == "cells" else row["areas"]
-            areas[row["areas"]] = labelled_level(row["areas"], table[column].iloc[:k].tolist())
+        names = [row["origins"], row["destinations"]] if of_trips else [row["areas"]]
+        for name in names:
+            if name not in areas:
+                areas[name] = labelled_level(name, _labels(cells, name))
         if "scale" not in row:
             continue
-        at = (list(times).index(row["times"]), list(areas).index(row["areas"]))
+        known = list(areas)
+        place = known.index(names[0])
+        if of_trips:
+            place = sides * place + known.index(names[1])
+        at = (list(times).index(row["times"]), place)
         l1, squares = row["sensitivity_l1"], row["sensitivity_l2_squared"]
         sensitivity = Sensitivity(l1, squares, 2 * l1, 2 * squares)
         share = Decimal(row["share"])
         measured[at] = Measured(Noise(mechanism, row["scale"]), sensitivity, share)
     one = Decimal(1)
-    axes = [
+    by_time, by_area = (
         Axis(tuple(found.values()), (one,) * len(found)) for found in (times, areas)
-    ]  # the shares of an axis are not needed
-    return Measurements(axes[0], axes[1], measured)
+    )  # the shares of an axis are not needed
+    return Measurements(by_time, flows(by_area) if of_trips else by_area, measured)
+
+
+def _labels(cells: "gpd.GeoDataFrame", level: str) -> list[str]:
+    if level in cells and level != "name":
+        return list(cells[level])
+    return list(cells["id"]) if level == CELLS else [TOTAL] * len(cells)

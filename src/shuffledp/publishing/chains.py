@@ -7,18 +7,22 @@ noisy sum of a group is combined with the sum of its children; downwards, the di
 group and the sum of its children is divided among them in proportion to their variances.
 
 For two axes whose levels are measured in all combinations, with weights that are products, the
-normal equations are a Kronecker product, so that one axis after the other is solved.
+normal equations are a Kronecker product, so that one axis after the other is solved. `Pairs` has
+two axes of its own: where trips begin and where they end.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import pairwise, product
+from typing import Final, TypeAlias
 
 import numpy as np
 
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import Floats, Integers
+
+_SIGNIFICANT: Final = 12  # digits in which weights of noises differ
 
 
 @dataclass(frozen=True)
@@ -101,14 +105,30 @@ class Chain:
     def influence(self, target: Floats) -> list[Floats]:
         """Return how much each noisy sum contributes to the estimate of a sum of leaves.
 
-        `target` is the weight of each leaf in the sum, shape ``(leaves,)``. The result has an array
-        for each level, shape ``(groups of the level,)``.
+        `target` is the weight of each leaf in the sum, shape ``(leaves, ...)``. The result has an
+        array for each level, shape ``(groups of the level, ...)``.
         """
         # The estimator is S = M^-1 A^T W with A = I at the finest level, and M is symmetric, so
         # that W A (M^-1 target) is the transpose of S times target.
-        zeros = [np.zeros(size.size) for size in self.sizes[1:]]
+        zeros = [np.zeros((size.size, *target.shape[1:])) for size in self.sizes[1:]]
         solved = self.solve([target / self.weights[0], *zeros])
         return [w * self.sums(level, solved) for level, w in enumerate(self.weights)]
+
+    def distinct_influence(self, level: int, group: int) -> list[tuple[Floats, Floats]]:
+        """Return `distinct` of the influence of each level on the estimate of one group."""
+        return [distinct(each) for each in self.influence((self.groups[level] == group) * 1.0)]
+
+    def whole_numbers(self, estimates: Floats) -> Integers:
+        """Return non-negative integers close to estimates, whose sums are close to those of groups.
+
+        From the coarsest level downwards, the children of a group get the non-negative numbers with
+        its sum that are closest to their estimates (in the sense of least squares), rounded so that
+        the sum stays the same. `estimates` has shape ``(leaves,)``.
+        """
+        total = np.maximum(np.rint(self.sums(len(self) - 1, estimates)), 0.0)
+        for level in range(len(self) - 2, -1, -1):
+            total = _divided(self.parents[level], self.sums(level, estimates), total)
+        return total.astype(np.int64)
 
     @cached_property
     def classes(self) -> tuple[tuple[Integers, Integers], ...]:
@@ -132,6 +152,110 @@ class Chain:
         return tuple((label, np.unique(label, return_index=True)[1]) for label in reversed(found))
 
 
+@dataclass(frozen=True)
+class Pairs:
+    """Pairs of a leaf of two chains, such as where a trip begins and where it ends.
+
+    Levels are all combinations of a level of each chain, those with the finest level of the first
+    chain first; their weights are the products of those of both. Leaves, and the groups of a level,
+    are numbered likewise. Methods are those of a `Chain`.
+    """
+
+    first: Chain
+    second: Chain
+
+    def __len__(self) -> int:
+        return len(self.first) * len(self.second)
+
+    @cached_property
+    def sizes(self) -> tuple[Integers, ...]:
+        """Number of leaves of each group of each level."""
+        both = product(self.first.sizes, self.second.sizes)
+        return tuple(np.multiply.outer(a, b).ravel() for a, b in both)
+
+    def sums(self, level: int, values: Floats) -> Floats:
+        """Return the sums over the groups of a level; `values` has shape ``(leaves, ...)``."""
+        i, j = divmod(level, len(self.second))
+        table = self._table(values, (0, 0))
+        by_first = self.first.sums(i, table)
+        return _flat(_swapped(self.second.sums(j, _swapped(by_first))))
+
+    def solve(self, noisy: Sequence[Floats]) -> Floats:
+        """Return the least-squares estimates of the leaves, shape ``(leaves, ...)``."""
+        m = len(self.second)
+        solved = [
+            _swapped(
+                self.second.solve(
+                    [_swapped(self._table(noisy[i * m + j], (i, j))) for j in range(m)]
+                )
+            )
+            for i in range(len(self.first))
+        ]
+        return _flat(self.first.solve(solved))
+
+    def influence(self, target: Floats) -> list[Floats]:
+        """Return how much each noisy sum contributes to the estimate of a sum of leaves."""
+        by_second = self.second.influence(_swapped(self._table(target, (0, 0))))
+        columns = [self.first.influence(_swapped(each)) for each in by_second]
+        return [_flat(columns[j][i]) for i in range(len(self.first)) for j in range(len(columns))]
+
+    def distinct_influence(self, level: int, group: int) -> list[tuple[Floats, Floats]]:
+        """Return `distinct` of the influence of each level on the estimate of one group."""
+        i, j = divmod(level, len(self.second))
+        own, other = divmod(group, self.second.sizes[j].size)
+        both = product(
+            self.first.distinct_influence(i, own), self.second.distinct_influence(j, other)
+        )
+        return [
+            (np.multiply.outer(a, b).ravel(), np.multiply.outer(m, n).ravel())
+            for (a, m), (b, n) in both
+        ]
+
+    def whole_numbers(self, estimates: Floats) -> Integers:
+        """Return non-negative integers close to estimates, whose sums are close to those of groups.
+
+        Those of the second chain are found for each group of the coarsest level of the first one,
+        and then divided among its leaves.
+        """
+        table = self._table(estimates, (0, 0))
+        coarsest = self.first.sums(len(self.first) - 1, table)
+        totals = np.array([self.second.whole_numbers(each) for each in coarsest])
+        return divided(self.first, table, totals).ravel()
+
+    @cached_property
+    def classes(self) -> tuple[tuple[Integers, Integers], ...]:
+        """Groups of each level whose estimates have the same law, as in a `Chain`."""
+        found = []
+        for (a, _), (b, _) in product(self.first.classes, self.second.classes):
+            label = np.add.outer(a * (b.max() + 1), b).ravel()
+            found.append(np.unique(label, return_index=True, return_inverse=True)[1:][::-1])
+        return tuple(found)
+
+    def _table(self, values: Floats, levels: tuple[int, int]) -> Floats:
+        rows = self.first.sizes[levels[0]].size
+        columns = self.second.sizes[levels[1]].size
+        return np.reshape(values, (rows, columns, *np.shape(values)[1:]))
+
+
+Structure: TypeAlias = Chain | Pairs
+
+
+def _swapped(table: Floats) -> Floats:
+    return np.swapaxes(table, 0, 1)
+
+
+def _flat(table: Floats) -> Floats:
+    return np.reshape(table, (-1, *table.shape[2:]))
+
+
+def distinct(influence: Floats) -> tuple[Floats, Floats]:
+    """Return the absolute values other than 0, and how many there are of each."""
+    values = np.abs(influence[influence != 0.0])
+    scale = 10.0 ** (_SIGNIFICANT - 1 - np.floor(np.log10(values)))
+    values, times = np.unique(np.rint(values * scale) / scale, return_counts=True)
+    return values, times.astype(np.float64)
+
+
 def _paired(first: Integers, second: Integers) -> Integers:
     paired: Integers = first * (second.max() + 1) + second
     return paired
@@ -150,19 +274,6 @@ def _sums(group: Integers, values: Floats, groups: int) -> Floats:
 def _like(values: Floats, array: Floats) -> Floats:
     """Return values of the first axis in a shape that is multiplied with an array."""
     return values.reshape(-1, *[1] * (array.ndim - 1))
-
-
-def whole_numbers(chain: Chain, estimates: Floats) -> Integers:
-    """Return non-negative integers close to estimates, whose sums are close to those of groups.
-
-    From the coarsest level downwards, the children of a group get the non-negative numbers with its
-    sum that are closest to their estimates (in the sense of least squares), rounded so that the sum
-    stays the same. `estimates` has shape ``(leaves,)``.
-    """
-    total = np.maximum(np.rint(chain.sums(len(chain) - 1, estimates)), 0.0)
-    for level in range(len(chain) - 2, -1, -1):
-        total = _divided(chain.parents[level], chain.sums(level, estimates), total)
-    return total.astype(np.int64)
 
 
 def divided(times: Chain, estimates: Floats, totals: Integers) -> Integers:

@@ -20,7 +20,7 @@ from shuffledp.data.checkins_per_user import bounded_records
 from shuffledp.data.frames import Frame
 from shuffledp.data.read import read_records
 from shuffledp.data.records import CheckinError, Survey
-from shuffledp.data.sources import COORDINATES, Layout
+from shuffledp.data.sources import COORDINATES, TO_COORDINATES, Layout
 from shuffledp.data.users import UserNumbers
 from shuffledp.data.windows import Windows
 from shuffledp.errors import shortened
@@ -37,17 +37,25 @@ _GROUPS: Final = 32  # into which users are divided, to save memory
 class Histogram:
     """Cells, windows of time if any, and the bound on contributions.
 
-    The histogram has shape ``(windows * cells,)``, all cells of the first window first.
+    The histogram has shape ``(windows * areas,)``, all areas of the first window first. Areas are
+    cells; for `flows`, pairs of the cells where a trip begins and ends, those of the first cell
+    first.
     """
 
     cells: Cells
     windows: Windows | None
     contributions: Contributions
+    flows: bool = False
+
+    @property
+    def areas(self) -> int:
+        """Number of cells, or of pairs of them."""
+        return len(self.cells) ** (2 if self.flows else 1)
 
     @property
     def size(self) -> int:
         """Number of counts."""
-        return len(self.cells) * (1 if self.windows is None else len(self.windows))
+        return self.areas * (1 if self.windows is None else len(self.windows))
 
 
 def count_records(
@@ -65,25 +73,26 @@ def count_records(
     A `CheckinError` is raised if the file cannot be read, too many of its records are malformed, or
     no record lies in a cell. The message depends on the records: it is for the data holder only.
     """
-    cells = len(histogram.cells)
+    areas = histogram.areas
     counts = np.zeros(histogram.size, dtype=np.int64)
     bounded: _Bounded | None = None
     if histogram.contributions.unit == "user":
-        bounded = _Bounded(histogram.size, cells, histogram.contributions)
+        bounded = _Bounded(histogram.size, areas, histogram.contributions)
     survey = Survey(source, layout)
     zone = UTC if histogram.windows is None else histogram.windows.zone
     for part, batch in read_records(source, layout, zone, progress=False):
         survey.add(part, batch)
         rows = batch.rows
-        if "place" in layout.columns:
-            place = histogram.cells.numbers(rows["place"])
-        else:
-            place = histogram.cells.locate(*(rows[name].to_numpy() for name in COORDINATES))
+        place = _located(histogram.cells, rows, "place", COORDINATES)
         kept = place >= 0
+        if histogram.flows:
+            end = _located(histogram.cells, rows, "to_place", TO_COORDINATES)
+            kept &= end >= 0
+            place = place * len(histogram.cells) + end
         if histogram.windows is not None:
             window = histogram.windows.locate(rows["time"])
             kept &= window >= 0
-            place = window * cells + place
+            place = window * areas + place
         if bounded is not None:
             bounded.add(place[kept], rows["user"].filter(pa.array(kept)))
         else:
@@ -101,6 +110,13 @@ def count_records(
             + f": check the columns ({hint}), the cells and the dates"
         )
     return counts
+
+
+def _located(cells: Cells, rows: Any, place: str, coordinates: tuple[str, str]) -> Integers:
+    """Return the cell that each record names, or that contains its coordinates; -1 for none."""
+    if place in rows.column_names:
+        return cells.numbers(rows[place])
+    return cells.locate(*(rows[name].to_numpy() for name in coordinates))
 
 
 def read_counts(source: Path | Frame, layout: Layout, histogram: Histogram) -> Integers:

@@ -15,13 +15,16 @@ from shuffledp.errors import InputError
 from shuffledp.publishing.counting import Histogram
 from shuffledp.publishing.levels import (
     CELLS,
+    TOTAL,
     WINDOWS,
     Axis,
+    FlowAxis,
     Level,
     Measurements,
     axis_for_errors,
     axis_with_shares,
     cells_levels,
+    flows,
     is_time,
     measure,
     properties_of,
@@ -40,7 +43,7 @@ from shuffledp.publishing.noise import (
 from shuffledp.publishing.options import Levels, MapCells, Number, Period, Protection
 
 _MIN_ERROR: Final = Decimal("0.001")  # records
-MAX_COUNTS: Final = 2_000_000  # number of cells times windows
+MAX_COUNTS: Final = 4_000_000  # number of cells, or pairs of them, times windows
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,8 @@ class Design:
     @property
     def shares(self) -> dict[str, str]:
         """Share of each level above the cells and windows."""
-        axes = (self.measurements.areas, self.measurements.times)
+        areas = self.measurements.areas
+        axes = (areas.ends if isinstance(areas, FlowAxis) else areas, self.measurements.times)
         return {
             level.name: str(share)
             for axis in axes
@@ -81,7 +85,11 @@ class Design:
         """Parameters by which the ledger recognises the same map."""
         contributions = self.histogram.contributions
         # Ledgers of versions without these keys stay valid.
-        later = {"levels": self.shares, "elsewhere": self.histogram.cells.elsewhere}
+        later = {
+            "levels": self.shares,
+            "elsewhere": self.histogram.cells.elsewhere,
+            "flows": self.histogram.flows,
+        }
         return {key: value for key, value in later.items() if value} | {
             "cells": {**self.places, **self.files},
             "period": self.period,
@@ -111,12 +119,19 @@ def make_design(
         "id": cells.identifier,
         "outline": None if cells.outline is None else str(Path(cells.outline).absolute()),
     }
-    histogram = Histogram(grid, windows, contributions)
+    histogram = Histogram(grid, windows, contributions, cells.flows)
     if histogram.size > MAX_COUNTS:
         raise InputError(
-            f"{len(grid):,} cells in {histogram.size // len(grid):,} windows are more than "
-            f"{MAX_COUNTS:,} counts: choose larger cells or longer windows"
+            f"{histogram.areas:,} {'pairs of ' if cells.flows else ''}cells in "
+            f"{histogram.size // histogram.areas:,} windows are more than {MAX_COUNTS:,} counts: "
+            "choose larger cells or longer windows"
         )
+    if cells.flows:
+        if levels.errors:
+            raise InputError("--levels auto is not for trips: give shares of levels")
+        # Departures, arrivals and the total are always published, if only as sums.
+        levels = Levels({TOTAL: 0} | dict(levels.shares))
+        names = [TOTAL, *(name for name in names if name != TOTAL)]
     areas = cells_levels(grid, places["kind"], [name for name in names if not is_time(name)])
     times = windows_levels(windows, [name for name in names if is_time(name)])
     choices = []
@@ -126,6 +141,8 @@ def make_design(
             _axis(each, levels, contributions, mechanism, float(eps), used)
             for each in (times, areas)
         )
+        if cells.flows:
+            area_axis = flows(area_axis)
         choices.append(measure(time_axis, area_axis, contributions, mechanism, float(eps), used))
     measurements = min(choices, key=lambda each: each.measured[0, 0].noise.sd)
     if measurements.measured[0, 0].noise.mechanism == "laplace":

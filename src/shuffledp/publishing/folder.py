@@ -15,14 +15,16 @@ from shuffledp.pipeline.files import file_sha256, flush
 from shuffledp.pipeline.tables import PACKED
 from shuffledp.publishing.deployments_registry import registry_record
 from shuffledp.publishing.design import Design
+from shuffledp.publishing.levels import FlowLevel
 from shuffledp.publishing.page import fits_on_page, render_map
-from shuffledp.publishing.shapes import as_polygons
+from shuffledp.publishing.shapes import as_polygons, lines_between
 from shuffledp.publishing.statement import in_words, promise
 
 if TYPE_CHECKING:  # it is slow to load
     import geopandas as gpd
 
 
+_ENDS: Final = ("origin", "destination")
 MAX_DRAWN_CELLS: Final = 500_000  # for map.png; more are smaller than a pixel
 
 
@@ -34,14 +36,26 @@ def map_table(design: Design, values: pd.DataFrame) -> "gpd.GeoDataFrame":
 
     `values` is a table of `shuffledp.publishing.estimates.estimates`. The columns are window (only
     with windows), cell, id, name, without levels noisy_count (raw, by the name that programs for
-    earlier maps know), those of `values`, the area of each level above the cell, and geometry.
+    earlier maps know), those of `values`, the area of each level above the cell, and geometry. A
+    map of trips has a row for each pair of cells instead, with the columns origin, destination,
+    origin_name and destination_name, and a line between their middles.
     """
     import geopandas as gpd
 
     cells, windows = design.histogram.cells, design.histogram.windows
     times = 1 if windows is None else len(windows)
+    named: dict[str, Any] = {}
+    if windows is not None:
+        named["window"] = np.repeat(windows.names, design.histogram.areas)
+    if design.histogram.flows:
+        ends = np.divmod(np.tile(np.arange(design.histogram.areas), times), len(cells))
+        for column, suffix in (("id", ""), ("name", "_name")):
+            texts = cells.table[column].to_numpy()
+            named |= {f"{each}{suffix}": texts[at] for each, at in zip(_ENDS, ends, strict=True)}
+        named |= {name: values[name].to_numpy() for name in values.columns}
+        lines = lines_between(cells.table.geometry, *ends)
+        return gpd.GeoDataFrame(named, geometry=lines, crs=cells.table.crs)
     table = cells.table.iloc[np.tile(np.arange(len(cells)), times)]
-    named = {} if windows is None else {"window": np.repeat(windows.names, len(cells))}
     named |= {name: table[name].to_numpy() for name in ("cell", "id", "name")}
     if not design.measurements.several:
         named["noisy_count"] = values["raw"].to_numpy()
@@ -54,8 +68,9 @@ def map_table(design: Design, values: pd.DataFrame) -> "gpd.GeoDataFrame":
 def levels_table(design: Design, tables: Tables) -> pd.DataFrame:
     """Return the counts of all levels above the cells and windows, a row for each.
 
-    The columns are level (of areas), every (level of time) and window (only with windows), id,
-    name, and those of `shuffledp.publishing.estimates.estimates`.
+    The columns are level (of areas), every (level of time) and window (only with windows), id and
+    name, or origin and destination of trips, and those of
+    `shuffledp.publishing.estimates.estimates`.
     """
     measurements, windows = design.measurements, design.histogram.windows
     parts = []
@@ -66,7 +81,12 @@ def levels_table(design: Design, tables: Tables) -> pd.DataFrame:
         named: dict[str, Any] = {"level": area.name}
         if windows is not None:
             named |= {"every": time.name, "window": np.repeat(time.names, len(area))}
-        named |= {"id": np.tile(area.ids, len(time)), "name": np.tile(area.names, len(time))}
+        if isinstance(area, FlowLevel):
+            begin, end = np.divmod(np.tile(np.arange(len(area)), len(time)), len(area.end))
+            named["origin"] = np.array(area.start.ids, dtype=object)[begin]
+            named["destination"] = np.array(area.end.ids, dtype=object)[end]
+        else:
+            named |= {"id": np.tile(area.ids, len(time)), "name": np.tile(area.names, len(time))}
         parts.append(values.assign(**named)[[*named, *values.columns]])
     return pd.concat(parts, ignore_index=True)
 
@@ -74,9 +94,9 @@ def levels_table(design: Design, tables: Tables) -> pd.DataFrame:
 def write_files(folder: Path, design: Design, tables: Tables, statement: Mapping[str, Any]) -> None:
     """Write all files of a publication to an empty folder.
 
-    They are map.csv, map.parquet (GeoParquet), with levels levels.csv, statement.json,
-    statement.yaml, statement.md and, unless there are too many cells, map.png, map.html and
-    map.geojson.
+    They are map.csv, map.parquet (GeoParquet), with levels levels.csv, for trips places.parquet,
+    statement.json, statement.yaml, statement.md and, unless there are too many cells, map.png (of
+    departures if records are trips), map.html and map.geojson.
     """
     cells, windows = design.histogram.cells, design.histogram.windows
     table = map_table(design, tables[0, 0])
@@ -89,21 +109,27 @@ def write_files(folder: Path, design: Design, tables: Tables, statement: Mapping
     (folder / "statement.md").write_text(in_words(statement), encoding="utf-8")
     (folder / "statement.yaml").write_text(registry_record(statement), encoding="utf-8")
     k, names = len(cells), ("",) if windows is None else windows.names
+    drawn, title = tables[0, 0], statement["title"]
+    if design.histogram.flows:
+        places = cells.table[["id", "name", "geometry"]].assign(**cells.groups)
+        places.to_parquet(folder / "places.parquet", index=False, **PACKED)
+        departures = [level.name for level in design.measurements.areas.levels].index("departures")
+        drawn, title = tables[0, departures], f"{title}: departures"
     if fits_on_page(k, sum(len(each) for each in tables.values()) // k):
         write_geojson(table, folder / "map.geojson")
         page = render_map(design, tables, statement)
         (folder / "map.html").write_text(page, encoding="utf-8")
-    drawn = k - cells.elsewhere
+    known = k - cells.elsewhere
     if k <= MAX_DRAWN_CELLS:
         shape = (len(names), k)
-        shapes = table.iloc[:drawn]
+        shapes = cells.table.iloc[:known]
         draw_published_map(
             folder / "map.png",
             shapes.set_geometry(as_polygons(shapes.geometry)),
-            table["estimate"].to_numpy(dtype=np.float64).reshape(shape)[:, :drawn],
-            (table["low"] == 0).to_numpy().reshape(shape)[:, :drawn],
+            drawn["estimate"].to_numpy(dtype=np.float64).reshape(shape)[:, :known],
+            (drawn["low"] == 0).to_numpy().reshape(shape)[:, :known],
             names,
-            statement["title"],
+            title,
             f"Every count has random noise. {promise(statement)[0]}",
         )
 

@@ -26,7 +26,7 @@ from shuffledp.data.cells import ELSEWHERE, Cells
 from shuffledp.data.windows import Windows
 from shuffledp.errors import InputError, did_you_mean
 from shuffledp.numerics.arrays import Floats, Integers
-from shuffledp.publishing.chains import Chain, divided, whole_numbers
+from shuffledp.publishing.chains import Chain, Pairs, Structure, distinct, divided
 from shuffledp.publishing.noise import LEVEL, Measured, MechanismName, make_noise
 from shuffledp.publishing.weighted_sums import Part, half_width, variance
 
@@ -34,6 +34,12 @@ CELLS: Final = "cells"
 WINDOWS: Final = "windows"
 TOTAL: Final = "total"
 PERIOD: Final = "period"
+FLOW_NAMES: Final = {
+    (CELLS, CELLS): "pairs",
+    (CELLS, TOTAL): "departures",
+    (TOTAL, CELLS): "arrivals",
+    (TOTAL, TOTAL): TOTAL,
+}
 TIMES: Final = ("day", "week", "month", "quarter", "year", PERIOD)
 _COLUMNS: Final = {
     *("window", "cell", "id", "name", "row", "column", "raw", "count", "estimate", "low", "high"),
@@ -45,7 +51,6 @@ _MANTISSA: Final = 52  # bits
 _MIN_DEVIATION: Final = 1e-6  # records
 _NUMBER: Final = re.compile(r"\d{1,9}(\.\d{1,15})?")
 _MIN_SHARE: Final = Decimal("1e-6")
-_SIGNIFICANT: Final = 12  # digits in which weights of noises differ
 
 
 @dataclass(frozen=True)
@@ -76,9 +81,60 @@ class Axis:
     def __len__(self) -> int:
         return len(self.levels)
 
-    def chain(self, weights: Sequence[float]) -> Chain:
+    def chain(self, weights: Sequence[float]) -> Structure:
         """Return the groups with a weight of each level."""
         return Chain(tuple(level.group for level in self.levels), tuple(weights))
+
+
+@dataclass(frozen=True)
+class FlowLevel(Level):
+    """Pairs of a group of `start`, where trips begin, and one of `end`."""
+
+    start: Level
+    end: Level
+
+    def __len__(self) -> int:
+        return len(self.start) * len(self.end)
+
+    @property
+    def sizes(self) -> Integers:
+        """Number of pairs of cells of each group."""
+        return np.multiply.outer(self.start.sizes, self.end.sizes).ravel()
+
+
+@dataclass(frozen=True)
+class FlowAxis(Axis):
+    """Levels of pairs of cells: all combinations of those of one axis of cells, `ends`."""
+
+    ends: Axis
+
+    def chain(self, weights: Sequence[float]) -> Structure:
+        """Return the pairs of groups with a weight of each level."""
+        m = len(self.ends)
+        by_start = [each / weights[0] for each in weights[::m]]
+        groups = tuple(level.group for level in self.ends.levels)
+        return Pairs(Chain(groups, tuple(by_start)), Chain(groups, tuple(weights[:m])))
+
+
+def flows(ends: Axis) -> FlowAxis:
+    """Return the levels of trips between the areas of an axis; shares are multiplied."""
+    both = list(product(range(len(ends)), repeat=2))
+    return FlowAxis(
+        tuple(_flow_level(ends.levels[i], ends.levels[j]) for i, j in both),
+        tuple(ends.shares[i] * ends.shares[j] for i, j in both),
+        ends,
+    )
+
+
+def _flow_level(start: Level, end: Level) -> FlowLevel:
+    pair = (start.name, end.name)
+    name = f"{start.name} to {end.name}"
+    if end.name == TOTAL:
+        name = f"departures by {start.name}"
+    elif start.name == TOTAL:
+        name = f"arrivals by {end.name}"
+    group = np.add.outer(start.group * len(end), end.group).ravel()
+    return FlowLevel(FLOW_NAMES.get(pair, name), group, (), (), start, end)
 
 
 # --- What levels group ----------------------------------------------------------------------
@@ -293,8 +349,8 @@ class Measurements:
         return list(product(range(len(self.times)), range(len(self.areas))))
 
     @cached_property
-    def chains(self) -> tuple[Chain, Chain]:
-        """Chains of times and areas; the products of their weights are inverse variances.
+    def chains(self) -> tuple[Chain, Structure]:
+        """Groups of times and areas; the products of their weights are inverse variances.
 
         With levels on both axes, variances need not be products. Then those of the histograms in
         which one level is the finest decide, which leaves estimates unbiased.
@@ -309,7 +365,9 @@ class Measurements:
         by_time = [weight(t, 0) for t in range(len(self.times))]
         by_area = [weight(0, s) for s in range(len(self.areas))]
         by_area = [weight / by_area[0] for weight in by_area]
-        return self.times.chain(by_time), self.areas.chain(by_area)
+        times = self.times.chain(by_time)
+        assert isinstance(times, Chain)  # windows are no pairs
+        return times, self.areas.chain(by_area)
 
     def sums(self, counts: Any) -> dict[tuple[int, int], Any]:
         """Return the sums of counts of every level; `counts` has shape ``(windows, cells)``."""
@@ -348,7 +406,7 @@ class Measurements:
         """
         times, areas = self.chains
         coarsest = times.sums(len(times) - 1, estimates)
-        totals = np.array([whole_numbers(areas, each) for each in coarsest])
+        totals = np.array([areas.whole_numbers(each) for each in coarsest])
         return divided(times, estimates, totals)
 
     def noises(self, time: Floats, area: Floats) -> list[Part]:
@@ -358,8 +416,11 @@ class Measurements:
         ``(cells,)``, whose products are those of the counts.
         """
         times, areas = self.chains
-        by_time = [_distinct(each) for each in times.influence(time)]
-        by_area = [_distinct(each) for each in areas.influence(area)]
+        by_time = [distinct(each) for each in times.influence(time)]
+        by_area = [distinct(each) for each in areas.influence(area)]
+        return self._parts(by_time, by_area)
+
+    def _parts(self, by_time: Sequence[Any], by_area: Sequence[Any]) -> list[Part]:
         return [
             Part(
                 self.measured[t, s].noise,
@@ -397,10 +458,11 @@ class Measurements:
         )
         values = np.empty((len(time_first), len(area_first)))
         for i, j in product(range(len(time_first)), range(len(area_first))):
-            windows = (times.groups[time] == time_first[i]).astype(np.float64)
-            cells = (areas.groups[area] == area_first[j]).astype(np.float64)
-            leaves = int(windows.sum() * cells.sum())
-            values[i, j] = compute(self.noises(windows, cells), leaves)
+            window, group = time_first[i], area_first[j]
+            leaves = int(times.sizes[time][window] * areas.sizes[area][group])
+            by_time = times.distinct_influence(time, window)
+            by_area = areas.distinct_influence(area, group)
+            values[i, j] = compute(self._parts(by_time, by_area), leaves)
         return values[np.ix_(time_class, area_class)]
 
 
@@ -435,11 +497,3 @@ def measure(
         noise = make_noise(sensitivity, mechanism, eps, delta, float(share))
         measured[t, s] = Measured(noise, sensitivity, share)
     return Measurements(times, areas, measured)
-
-
-def _distinct(influence: Floats) -> tuple[Floats, Floats]:
-    """Return the absolute values other than 0, and how many there are of each."""
-    values = np.abs(influence[influence != 0.0])
-    scale = 10.0 ** (_SIGNIFICANT - 1 - np.floor(np.log10(values)))
-    values, times = np.unique(np.rint(values * scale) / scale, return_counts=True)
-    return values, times.astype(np.float64)

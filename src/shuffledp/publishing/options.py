@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from shuffledp.accounting.contributions import Unit
+from shuffledp.data.sources import COORDINATES, TO_COORDINATES
 from shuffledp.publishing.counting import MAX_MALFORMED_SHARE
 from shuffledp.publishing.noise import MechanismName
 
@@ -30,6 +31,9 @@ class Source:
     latitude, longitude, user, time, place
         Columns: names, or positions from 0 if a file has no header. Instead of coordinates, `place`
         may have the id of each record's cell.
+    to_latitude, to_longitude, to_place
+        Columns of where trips end, if records are trips; the columns above are then of where they
+        begin. Trips between each pair of cells are counted.
     separator, decimal, quoting
         How a text file is written, as in `TextFormat`.
     crs
@@ -51,6 +55,9 @@ class Source:
     user: Column | None = None
     time: Column | None = None
     place: Column | None = None
+    to_latitude: Column | None = None
+    to_longitude: Column | None = None
+    to_place: Column | None = None
     separator: str = ","
     decimal: str = "."
     quoting: str = "strict"
@@ -62,9 +69,14 @@ class Source:
     @property
     def columns(self) -> dict[str, Column]:
         """Columns that are named, by what they mean."""
-        meanings = ("user", "time", "latitude", "longitude", "place")
+        meanings = (*("user", "time", *COORDINATES, "place"), *TO_COORDINATES, "to_place")
         named = {each: getattr(self, each) for each in meanings}
         return {each: column for each, column in named.items() if column is not None}
+
+    @property
+    def flows(self) -> bool:
+        """Whether records are trips."""
+        return not {*TO_COORDINATES, "to_place"}.isdisjoint(self.columns)
 
 
 @dataclass(frozen=True)
@@ -85,6 +97,9 @@ class MapCells:
     elsewhere
         Whether one more cell, with the id ``elsewhere``, counts the records that lie in no other
         cell or name none of them.
+    flows
+        For a preview: whether trips between pairs of cells are counted. A map is one of trips if
+        its `Source` says where they end.
     """
 
     kind: str | Path
@@ -93,6 +108,7 @@ class MapCells:
     name: str | None = None
     identifier: str | None = None
     elsewhere: bool = False
+    flows: bool = False
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import json
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any, Final
@@ -12,9 +12,10 @@ import pandas as pd
 import shapely
 from jinja2 import Environment, StrictUndefined
 
+from shuffledp.publishing.chains import Pairs
 from shuffledp.publishing.design import Design
 from shuffledp.publishing.estimates import share_above, sum_widths
-from shuffledp.publishing.levels import Measurements
+from shuffledp.publishing.levels import FlowAxis, Level, Measurements
 from shuffledp.publishing.noise import LEVEL
 from shuffledp.publishing.shapes import as_polygons, joined, nearest_land
 from shuffledp.publishing.statement import facts, kind_in_words, promise, uncounted
@@ -45,6 +46,7 @@ _SCRIPTS: Final = (
     "law.js",
     "map.js",
 )  # each uses those before it
+_FLOW_LEVELS: Final = ("pairs", "departures", "arrivals")  # on a page of trips
 _COORDINATE_DECIMALS: Final = 5  # of degrees, which is about a metre
 
 
@@ -69,15 +71,23 @@ def render_map(
     several = measurements.several
     heads, columns = _HEADS[several], _COLUMNS[several]
     names = [""] if windows is None else windows.names
-    places = np.tile(cells.table["name"].to_numpy(), len(names))
+    areas = list(enumerate(measurements.areas.levels))
+    places = cells.table["name"].to_numpy()
+    if isinstance(measurements.areas, FlowAxis):
+        heads = ("Trip", *heads[1:])
+        areas = [each for each in areas if each[1].name in _FLOW_LEVELS]
+        places = np.add.outer(places + " to ", places).ravel()
     if len(names) > 1:
         heads, columns = (heads[0], "Window", *heads[1:]), ("window", *columns)
-    counts = tables[0, 0].assign(name=places, window=np.repeat(names, k))
+    counts = tables[0, 0].assign(
+        name=np.tile(places, len(names)), window=np.repeat(names, len(places))
+    )
     largest = np.argsort(-counts["estimate"].to_numpy(), kind="stable")[:_MAX_ROWS]
     rows = counts.iloc[largest]
-    opens = _opening(tables, measurements)
-    shapes = _shapes(cells.table.geometry, measurements)
-    labels = [_label(level.name) for level in measurements.areas.levels]
+    shown = _axis_of_cells(measurements)
+    opens = 0 if design.histogram.flows else _opening(tables, measurements)
+    shapes = _shapes(cells.table.geometry, shown)
+    labels = [_label(level.name) for level in shown]
     data = {
         "title": statement["title"],
         "warning": statement.get("warning"),
@@ -114,8 +124,9 @@ def render_map(
                 "names": level.names,
                 "group": level.group.tolist() if s else None,
             }
-            for s, level in enumerate(measurements.areas.levels)
+            for s, level in enumerate(shown)
         ],
+        "flows": design.histogram.flows,
         "opening": f"The map opens with the level {labels[opens]}, because most counts of smaller "
         "areas are noise."
         if opens
@@ -125,10 +136,7 @@ def render_map(
             for level in measurements.times.levels
         ],
         "values": [
-            [
-                _values(tables[t, s], len(time), measurements, t, s)
-                for s in range(len(measurements.areas))
-            ]
+            [_values(tables[t, s], len(time), measurements, t, s) for s, _ in areas]
             for t, time in enumerate(measurements.times.levels)
         ],
         "opens": opens,
@@ -166,16 +174,24 @@ def _values(
     return values | {"half": [[float(f"{width:.7g}") for width in row] for row in widths]}
 
 
+def _axis_of_cells(measurements: Measurements) -> Sequence[Level]:
+    """Return the levels of cells; for trips, only the cells where they begin and end."""
+    areas = measurements.areas
+    return areas.ends.levels[:1] if isinstance(areas, FlowAxis) else areas.levels
+
+
 def _law(measurements: Measurements) -> dict[str, Any]:
     """Return what the page needs for intervals of sums: weights and noises of all levels."""
     times, areas = measurements.chains
-    scales: list[list[float | None]] = [[None] * len(areas) for _ in range(len(times))]
-    for (t, s), each in measurements.measured.items():
-        scales[t][s] = each.noise.scale
+    axes = (areas.first, areas.second) if isinstance(areas, Pairs) else (areas,)
+    at = measurements.measured
     return {
-        "mechanism": measurements.measured[0, 0].noise.mechanism,
-        "weights": {"times": times.weights, "areas": areas.weights},
-        "scales": scales,
+        "mechanism": at[0, 0].noise.mechanism,
+        "weights": [axis.weights for axis in (times, *axes)],
+        "groups": [None, *(group.tolist() for group in axes[0].groups[1:])],
+        "scales": [
+            at[each].noise.scale if each in at else None for each in measurements.combinations
+        ],
     }
 
 
@@ -202,7 +218,7 @@ def _label(level: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-def _shapes(geometry: Any, measurements: Measurements) -> list[Any]:
+def _shapes(geometry: Any, levels: Sequence[Level]) -> list[Any]:
     """Return the polygons of the areas of each level.
 
     Points are circles, and an area of points is what is nearest to them. An area without a geometry
@@ -221,8 +237,9 @@ def _shapes(geometry: Any, measurements: Measurements) -> list[Any]:
     west, south, east, north = shapely.total_bounds(found)
     size = 0.04 * max(east - west, north - south)
     square = shapely.box(west - 2 * size, south, west - size, south + size)
-    levels = enumerate(measurements.areas.levels)
-    areas = [joined(land, level.group, len(level)) if s else found for s, level in levels]
+    areas = [
+        joined(land, level.group, len(level)) if s else found for s, level in enumerate(levels)
+    ]
     return [[square if area is None else area for area in level] for level in areas]
 
 

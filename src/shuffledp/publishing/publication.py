@@ -2,7 +2,7 @@
 
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -15,7 +15,7 @@ from shuffledp.accounting.contributions import Unit
 from shuffledp.data.frames import Frame, frame_of
 from shuffledp.data.read import has_geometries, kind_of_source
 from shuffledp.data.records import CheckinError
-from shuffledp.data.sources import COORDINATES, Layout, TextFormat
+from shuffledp.data.sources import COORDINATES, TO_COORDINATES, Layout, TextFormat
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import Integers
 from shuffledp.pipeline.files import replacing
@@ -42,6 +42,7 @@ if TYPE_CHECKING:  # they are slow to load
 
 
 _LOCATED: Final = {*COORDINATES, "place"}
+_ENDS: Final = {*TO_COORDINATES, "to_place"}
 _UNREAD: Final = (
     "This is the earlier map: no noise is drawn, nothing is charged, and no record is read. If the "
     "records or cells have changed, publish them with --again and another --output, which is "
@@ -192,6 +193,9 @@ def publish(
     if name is not None:
         records = replace(records, name=name)
     places = cells if isinstance(cells, MapCells) else MapCells(cells)
+    if places.flows and not records.flows:
+        raise InputError("trips need the columns of where they end: to_place, or coordinates")
+    places = replace(places, flows=records.flows)
     book_options = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     output, book_path = Path(output).absolute(), Path(book_options.path)
     data, layout = _source(records, protection, windows)
@@ -256,14 +260,16 @@ def _write_map(
     limit = state.total
     assert limit is not None
     measurements, cells = design.measurements, design.histogram.cells
-    sums = measurements.sums(counts.reshape(-1, len(cells)))
+    areas = design.histogram.areas
+    sums = measurements.sums(counts.reshape(-1, areas))
     noisy = {at: add_noise(sums[at], each.noise) for at, each in measurements.measured.items()}
     tables = estimates_of_levels(noisy, measurements)
     width = None
     if measurements.several:
         width = 2.0 * float(np.median(measurements.half_widths[0, 0]))
-    estimated = tables[0, 0]["estimate"].to_numpy().reshape(-1, len(cells))
-    judged = quality(estimated, design.noise, cells.neighbours_in_order(), width)
+    estimated = tables[0, 0]["estimate"].to_numpy().reshape(-1, areas)
+    order = np.arange(1) if design.histogram.flows else cells.neighbours_in_order()
+    judged = quality(estimated, design.noise, order, width)
     statement = make_statement(
         design,
         title=arguments.title,
@@ -414,8 +420,7 @@ def _layout(
             f"{source} has points with coordinates of their own: leave out --latitude, --longitude "
             "and --place"
         )
-    if located not in (set(), {"place"}, {"latitude", "longitude"}):
-        raise InputError("give either both --latitude and --longitude, or --place")
+    _check_located(located, _ENDS & set(columns))
     if options["time_format"] is not None and "time" not in columns:
         raise InputError("--time-format needs --time, the column of times")
     if not located and kind != "geo":
@@ -430,6 +435,15 @@ def _layout(
         raise InputError(f"{source} declares its own reference system: leave out --crs")
     header = not any(positions)
     return Layout(kind, columns, TextFormat(header=header, **text), **options)
+
+
+def _check_located(begin: Set[str], end: Set[str]) -> None:
+    if begin not in (set(), {"place"}, set(COORDINATES)):
+        raise InputError("give either both --latitude and --longitude, or --place")
+    if end not in (set(), {"to_place"}, set(TO_COORDINATES)):
+        raise InputError("give either both --to-latitude and --to-longitude, or --to-place")
+    if end and not begin:
+        raise InputError("trips need columns of where they begin, too: --place, or coordinates")
 
 
 def _check_columns(layout: Layout, *, unit: Unit, period: object) -> None:

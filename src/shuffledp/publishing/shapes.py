@@ -32,6 +32,20 @@ def as_polygons(shapes: Any) -> Any:
     return shapely.transform(circles, lambda xy: xy / [narrow, 1.0])
 
 
+def lines_between(geometry: Any, begin: Integers, end: Integers) -> Any:
+    """Return straight lines between the middles of shapes, which are given by their numbers.
+
+    There is none where a shape has no geometry.
+    """
+    middles = shapely.centroid(np.asarray(geometry))
+    known = ~shapely.is_missing(middles)
+    xy = np.zeros((len(middles), 2))
+    xy[known] = shapely.get_coordinates(middles[known])
+    lines = shapely.linestrings(np.stack([xy[begin], xy[end]], axis=1))
+    lines[~(known[begin] & known[end])] = None
+    return lines
+
+
 def nearest_land(points: Any) -> Any:
     """Return for each point what is closer to it than to all others, as far as some of them reach.
 

@@ -16,7 +16,7 @@ import numpy as np
 from shuffledp.publishing.counting import Histogram
 from shuffledp.publishing.design import Design
 from shuffledp.publishing.estimates import interval_widths
-from shuffledp.publishing.levels import Measurements
+from shuffledp.publishing.levels import FlowLevel, Measurements
 from shuffledp.publishing.noise import LEVEL, zcdp_exception
 from shuffledp.version import find_version
 
@@ -79,6 +79,7 @@ def make_statement(
         "cells": {
             "number": len(histogram.cells),
             "elsewhere": histogram.cells.elsewhere,
+            "flows": histogram.flows,
             **design.places,
         },
         "period": design.period,
@@ -113,7 +114,8 @@ def levels_in_numbers(design: Design) -> list[dict[str, Any]]:
     The keys are areas and times, which are the names of the two levels; number, of counts; share,
     of the budget; unless that is 0, scale, of the noise, sensitivity_l1 and sensitivity_l2_squared;
     error, the root mean square of the standard deviations of the estimates; half_width, the median
-    of those of the 95 % intervals; and, for levels of time, the time of each window.
+    of those of the 95 % intervals; for trips, origins and destinations, which are the levels of
+    where they begin and end; and, for levels of time, the time of each window.
     """
     measurements = design.measurements
     rows = []
@@ -138,6 +140,8 @@ def levels_in_numbers(design: Design) -> list[dict[str, Any]]:
             "error": float(np.sqrt((deviations**2).mean())),
             "half_width": _typical_half_width(measurements, t, s),
         }
+        if isinstance(area, FlowLevel):
+            row |= {"origins": area.start.name, "destinations": area.end.name}
         rows.append(row | ({"time_of_window": [time.ids[i] for i in time.group]} if t else {}))
     return rows
 
@@ -236,7 +240,8 @@ def facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
         f"{budget['measure']} = {round_up(float(budget['spent']))} was spent when this map was made"
     )
     region = statement["cells"]
-    where = f"{region['number'] - region['elsewhere']:,} {kind_in_words(region['kind'])}"
+    where = "from each to each of " if region["flows"] else ""
+    where += f"{region['number'] - region['elsewhere']:,} {kind_in_words(region['kind'])}"
     if region["box"]:
         south, north, west, east = (f"{degrees:g}" for degrees in region["box"])
         where += f", latitude {south} to {north}, longitude {west} to {east}"
@@ -249,7 +254,9 @@ def facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
         (f"If one {unit['protected']} is replaced", replaced),
         ("Records that count", unit["bound"]),
         (
-            "Noise on each count" if len(statement["levels"]) == 1 else "Noise on counts of cells",
+            "Noise on each count"
+            if len(statement["levels"]) == 1
+            else f"Noise on counts of {statement['levels'][0]['areas']}",
             f"{mechanism['name']}, scale {mechanism['scale']:.6g}, standard deviation "
             f"{mechanism['standard_deviation']:.4g}",
         ),

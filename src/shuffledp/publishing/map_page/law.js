@@ -125,12 +125,17 @@ function halfWidthOf(parts) {
   return high + smoothing;
 }
 
-/** Return the half-width for weights of windows and of cells, whose products are those of the counts. */
-function levelsHalfWidth(ofWindows, ofCells) {
-  const { weights, scales } = data.law;
-  const leaves = (axis) => axis.map(({ group }, l) => group ?? d3.range(data.areas[l].id.length));
-  const [times, areas] = [new Chain(leaves(data.times), weights.times), new Chain(leaves(data.areas), weights.areas)];
-  const byArea = areas.influence(ofCells).map(distinct);
-  return halfWidthOf(times.influence(ofWindows).flatMap((byTime, t) => distinct(byTime).flatMap(([a, m]) =>
-    byArea.flatMap((pairs, s) => pairs.map(([b, n]) => [scales[t][s], a * b, m * n])))));
+/**
+ * Return the half-width for weights of windows and of cells, whose products are those of the counts; for trips, of the cells where
+ * they begin and of those where they end. Scales belong to a level of each axis, those of the last axis in turn.
+ */
+function levelsHalfWidth(...targets) {
+  const parts = targets.map((target, axis) => {
+    const groups = axis ? data.law.groups.map((group) => group ?? d3.range(target.length)) : data.times.map(({ group }) => group);
+    return new Chain(groups, data.law.weights[axis]).influence(target).map(distinct);
+  });
+  const combined = d3.cross(...parts.map((levels) => d3.range(levels.length))).flatMap((levels, at) =>
+    d3.cross(...levels.map((level, axis) => parts[axis][level])).map((pairs) =>
+      [data.law.scales[at], pairs.reduce((product, [weight]) => product * weight, 1), pairs.reduce((product, [, times]) => product * times, 1)]));
+  return halfWidthOf(combined);
 }

@@ -2,6 +2,7 @@
 // A published map: levels, estimates with intervals, sums of chosen areas, and differences of times.
 
 const data = JSON.parse(document.getElementById("data").textContent);
+const FLOWS = ["Trips from", "Trips to", "Departures", "Arrivals"];
 const VIEWS = [["estimate", "Estimate"], ["count", data.law ? "Count, right on average" : "Noisy count, right on average"]];
 const TIMES = { windows: data.every ?? "Window", day: "Day", week: "Week from", month: "Month", quarter: "Quarter", year: "Year", period: "Period", hour: "Hour from" };
 
@@ -15,27 +16,44 @@ function range(value, width, lowest) {
   return ends(value, width, lowest).map((end) => number.format(end)).join(" to ");
 }
 
+/** Return the numbers of trips from or to a place, of departures or of arrivals, for each place. */
+function flowValues([pairs, ...margins], mode, anchor) {
+  if (mode > 1) return margins[mode - 2];
+  const k = data.areas[0].id.length;
+  const ofPlace = (row) => d3.range(k).map((i) => row[mode ? i * k + anchor : anchor * k + i]);
+  return Object.fromEntries(Object.entries(pairs).map(([key, rows]) => [key, rows.map((row) => (row.length ? ofPlace(row) : row))]));
+}
+
 function mountMap(home) {
   const project = projection(data.areas.flatMap(({ cells }) => cells.flat()));
   const shapes = data.areas.map(({ cells }) => shapesOf(cells, project));
   const picked = new Set();
-  let panel, level = data.opens, time = 0, shown = 0, chosen = 0;
-  const areas = () => data.areas[level];
-  const values = () => data.values[time][level];
+  let panel, level = data.opens, time = 0, shown = 0, chosen = 0, anchor = 0;
+  const drawn = () => shapes[data.flows ? 0 : level];
+  const areas = () => data.areas[data.flows ? 0 : level];
+  const anchored = () => data.flows && level < 2;
+  const values = () => (data.flows ? flowValues(data.values[time], level, anchor) : data.values[time][level]);
+  const label = () => (anchored() ? `${FLOWS[level]} ${areas().names[anchor]}` : data.flows ? FLOWS[level] : areas().label);
   const names = () => data.times[time].windows;
   const several = () => names().length > 1;
-  const half = (w, i) => values().half[w]?.[i] ?? values().half;
+  const half = (w, i) => values().half[w]?.[i] ?? values().half[w] ?? values().half;
   const widthsOf = (group, wanted) => Float64Array.from(group, (g) => (wanted(g) ? 1 : 0));
 
   const controls = element("div", { class: "controls" });
   const view = select(controls, "map-view", "What the map shows", VIEWS, () => update());
-  const levels = data.areas.length > 1 && select(controls, "map-level", "Areas", data.areas.map(({ label }, i) => [i, label]), () => {
+  const choices = data.flows ? FLOWS.map((text, i) => [i, i < 2 ? `${text} a place` : text]) : data.areas.map(({ label }, i) => [i, label]);
+  const levels = choices.length > 1 && select(controls, "map-level", data.flows ? "Trips" : "Areas", choices, () => {
     level = Number(levels.value);
+    if (place) place.parentElement.hidden = !anchored();
     picked.clear();
     chosen = d3.maxIndex(values().estimate[shown]);
     redraw();
   });
   if (levels) levels.value = level;
+  const place = data.flows && select(controls, "map-place", "Place", areas().names.map((name, i) => [i, name]), () => {
+    anchor = Number(place.value);
+    update();
+  });
   const lengths = data.times.length > 1 && select(controls, "map-length", "Times", data.times.map(({ name }, i) => [i, TIMES[name]]), () => {
     time = Number(lengths.value);
     shown = 0;
@@ -64,7 +82,7 @@ function mountMap(home) {
   draw.addEventListener("click", () => {
     sum.textContent = "Draw a closed line on the map: all areas whose middle lies in it are added to the sum.";
     drawLine(panel, (line) => {
-      shapes[level].boxes.forEach(([west, north, east, south], i) => {
+      drawn().boxes.forEach(([west, north, east, south], i) => {
         if (d3.polygonContains(line, [(west + east) / 2, (north + south) / 2])) picked.add(i);
       });
       choose(chosen);
@@ -74,7 +92,7 @@ function mountMap(home) {
     picked.clear();
     choose(chosen);
   });
-  downloads(home, () => [data.title, data.law && areas().label, data.law && data.windows[0] && data.times[time].name].filter(Boolean).join(" ").replaceAll(/[^\p{L}\p{N}]+/gu, "-"), cellTable,
+  downloads(home, () => [data.title, data.law && label(), data.law && data.windows[0] && data.times[time].name].filter(Boolean).join(" ").replaceAll(/[^\p{L}\p{N}]+/gu, "-"), cellTable,
     () => [[panel.svg, legend.firstChild], `${data.title}. ${title.textContent}. ${data.promise.join(" ")}`]);
 
   function listTimes() {
@@ -87,10 +105,10 @@ function mountMap(home) {
 
   function wide(frame) {
     const room = frame.clientWidth || 500;
-    return zoom.checked ? Math.max(ZOOM * room, shapes[level].finger) : room;
+    return zoom.checked ? Math.max(ZOOM * room, drawn().finger) : room;
   }
 
-  const next = (toEast, toNorth) => neighbourOf(shapes[level].boxes, chosen, toEast, toNorth);
+  const next = (toEast, toNorth) => neighbourOf(drawn().boxes, chosen, toEast, toNorth);
 
   /** Return the half-width of the interval of a sum of areas at a time, or of a difference of two times. */
   function halfWidth(cells, minus = null) {
@@ -102,7 +120,10 @@ function mountMap(home) {
     data.times[time].group.forEach((t, w) => { if (t === minus) ofWindows[w] -= 1; });
     const all = new Set(cells);
     const group = areas().group ?? d3.range(areas().id.length);
-    return levelsHalfWidth(ofWindows, widthsOf(group, (g) => all.has(g)));
+    const added = widthsOf(group, (g) => all.has(g));
+    if (!data.flows) return levelsHalfWidth(ofWindows, added);
+    const others = widthsOf(group, (g) => level > 1 || g === anchor);
+    return level === 1 || level === 2 ? levelsHalfWidth(ofWindows, added, others) : levelsHalfWidth(ofWindows, others, added);
   }
 
   /** Return a sentence about the difference of two times, if one is compared. */
@@ -156,14 +177,14 @@ function mountMap(home) {
       cell.setAttribute("pointer-events", "all");
       cell.setAttribute("aria-label", wordsOf(i));
     });
-    legend.replaceChildren(legendOf(`records per ${level ? "area" : "cell"}, logarithmic scale`, countColour, decadeTicks(scale, top, bottom), panel.hatch, "may be empty: the 95 % interval includes 0"));
-    title.textContent = [VIEWS.find(([v]) => v === view.value)[1], data.areas.length > 1 && areas().label, names()[shown]].filter(Boolean).join(", ");
+    legend.replaceChildren(legendOf(`${data.flows ? "trips" : "records"} per ${level && !data.flows ? "area" : "cell"}, logarithmic scale`, countColour, decadeTicks(scale, top, bottom), panel.hatch, "may be empty: the 95 % interval includes 0"));
+    title.textContent = [VIEWS.find(([v]) => v === view.value)[1], choices.length > 1 && label(), names()[shown]].filter(Boolean).join(", ");
     choose(chosen);
   }
 
   function redraw() {
-    panel = cellMap(figure, "map-cell", "Cells of the map", { project, outlines: shapes[level].outlines }, { choose, chosen: () => chosen, next, wide });
-    panel.svg.classList.toggle("areas", level > 0);
+    panel = cellMap(figure, "map-cell", "Cells of the map", { project, outlines: drawn().outlines }, { choose, chosen: () => chosen, next, wide });
+    panel.svg.classList.toggle("areas", level > 0 && !data.flows);
     update();
     const [box, around] = [panel.cells.children[chosen].getBoundingClientRect(), panel.frame.getBoundingClientRect()];
     if (zoom.checked) panel.frame.scrollTo(box.left - around.left - around.width / 2, box.top - around.top - around.height / 2);
@@ -173,9 +194,12 @@ function mountMap(home) {
   function cellTable() {
     const { count, estimate, raw } = values();
     const timed = data.windows[0] !== "";
-    const where = data.law ? ["level", ...(timed ? ["every", "window"] : []), "id", "name"] : [...(timed ? ["window"] : []), "cell", "id", "name", "noisy_count"];
+    const where = data.law ? ["level", ...(timed ? ["every", "window"] : []), ...(data.flows ? ["origin", "destination"] : ["id", "name"])] : [...(timed ? ["window"] : []), "cell", "id", "name", "noisy_count"];
     const rows = names().flatMap((name, w) => areas().names.map((area, i) => {
-      const known = { level: areas().name, every: data.times[time].name, window: name, cell: i, id: areas().id[i], name: area, noisy_count: count[w][i] };
+      const own = areas().id[i];
+      const other = anchored() ? areas().id[anchor] : "total";
+      const [origin, destination] = level === 0 || level === 3 ? [other, own] : [own, other];
+      const known = { origin, destination, level: data.flows ? ["pairs", "pairs", "departures", "arrivals"][level] : areas().name, every: data.times[time].name, window: name, cell: i, id: areas().id[i], name: area, noisy_count: count[w][i] };
       return [...where.map((column) => known[column]), data.law ? raw?.[w][i] : count[w][i], count[w][i], estimate[w][i],
         ...ends(count[w][i], half(w, i), 0), ...(data.joint ? ends(count[w][i], data.joint, 0) : [])];
     }));

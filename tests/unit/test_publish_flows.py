@@ -1,0 +1,201 @@
+"""Trips between cells: pairs, departures, arrivals and total under one promise."""
+
+import json
+from pathlib import Path
+
+import geopandas as gpd
+import numpy as np
+import pandas as pd
+import pytest
+import shapely
+
+import shuffledp
+from shuffledp.cli import main
+from shuffledp.errors import InputError
+from shuffledp.publishing.options import Levels, MapCells, Period, Protection, Source
+
+STOPS = pd.DataFrame(
+    {
+        "id": ["A", "B", "C", "D"],
+        "latitude": [48.80, 48.81, 48.82, 48.83],
+        "longitude": [2.30, 2.33, 2.31, 2.35],
+        "zone": ["inner", "inner", "outer", "outer"],
+    }
+)
+
+
+def trips(n=6_000):
+    """Return trips of 500 riders between four stops, some of them from or to others."""
+    random = np.random.default_rng(3)
+    return pd.DataFrame(
+        {
+            "rider": random.integers(0, 500, n),
+            "day": [f"2024-{m:02}-01" for m in random.integers(1, 4, n)],
+            "begin": random.choice(["A", "B", "C", "D", "gone"], n, p=[0.4, 0.2, 0.2, 0.1, 0.1]),
+            "end": random.choice(["A", "B", "C", "D", ""], n, p=[0.1, 0.2, 0.2, 0.4, 0.1]),
+        }
+    )
+
+
+@pytest.fixture
+def frame(tmp_path, monkeypatch):
+    """Work in a folder with stops and trips, and return the trips."""
+    monkeypatch.chdir(tmp_path)
+    STOPS.to_csv("stops.csv", index=False)
+    found = trips()
+    found.to_csv("trips.csv", index=False)
+    return found
+
+
+def words(*more):
+    return ["publish", "trips.csv", "--place", "begin", "--to-place", "end", "--cells", "stops.csv",
+            "--ledger", "l.jsonl", "--output", "map", *more]  # fmt: skip
+
+
+def month(*more):
+    return words("--time", "day", "--from", "2024-01-01", "--to", "2024-03-31", "--every", "month",
+                 "--level", "zone:0.1", "--level", "total:0.2", "--level", "quarter:0.1",
+                 *more)  # fmt: skip
+
+
+def read(name):
+    return pd.read_csv(Path("map") / name, keep_default_na=False)
+
+
+def test_every_pair_has_the_number_of_its_trips(frame):
+    assert main(words("--unit", "record", "--eps", "200")) == 0
+    table = read("map.csv")
+    known = frame[frame["begin"].isin(list("ABCD")) & frame["end"].isin(list("ABCD"))]
+    expected = known.groupby(["begin", "end"]).size()
+    assert table["origin"].tolist() == [a for a in "ABCD" for _ in "ABCD"]
+    counts = table.set_index(["origin", "destination"])["estimate"]
+    assert counts.to_dict() == expected.to_dict()
+    levels = read("levels.csv")
+    assert levels["level"].unique().tolist() == ["departures", "arrivals", "total"]
+    assert levels["raw"].tolist() == [""] * 9
+    departures = levels[levels["level"] == "departures"].set_index("origin")["estimate"]
+    assert departures.to_dict() == known.groupby("begin").size().to_dict()
+    places = gpd.read_parquet("map/places.parquet")
+    lines = gpd.read_parquet("map/map.parquet")
+    assert places["id"].tolist() == list("ABCD")
+    assert lines.geometry[1] == shapely.LineString([(2.30, 48.80), (2.33, 48.81)])
+
+
+def test_coordinates_and_places_count_the_same_trips(frame):
+    at = STOPS.set_index("id")
+    known = frame[frame["begin"].isin(at.index) & frame["end"].isin(at.index)]
+    for prefix, column in (("", "begin"), ("to_", "end")):
+        for name in ("latitude", "longitude"):
+            known = known.assign(**{prefix + name: at.loc[known[column], name].to_numpy()})
+    known.to_csv("trips.csv", index=False)
+    box = ["--cells", "shape:2x2", "--box", "48.795", "48.835", "2.29", "2.36"]
+    assert main(["publish", "trips.csv", "--latitude", "latitude", "--longitude", "longitude",
+                 "--to-latitude", "to_latitude", "--to-longitude", "to_longitude", "--unit",
+                 "record", "--eps", "200", *box, "--ledger", "l",
+                 "--output", "map"]) == 0  # fmt: skip
+    cell = {"A": "1-1", "B": "1-2", "C": "2-1", "D": "2-2"}
+    expected = known.groupby([known["begin"].map(cell), known["end"].map(cell)]).size()
+    table = read("map.csv").set_index(["origin", "destination"])["estimate"]
+    assert table[table > 0].to_dict() == expected.to_dict()
+
+
+def test_all_levels_add_up_and_areas_have_their_intervals(frame):
+    assert main(month("--unit", "user", "--user", "rider", "--records-per-user", "4",
+                      "--eps", "2", "--elsewhere")) == 0  # fmt: skip
+    table, levels = read("map.csv"), read("levels.csv")
+    zone = dict(zip(STOPS["id"], STOPS["zone"], strict=True)) | {"elsewhere": "elsewhere"}
+    for column in ("count", "estimate"):
+        for level, keys in (
+            ("departures", [table["origin"]]),
+            ("arrivals", [table["destination"]]),
+            ("zone to zone", [table["origin"].map(zone), table["destination"].map(zone)]),
+            ("departures by zone", [table["origin"].map(zone)]),
+        ):
+            sums = table.groupby([table["window"], *keys])[column].sum()
+            own = levels[(levels["level"] == level) & (levels["every"] == "windows")]
+            assert (
+                sums.to_numpy().tolist()
+                == own.sort_values(["window", "origin", "destination"], kind="stable")[
+                    column
+                ].tolist()
+            )
+        total = levels[(levels["level"] == "total") & (levels["every"] == "quarter")]
+        assert table[column].sum() == total[column].iloc[0]
+    assert (table["estimate"] >= 0).all()
+    own = levels[(levels["level"] == "departures by zone") & (levels["origin"] == "outer")]
+    own = own[own["every"] == "windows"][["count", "low", "high"]]
+    area = shuffledp.area("map", cells=["C", "D"])
+    assert area[["count", "low", "high"]].to_numpy().tolist() == own.to_numpy().tolist()
+    assert (area["to_cells"] == 5).all()
+    one = shuffledp.area("map", cells=["B"], to_cells=["D"], windows=["2024-02"]).iloc[0]
+    pair = table[(table["window"] == "2024-02") & (table["origin"] == "B")]
+    pair = pair[pair["destination"] == "D"].iloc[0]
+    assert one[["count", "low", "high"]].tolist() == pair[["count", "low", "high"]].tolist()
+    statement = json.loads(Path("map/statement.json").read_text())
+    scales = {(row["areas"], row["times"]): row.get("scale") for row in statement["levels"]}
+    assert scales["departures", "windows"] == pytest.approx(4 / (2 * 0.7 * 0.2 * 0.9))
+    assert scales["total", "quarter"] == pytest.approx(4 / (2 * 0.2 * 0.2 * 0.1))
+
+
+def test_intervals_of_trips_cover_as_often_as_they_say(tmp_path, monkeypatch):
+    """Every pair has 40 trips, so that each publication tests all of them."""
+    monkeypatch.chdir(tmp_path)
+    ids = [f"{number:02}" for number in range(12)]
+    pd.DataFrame({"id": ids, "latitude": np.arange(12) / 100, "longitude": 0.0}).to_csv(
+        "stops.csv", index=False
+    )
+    pairs = pd.DataFrame([(a, b) for a in ids for b in ids] * 40, columns=["begin", "end"])
+    missed: dict[str, list[bool]] = {}
+    for number in range(10):
+        result = shuffledp.publish(
+            Source(pairs, "trips", place="begin", to_place="end"), f"map{number}",
+            cells=MapCells("stops.csv"), protection=Protection("record", eps=0.5),
+            levels=Levels({"total": "0.2"}), ledger=f"l{number}",
+        )  # fmt: skip
+        levels = pd.read_csv(result.folder / "levels.csv")
+        for name, part, truth in (
+            ("pairs", pd.read_csv(result.folder / "map.csv"), 40),
+            ("departures", levels[levels["level"] == "departures"], 480),
+            ("arrivals", levels[levels["level"] == "arrivals"], 480),
+        ):
+            missed.setdefault(name, []).extend((part["low"] > truth) | (part["high"] < truth))
+    for outside in missed.values():
+        assert np.mean(outside) < 0.05 + 5 * np.sqrt(0.05 * 0.95 / len(outside))
+
+
+def test_a_preview_of_trips_agrees_with_the_map(frame):
+    record = ("--unit", "record", "--eps", "1")
+    table = shuffledp.preview(
+        cells=MapCells("stops.csv", flows=True), protection=Protection("record", eps=1),
+        levels=Levels({"zone": "0.1", "total": "0.2", "quarter": "0.1"}),
+        windows=Period("2024-01-01", "2024-03-31", "month"),
+    )  # fmt: skip
+    assert main(month(*record)) == 0
+    statement = json.loads(Path("map/statement.json").read_text())
+    for row, published in zip(table.to_dict("records"), statement["levels"], strict=True):
+        for name in ("areas", "times", "number", "error", "half_width"):
+            assert row[name] == published[name]
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        (("--to-latitude", "end"), "--to-latitude and --to-longitude, or --to-place"),
+        (("--levels", "auto", "--level", "total:3", "--level", "cells:3"), "not for trips"),
+        (("--to-place", "stop"), "has no column 'stop' (--to-place)"),
+    ],
+)
+def test_trips_that_cannot_be_counted_are_refused(frame, capsys, changed, message):
+    assert main(words("--unit", "record", "--eps", "1", *changed)) == 2
+    assert message in capsys.readouterr().err
+    assert not Path("map").exists()
+
+
+def test_areas_of_trips_need_a_beginning_or_an_end(frame, capsys):
+    assert main(words("--unit", "record", "--eps", "1")) == 0
+    with pytest.raises(InputError, match="where trips begin or end"):
+        shuffledp.area("map")
+    assert main(["publish", "trips.csv", "--place", "begin", "--unit", "record", "--eps", "1",
+                 "--cells", "stops.csv", "--ledger", "l2", "--output", "stops"]) == 0  # fmt: skip
+    with pytest.raises(InputError, match="has no trips"):
+        shuffledp.area("stops", cells=["A"], to_cells=["B"])
