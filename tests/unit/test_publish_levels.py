@@ -352,6 +352,7 @@ def test_an_area_is_a_polygon_a_geometry_or_cells(example, tmp_path, capsys):
         ({"cells": ["1-1"], "minus": ["2024-01"]}, "--minus needs --window"),
         ({"polygon": shapely.box(5, 5, 6, 6)}, "no cell of the map has its middle in the area$"),
         ({"polygon": shapely.box(0.1, 0.1, 0.11, 0.11)}, "give --touching"),
+        ({"cells": ["1-1"], "windows": ["2024-Q1", "2024-02"]}, "count twice"),
         ({"cells": ["1-1"], "windows": ["2024-Q1"], "minus": ["2024-Q1"]}, "difference is 0"),
     ],
 )
@@ -398,8 +399,8 @@ def test_records_that_name_their_stop_need_no_coordinates(taps):
     table, levels, statement = published(stops("--elsewhere", "--level", "zone:0.5"))
     assert table["id"].tolist() == ["A", "007", "C", "elsewhere"]
     assert table["name"].tolist() == ["North", "Bond Street", "Terminus", "Elsewhere"]
-    truth = [(taps["stop"] == stop).sum() for stop in ("A", "7", "C", "gone")]
-    assert (abs(table["count"] - truth) < 5).all()  # records without a place do not count
+    truth = [taps["stop"].isin(names).sum() for names in (["A"], ["7"], ["C"], ["gone", ""])]
+    assert (abs(table["count"] - truth) < 5).all()
     assert levels["id"].tolist() == ["inner", "outer", "elsewhere"]
     assert statement["cells"]["kind"] == "points of stops.txt"
     shapes = gpd.read_parquet("map/map.parquet").geometry
@@ -541,3 +542,20 @@ def test_hours_of_local_times_have_no_offset(tmp_path, monkeypatch):
                     "--every", "hour", eps="50")  # fmt: skip
     table, _, _ = published(words)
     assert table.loc[table["count"] > 25, "window"].tolist() == ["2024-03-31T02:00"]
+
+
+def test_records_without_a_place_count_elsewhere(taps):
+    for name in ("csv", "parquet"):
+        if name == "parquet":
+            table = pd.read_csv("taps.csv", dtype=str)
+            Path("taps.csv").unlink()
+            table.to_parquet("taps.csv")
+        table, _, _ = published([*stops("--elsewhere"), "--ledger", f"{name}.l"])
+        counts = table.set_index("id")["estimate"]
+        assert counts["elsewhere"] == (~taps["stop"].isin(["A", "7", "C"])).sum()
+        Path("map").rename(name)
+
+
+def test_a_level_that_is_no_property_may_be_meant_as_a_time(taps, capsys):
+    assert main(stops("--level", "quartr:0")) == 2
+    assert "did you mean quarter?" in capsys.readouterr().err

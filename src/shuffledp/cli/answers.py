@@ -568,7 +568,7 @@ def _preview(arguments: Namespace, cells: Any, protections: Any, levels: Any, pe
     shown = table.assign(times=times_in_words(table)).drop(columns=["every", "share", "number"])
     shown = shown.dropna(axis="columns").rename(columns=_HEADS)
     print(shown.to_string(index=False, float_format=lambda value: f"{value:.4g}"))
-    legend = ["error: standard deviation of a count."]
+    legend = ["error: standard deviation of a count (root mean square over all of the level)."]
     if "no levels" in shown:
         legend.append(
             "no levels: that of the sum of its cells if no level had a share; a level whose error "

@@ -222,7 +222,9 @@ PUBLISH: Final[Options] = {
     "--cell-name": _option("property that holds the cell's name", metavar="PROPERTY"),
     "--cell-id": _option("property that holds the cell's id", metavar="PROPERTY"),
     "--elsewhere": _option(
-        "add a cell 'elsewhere' for records that lie in no other, or name none", action="store_true"
+        "add a cell 'elsewhere' for records that lie in no other, or whose place is empty or none "
+        "of them",
+        action="store_true",
     ),
     "--level": _option(
         "also count coarser areas or longer times, with a share of the budget (repeatable): total, "

@@ -93,7 +93,7 @@ class Cells:
         return np.append(order, len(self) - 1) if self.elsewhere else order
 
     def numbers(self, identifiers: Any) -> Integers:
-        """Return the number of the cell with each id, -1 if there is none.
+        """Return the number of the cell with each id; where there is none, elsewhere or -1.
 
         `identifiers` are a result of `values.to_identifier`, so that 7, 007 and 7.0 are one id.
         """
@@ -107,9 +107,9 @@ class Cells:
             for each in encoded.dictionary.to_pylist()
         ]
         named = [self.canonical_id(text) for text in texts]
-        # A missing id gets the last entry.
         unknown = len(self) - 1 if self.elsewhere else -1
-        numbers = np.array([*(self._cell_of_id.get(each, unknown) for each in named), -1], np.int64)
+        known = (self._cell_of_id.get(each, unknown) for each in named)
+        numbers = np.array([*known, unknown], np.int64)  # the last one is for a missing id
         index = encoded.indices.fill_null(len(named)).to_numpy(zero_copy_only=False)
         found: Integers = numbers[index]
         return found

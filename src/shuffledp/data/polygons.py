@@ -19,6 +19,7 @@ import shapely
 from numpy.typing import NDArray
 
 from shuffledp.data.layers import MAX_BYTES, POINTS, POLYGONS, Layer, listed, read_layer
+from shuffledp.data.sources import LENGTHS
 from shuffledp.data.systems import WGS84, degrees_from, epsg_code
 from shuffledp.data.values import canonical
 from shuffledp.errors import InputError, did_you_mean, one_line, shortened
@@ -127,10 +128,11 @@ def _read(
     points = _are_points(path, layer)
     if points and identifier is None:
         identifier = next((each for each in _POINT_IDS if each in layer.names), None)
+    likely = [*layer.names, *LENGTHS, "total"]  # levels that need no property
     for required in (identifier, name, *groups):
         if required is not None and required not in layer.names:
             raise InputError(
-                f"{path} has no property {required!r}{did_you_mean(required, layer.names)}; its "
+                f"{path} has no property {required!r}{did_you_mean(required, likely)}; its "
                 f"properties are {listed(layer.names)}"
             )
     ids = [str(number) for number in range(1, count + 1)]

@@ -177,7 +177,7 @@ def make_batch(
         if pair[0] in converted:
             unplaced |= _check_positions(converted, bad, layout, found, pair)
     for name in ("place", "to_place"):
-        if name in converted:
+        if name in converted and not layout.blank_places:
             unplaced |= ~converted[name].is_valid().to_numpy(zero_copy_only=False)
     if "count" in converted:
         number = _floats(converted["count"])

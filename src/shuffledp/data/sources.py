@@ -143,6 +143,8 @@ class Layout:
     clock : str or None
         What times without an offset from UTC are: ``utc``; ``local``, in which case no time may
         have an offset; or None if every time must have one.
+    blank_places : bool
+        Whether a record without the id of a place counts, somewhere else.
     user_type : str
         ``number``: identifiers that are the same number are one user, as `values.to_identifier`
         says; ``text``: users are compared as written.
@@ -159,6 +161,7 @@ class Layout:
     crs: str | None = None
     time_format: str | None = None
     clock: str | None = "utc"
+    blank_places: bool = False
     user_type: str = "number"
 
     def __post_init__(self) -> None:

@@ -75,7 +75,8 @@ class MapContext:
     ``geometry`` (WGS 84 degrees) unless the shapes were read separately. `layers` are the base map
     and outline from `shuffledp.figures.basemap.backdrop`, none by default. `unit` is that of the
     guarantee (`shuffledp.pipeline.units.unit_in_words`). `window` selects the counts that the map
-    shows from a histogram over several windows of time.
+    shows from a histogram over several windows of time. With `margin`, the map shows surroundings
+    of the cells, as it does with any layers.
     """
 
     cells: pd.DataFrame
@@ -83,6 +84,7 @@ class MapContext:
     layers: gpd.GeoDataFrame = field(default_factory=backdrop)
     unit: str = "one check-in"
     window: slice = field(default_factory=lambda: slice(None))
+    margin: bool = False
 
     @classmethod
     def read(
@@ -212,7 +214,8 @@ def draw_base_map(axes: Axes, place: MapContext, *, ordinate: bool) -> None:
     """Draw everything on a map except the cells; `ordinate` is as in `draw_frame`."""
     draw_under(axes, place.visible_layers)
     draw_over(axes, place.visible_layers)
-    draw_frame(axes, place.shapes, margin=not place.visible_layers.empty, ordinate=ordinate)
+    margin = place.margin or not place.visible_layers.empty
+    draw_frame(axes, place.shapes, margin=margin, ordinate=ordinate)
     draw_scale_bar(axes)
 
 

@@ -46,7 +46,7 @@ def draw_published_map(
     """
     shown = np.unique(np.linspace(0, len(windows) - 1, MAX_PANELS).round().astype(int))
     words = "\n".join(textwrap.wrap(escape_math(f"{title}. {note}"), _TITLE_CHARACTERS))
-    place = MapContext(cells, words)
+    place = MapContext(cells, words, margin=True)
     top = max(float(estimates.max()), 10.0)
     bottom = lower_end(estimates[~maybe_empty & (estimates > 0)], top)
     norm = LogNorm(bottom, top)

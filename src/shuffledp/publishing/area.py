@@ -146,6 +146,8 @@ def _chosen(
         for each in cells:
             if each not in ids:
                 meant = f": its id is {named[each]!r}" if each in named else ""
+                if each in shown.to_numpy():
+                    meant = meant or ": an area of a level has its numbers in levels.csv"
                 raise InputError(f"no cell has the id {each!r}{meant or did_you_mean(each, ids)}")
         if not len(cells):
             raise InputError("an area needs at least one cell, got none")
@@ -191,9 +193,13 @@ def _window_weights(
         if each not in known:
             raise InputError(f"there is no window {each!r}{did_you_mean(each, known)}")
     added, subtracted = (
-        np.max([np.zeros(len(names)), *(known[each] for each in chosen or ())], axis=0)
+        np.sum(
+            [np.zeros(len(names)), *(known[each] for each in dict.fromkeys(chosen or ()))], axis=0
+        )
         for chosen in (windows, minus)
     )
+    if max(*added, *subtracted) > 1:
+        raise InputError("a window that lies in another one would count twice: give one of them")
     if (added == subtracted).all():
         raise InputError("the windows to add and to subtract are the same: their difference is 0")
     label = " + ".join(windows) + "".join(f" - {each}" for each in minus or ())

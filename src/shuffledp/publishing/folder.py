@@ -130,7 +130,8 @@ def write_files(folder: Path, design: Design, tables: Tables, statement: Mapping
             (drawn["low"] == 0).to_numpy().reshape(shape)[:, :known],
             names,
             title,
-            f"Every count has random noise. {promise(statement)[0]}",
+            f"Every count has random noise. {promise(statement)[0]}"
+            + (" Records elsewhere are not drawn." if cells.elsewhere else ""),
         )
 
 

@@ -96,7 +96,7 @@ class MapCells:
         Properties of the polygons or points that hold their names and ids.
     elsewhere
         Whether one more cell, with the id ``elsewhere``, counts the records that lie in no other
-        cell or name none of them.
+        cell, or whose `place` is empty or no cell. Records with a missing coordinate do not count.
     flows
         For a preview: whether trips between pairs of cells are counted. A map is one of trips if
         its `Source` says where they end.

@@ -131,6 +131,7 @@ def render_map(
         "areas are noise."
         if opens
         else "",
+        "land": len(shown) > 1 and cells.table.geometry.iloc[0].geom_type == "Point",
         "times": [
             {"name": level.name, "windows": level.names, "group": level.group.tolist()}
             for level in measurements.times.levels

@@ -87,7 +87,7 @@ def advice(table: pd.DataFrame, at_least: float) -> str:
     """Return for which cells and times a count of a cell that is known is enough, in sentences."""
     sentences = []
     for enough, words in ((True, "is enough for"), (False, "is not enough for")):
-        rows = table[(table["enough"] == enough) & (table["areas"] == "cells")]
+        rows = table[table["enough"] == enough]
         if len(rows):
             names = dict.fromkeys(
                 f"{name} at eps={eps:g}"

@@ -79,6 +79,9 @@ class Publication:
             f"must have been chosen without the records. Ledger: {self.left}."
         )
 
+    def __str__(self) -> str:
+        return self.in_words()
+
     def to_frame(self) -> "gpd.GeoDataFrame":
         """Return the table of the map, one row for each cell of each window."""
         import geopandas as gpd
@@ -201,6 +204,8 @@ def publish(
     data, layout = _source(records, protection, windows)
     if windows is not None:
         layout = replace(layout, clock=windows.clock)
+    if "count" not in layout.columns:
+        layout = replace(layout, blank_places=places.elsewhere)
     design = make_design(places, protection, levels or Levels(), windows)
     _check_text(title, design)
     arguments = _CheckedArguments(design, data, layout, records.max_malformed_share, title)

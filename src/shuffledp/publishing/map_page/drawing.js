@@ -235,6 +235,12 @@ function cellMap(figure, id, label, { project, outlines }, acts) {
   return map;
 }
 
+/** Write a name beside a box, which is not where the cell is. */
+function nameCell({ svg }, [, north, east, south], name) {
+  const size = svg.querySelector("g[font-size]").getAttribute("font-size");
+  svg.append(svgElement("text", { x: east + size / 2, y: (north + south) / 2 + size / 3, "font-size": size }, name));
+}
+
 /** Let the next drag on a map draw a closed line, and call `done` with its vertices, in the map's coordinates. */
 function drawLine({ svg }, done) {
   const line = svgElement("path", { class: "drawn" });

@@ -64,7 +64,7 @@ function mountMap(home) {
     shown = Number(times.value);
     update();
   });
-  const other = data.windows.length > 1 && select(controls, "map-other", "Difference from", [], () => choose(chosen));
+  const other = data.windows.length > 1 && select(controls, "map-other", "Difference, below, from", [], () => choose(chosen));
   const zoom = zoomBox(controls, () => redraw());
   const title = element("figcaption", {});
   const figure = element("figure", { class: "single" }, title);
@@ -80,7 +80,7 @@ function mountMap(home) {
     choose(chosen);
   });
   draw.addEventListener("click", () => {
-    sum.textContent = "Draw a closed line on the map: all areas whose middle lies in it are added to the sum.";
+    sum.textContent = "Press and drag to draw a closed line on the map: all areas whose middle lies in it are added to the sum.";
     drawLine(panel, (line) => {
       drawn().boxes.forEach(([west, north, east, south], i) => {
         if (d3.polygonContains(line, [(west + east) / 2, (north + south) / 2])) picked.add(i);
@@ -149,7 +149,7 @@ function mountMap(home) {
     const cells = [...picked].sort((a, b) => a - b);
     const total = d3.sum(cells, (i) => values().count[shown][i]);
     sum.textContent = cells.length
-      ? `Sum of ${cells.length} areas (${cells.slice(0, 20).map((i) => areas().names[i]).join("; ")}${cells.length > 20 ? "; …" : ""}): ${number.format(total)}; 95 % interval ${range(total, halfWidth(cells), 0)}.${compared(cells)} Choose what you add before you look at the numbers: the interval of a sum that was picked because it is large is too low.`
+      ? `Sum of ${cells.length} area${cells.length > 1 ? "s" : ""} (${cells.slice(0, 20).map((i) => areas().names[i]).join("; ")}${cells.length > 20 ? "; …" : ""}): ${number.format(total)}; 95 % interval ${range(total, halfWidth(cells), 0)}.${compared(cells)} Choose what you add before you look at the numbers: the interval of a sum that was picked because it is large is too low.`
       : "No area is added to a sum.";
     [...panel.cells.children].forEach((cell, i) => { cell.style.stroke = picked.has(i) ? "var(--chosen)" : ""; });
   }
@@ -184,6 +184,7 @@ function mountMap(home) {
 
   function redraw() {
     panel = cellMap(figure, "map-cell", "Cells of the map", { project, outlines: drawn().outlines }, { choose, chosen: () => chosen, next, wide });
+    areas().id.forEach((id, i) => { if (id === "elsewhere") nameCell(panel, drawn().boxes[i], areas().names[i]); });
     panel.svg.classList.toggle("areas", level > 0 && !data.flows);
     update();
     const [box, around] = [panel.cells.children[chosen].getBoundingClientRect(), panel.frame.getBoundingClientRect()];
