@@ -8,10 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import shapely
+import yaml
 
 import shuffledp
+from shuffledp.accounting.contributions import Contributions
+from shuffledp.accounting.thresholds import smallest_threshold
 from shuffledp.cli import main
 from shuffledp.errors import InputError
+from shuffledp.publishing.ledger import read_ledger
 from shuffledp.publishing.options import Levels, MapCells, Period, Protection, Source
 
 STOPS = pd.DataFrame(
@@ -199,3 +203,118 @@ def test_areas_of_trips_need_a_beginning_or_an_end(frame, capsys):
                  "--cells", "stops.csv", "--ledger", "l2", "--output", "stops"]) == 0  # fmt: skip
     with pytest.raises(InputError, match="has no trips"):
         shuffledp.area("stops", cells=["A"], to_cells=["B"])
+
+
+# --- Sparse maps ----------------------------------------------------------------------------
+
+
+def sparse(*more, eps="2", delta="1e-6"):
+    return words("--unit", "user", "--user", "rider", "--records-per-user", "4", "--sparse",
+                 "--eps", eps, "--delta", delta, *more)  # fmt: skip
+
+
+def test_a_sparse_map_shows_counts_that_reach_the_threshold(frame):
+    assert main(sparse("--level", "total:0.1")) == 0
+    table, levels = read("map.csv"), read("levels.csv")
+    statement = json.loads(Path("map/statement.json").read_text())
+    rule, scale = statement["sparse"], statement["mechanism"]["scale"]
+    assert scale == pytest.approx(4 / (2 * 0.81))
+    contributions = Contributions("user", 4)
+    expected = smallest_threshold(1e-6, scale, contributions)
+    assert (rule["threshold"], rule["delta"]) == (expected.least, expected.delta)
+    assert statement["guarantee"]["delta"] == expected.delta <= 1e-6
+    assert statement["guarantee"]["delta_for_replacement"] == expected.delta
+    assert 0 < len(table) < 16
+    assert (table["raw"] >= expected.least).all()
+    assert table["origin"].tolist() == sorted(table["origin"])
+    assert len(levels) == 9  # departures, arrivals and total are of the list of stops
+    registered = yaml.safe_load(Path("map/statement.yaml").read_text())
+    assert registered["deployment"]["dp_variant"]["variant_name"] == "Approximate DP"
+    said = " ".join(Path("map/statement.md").read_text().split())
+    assert f"at least {expected.least} after noise" in said
+    with pytest.raises(InputError, match="sums of them are not known"):
+        shuffledp.area("map", cells=["A"])
+
+
+def test_intervals_of_sparse_maps_cover_shown_and_hidden_counts(tmp_path, monkeypatch):
+    """Over all cells, whether they are shown or not; true counts are on both sides of the limit."""
+    monkeypatch.chdir(tmp_path)
+    random = np.random.default_rng(9)
+    truth = random.integers(0, 60, 40 * 40)
+    rows = [f"{i // 40 + 1}-{i % 40 + 1},{count}" for i, count in enumerate(truth)]
+    Path("counts.csv").write_text("cell,count\n" + "\n".join(rows) + "\n")
+    missed, shown = [], 0
+    for number in range(5):
+        result = shuffledp.publish(
+            "counts.csv", f"map{number}", ledger=f"l{number}",
+            cells=MapCells("shape:40x40", box=(0, 1, 0, 1)),
+            protection=Protection("record", eps=0.5, delta=1e-4, sparse=True),
+        )  # fmt: skip
+        table = pd.read_csv(result.folder / "map.csv")
+        rule = result.statement["sparse"]
+        low, high = np.zeros(1600), np.full(1600, rule["hidden_at_most"])
+        low[table["cell"]], high[table["cell"]] = table["low"], table["high"]
+        missed.extend((truth < low) | (truth > high))
+        shown += len(table)
+        assert (truth[table["cell"]] > 0).all()
+        assert list(result.folder.glob("*.html")) == []
+    assert 1000 < shown < 7000
+    assert np.mean(missed) < 0.05 + 5 * np.sqrt(0.05 * 0.95 / len(missed))
+
+
+def test_the_ledger_adds_up_the_deltas_of_thresholds(frame, capsys):
+    assert main(sparse("--total", "9", "--total-delta", "2.2e-6")) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    first = json.loads(Path("map/statement.json").read_text())["sparse"]["delta"]
+    assert f"delta={2.2e-6 - first:.5e}"[:9] in said
+    for number in range(4):
+        again = main(sparse("--again", "--output", f"again{number}"))
+        if again:
+            break
+    state = read_ledger(Path("l.jsonl"))
+    spent = sum(charge.delta for charge in state.charges)
+    assert again == 2
+    assert spent <= 2.2e-6 < spent + first
+    assert "the threshold costs delta=" in capsys.readouterr().err
+    assert main(words("--unit", "user", "--user", "rider", "--eps", "1", "--output", "dense")) == 0
+
+
+def test_a_ledger_without_delta_refuses_sparse_maps(frame, capsys):
+    assert main(words("--unit", "user", "--user", "rider", "--eps", "1", "--total", "9")) == 0
+    assert main(sparse("--output", "sparse")) == 2
+    assert "which the first publication sets (--total-delta)" in capsys.readouterr().err
+    gaussian = ("--mechanism", "gaussian", "--delta", "1e-6", "--ledger", "g", "--output", "g.map")
+    assert main(words("--unit", "record", "--eps", "1", "--total", "9", *gaussian)) == 0
+    record = ("--unit", "record", "--eps", "1", "--delta", "1e-6", "--sparse")
+    assert main(words(*record, "--ledger", "g", "--output", "sparse")) == 2
+    assert "counts rho of zCDP" in capsys.readouterr().err
+    assert not Path("sparse").exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (("--delta", "0"), "--sparse needs a --delta"),
+        (("--mechanism", "gaussian"), "leave out --mechanism"),
+        (("--level", "total:0"), "need shares above 0"),
+        (("--total-delta", "2"), "total_delta must be from 0"),
+    ],
+)
+def test_sparse_maps_that_cannot_be_made_are_refused(frame, capsys, more, message):
+    assert main(sparse(*more)) == 2
+    assert message in capsys.readouterr().err
+    assert not Path("map").exists()
+
+
+def test_a_preview_of_a_sparse_map_says_what_it_hides(frame):
+    table = shuffledp.preview(
+        cells=MapCells("stops.csv", flows=True),
+        protection=Protection("user", 2, 1e-6, records_per_user=4, sparse=True),
+        levels=Levels({"total": "0.1"}),
+    )
+    assert main(sparse("--level", "total:0.1")) == 0
+    statement = json.loads(Path("map/statement.json").read_text())
+    for row, published in zip(table.to_dict("records"), statement["levels"], strict=True):
+        assert (row["error"], row["half_width"]) == (published["error"], published["half_width"])
+    assert table["threshold"][0] == statement["sparse"]["threshold"]
+    assert table["hidden_at_most"][0] == statement["sparse"]["hidden_at_most"]

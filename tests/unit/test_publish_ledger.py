@@ -87,7 +87,7 @@ def test_a_first_gaussian_publication_may_spend_all(tmp_path):
 
 def test_a_pure_ledger_refuses_gaussian_noise():
     with pytest.raises(InputError, match="give --mechanism laplace"):
-        cost_of(Decimal(1), 0.1, "eps")
+        cost_of(Decimal(1), Guarantee(1.0, 1e-6, 0.1), "eps")
 
 
 def test_a_ledger_protects_one_unit(tmp_path):

@@ -266,16 +266,16 @@ def test_every_number_of_cells_has_a_valid_half_width():
 
 def test_a_map_of_large_counts_is_not_mostly_noise():
     noise, order = Noise("laplace", 1.0), np.arange(64)
-    assert not quality(np.full((1, 64), 100), noise, order).mostly_noise
-    sparse = quality(np.full((1, 64), 3), noise, order)
+    assert not quality(*[np.full((1, 64), 100)] * 2, noise, order).mostly_noise
+    sparse = quality(*[np.full((1, 64), 3)] * 2, noise, order)
     assert sparse.mostly_noise
     assert sparse.eps_factor == pytest.approx(6 / 3)
     assert sparse.cells_factor == 4  # 4 cells hold 12 records, and their interval is 12 wide
     # A map on which most cells are empty, but most records are where counts are large.
     concentrated = np.zeros((1, 64), np.int64)
     concentrated[0, :4] = [900, 700, 3, 2]
-    assert quality(concentrated, noise, order).share == pytest.approx(1600 / 1605)
-    empty = quality(np.zeros((2, 64), np.int64), noise, order)
+    assert quality(concentrated, concentrated, noise, order).share == pytest.approx(1600 / 1605)
+    empty = quality(*[np.zeros((2, 64), np.int64)] * 2, noise, order)
     assert (empty.mostly_noise, empty.eps_factor, empty.cells_factor) == (True, None, None)
 
 
@@ -316,3 +316,14 @@ def test_a_statement_bounds_how_often_the_odds_change_by_more(eps, delta):
 def test_without_a_bound_on_the_odds_the_statement_says_so():
     assert zcdp_exception(rho=2.0, eps=1.0) == 1.0
     assert 0.0 < zcdp_exception(rho=1e-5, eps=1.0) < 1e-300
+
+
+def test_one_large_noise_does_not_make_an_empty_map_more_than_noise():
+    noise = Noise("laplace", 500.0)
+    order, spike = np.arange(400), np.zeros((1, 400), np.int64)
+    spike[0, 7] = 3_600  # wider than an interval, as happens in one of six maps
+    assert quality(spike, spike, noise, order).mostly_noise
+    spike[0, 7] = 36_000
+    assert not quality(spike, spike, noise, order).mostly_noise
+    many = np.full((1, 400), 3_100)
+    assert not quality(many, many, noise, order).mostly_noise

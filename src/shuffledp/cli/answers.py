@@ -481,7 +481,7 @@ def publish(arguments: Namespace) -> None:
         )
         for kind in arguments.cells
     ]
-    names = ("unit", "delta", "mechanism", "records_per_user", "distinct", "per_window")
+    names = ("unit", "delta", "mechanism", "records_per_user", "distinct", "per_window", "sparse")
     protections = [
         options.Protection(eps=eps, **{name: kept[name] for name in names}) for eps in arguments.eps
     ]
@@ -506,7 +506,9 @@ def publish(arguments: Namespace) -> None:
         arguments.output,
         cells=cells[0],
         protection=protections[0],
-        ledger=options.Ledger(arguments.ledger, arguments.total, arguments.again),
+        ledger=options.Ledger(
+            arguments.ledger, arguments.total, arguments.total_delta, arguments.again
+        ),
         levels=levels,
         windows=periods[0],
         title=arguments.title,
@@ -549,6 +551,8 @@ def _periods(arguments: Namespace) -> list[Any]:
 _HEADS: Final = {
     "without_levels": "no levels",
     "half_width": "±",
+    "threshold": "shown from",
+    "hidden_at_most": "hidden to",
     "within_10": "10 %",
     "within_25": "25 %",
     "nonzero_from": "not 0",
@@ -566,8 +570,8 @@ def _preview(arguments: Namespace, cells: Any, protections: Any, levels: Any, pe
         at_least=arguments.at_least,
     )
     shown = table.assign(times=times_in_words(table)).drop(columns=["every", "share", "number"])
-    shown = shown.dropna(axis="columns").rename(columns=_HEADS)
-    print(shown.to_string(index=False, float_format=lambda value: f"{value:.4g}"))
+    shown = shown.dropna(axis="columns", how="all").rename(columns=_HEADS)
+    print(shown.to_string(index=False, na_rep="", float_format=lambda value: f"{value:.4g}"))
     legend = ["error: standard deviation of a count (root mean square over all of the level)."]
     if "no levels" in shown:
         legend.append(

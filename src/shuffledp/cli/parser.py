@@ -298,11 +298,22 @@ PUBLISH: Final[Options] = {
         default=Decimal(0),
     ),
     "--mechanism": _option("noise (default: see --delta)", choices=["laplace", "gaussian"]),
+    "--sparse": _option(
+        "publish only counts that, with noise, reach a threshold, which --delta sets: for millions "
+        "of cells or pairs of them, nearly all of which are empty",
+        action="store_true",
+    ),
     "--ledger": _file("list of all publications about these people, created by the first"),
     "--total": _option(
         "total eps that a new ledger allows (default: that of this publication)",
         _EXACT,
         metavar="EPS",
+    ),
+    "--total-delta": _option(
+        "total delta of thresholds (--sparse) that a new ledger allows (default: that of this "
+        "publication)",
+        _EXACT,
+        metavar="DELTA",
     ),
     "--output": _file(
         "folder to create (--preview: picture to write, or a table if the name ends in .csv)",

@@ -82,6 +82,8 @@ def area(
     folder = Path(folder)
     table, statement = _read(folder)
     names = list(dict.fromkeys(table["window"])) if "window" in table else [""]
+    if statement.get("sparse"):
+        raise InputError(f"{folder} hides small counts, so that sums of them are not known")
     of_trips = "origin" in table
     shown = table.iloc[: len(table) // len(names)]
     ends = [(polygon, cells)]

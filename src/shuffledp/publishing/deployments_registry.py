@@ -18,10 +18,12 @@ _TO_COMPLETE: Final = "TO BE COMPLETED"
 def registry_record(statement: Mapping[str, Any]) -> str:
     """Return the statement of a publication as a draft for the registry, in YAML."""
     guarantee, unit, cells = statement["guarantee"], statement["unit"], statement["cells"]
-    pure = guarantee["rho"] is None
-    parameters = {"epsilon": guarantee["eps"]}
-    if not pure:
-        parameters |= {"delta": guarantee["delta"], "rho": guarantee["rho"]}
+    parameters = {
+        name: guarantee[key]
+        for name, key in (("epsilon", "eps"), ("delta", "delta"), ("rho", "rho"))
+        if guarantee[key]
+    }
+    variant = "Approximate DP" if guarantee["delta"] else "Pure DP"
     budget = statement["all_publications"]
     period = statement["period"]
     windows = "" if period is None else f" from {period['from']} to {period['to']}"
@@ -40,7 +42,7 @@ def registry_record(statement: Mapping[str, Any]) -> str:
                 "publication_date": statement["published"],
             },
             "dp_variant": {
-                "variant_name": "Pure DP" if pure else "Zero-concentrated DP",
+                "variant_name": "Zero-concentrated DP" if guarantee["rho"] else variant,
                 "data_domain": "Any number of records, each with at most one cell and window.",
                 "unprotected_quantities": " ".join(statement["not_protected"]),
             },

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from shuffledp.accounting.contributions import Contributions
+from shuffledp.accounting.thresholds import Threshold, smallest_threshold
 from shuffledp.data.cells import Cells, make_cells
 from shuffledp.data.regions import Box, Region, region_from_config
 from shuffledp.data.sources import CLOCKS, LENGTHS, PROFILES
@@ -31,8 +32,10 @@ from shuffledp.publishing.levels import (
     windows_levels,
 )
 from shuffledp.publishing.noise import (
+    MAX_DELTA,
     MAX_SCALE,
     MECHANISMS,
+    MIN_DELTA,
     UNITS,
     Guarantee,
     MechanismName,
@@ -44,6 +47,7 @@ from shuffledp.publishing.options import Levels, MapCells, Number, Period, Prote
 
 _MIN_ERROR: Final = Decimal("0.001")  # records
 MAX_COUNTS: Final = 4_000_000  # number of cells, or pairs of them, times windows
+MAX_SPARSE_COUNTS: Final = 50_000_000
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,8 @@ class Design:
 
     `promised` and `replaced` are the guarantees for adding or removing, and for replacing, one
     unit. `places` and `period` define cells and windows; they are published. `files` has the paths
-    and properties of polygons and outline, for the ledger only.
+    and properties of polygons and outline, for the ledger only. `threshold` is that of a sparse
+    map.
     """
 
     histogram: Histogram
@@ -63,6 +68,7 @@ class Design:
     places: Mapping[str, Any]
     files: Mapping[str, Any]
     period: Mapping[str, Any] | None
+    threshold: Threshold | None = None
 
     @property
     def noise(self) -> Noise:
@@ -89,6 +95,7 @@ class Design:
             "levels": self.shares,
             "elsewhere": self.histogram.cells.elsewhere,
             "flows": self.histogram.flows,
+            "sparse": self.threshold is not None,
         }
         return {key: value for key, value in later.items() if value} | {
             "cells": {**self.places, **self.files},
@@ -120,13 +127,11 @@ def make_design(
         "outline": None if cells.outline is None else str(Path(cells.outline).absolute()),
     }
     histogram = Histogram(grid, windows, contributions, cells.flows)
-    if histogram.size > MAX_COUNTS:
-        raise InputError(
-            f"{histogram.areas:,} {'pairs of ' if cells.flows else ''}cells in "
-            f"{histogram.size // histogram.areas:,} windows are more than {MAX_COUNTS:,} counts: "
-            "choose larger cells or longer windows"
-        )
-    if cells.flows:
+    sparse = protection.sparse
+    if sparse:
+        _check_sparse(protection, levels, delta)
+    _check_size(histogram, sparse=sparse)
+    if cells.flows and not sparse:
         if levels.errors:
             raise InputError("--levels auto is not for trips: give shares of levels")
         # Departures, arrivals and the total are always published, if only as sums.
@@ -135,6 +140,7 @@ def make_design(
     areas = cells_levels(grid, places["kind"], [name for name in names if not is_time(name)])
     times = windows_levels(windows, [name for name in names if is_time(name)])
     choices = []
+    threshold_delta, delta = (delta, 0.0) if sparse else (0.0, delta)
     for mechanism in _mechanisms(protection.mechanism, delta):
         used = 0.0 if mechanism == "laplace" and protection.mechanism is None else delta
         time_axis, area_axis = (
@@ -143,12 +149,44 @@ def make_design(
         )
         if cells.flows:
             area_axis = flows(area_axis)
-        choices.append(measure(time_axis, area_axis, contributions, mechanism, float(eps), used))
+        found = measure(time_axis, area_axis, contributions, mechanism, float(eps), used)
+        choices.append(replace(found, separate=sparse))
     measurements = min(choices, key=lambda each: each.measured[0, 0].noise.sd)
     if measurements.measured[0, 0].noise.mechanism == "laplace":
         delta = 0.0
     promised, replaced = guarantees(list(measurements.measured.values()), float(eps), delta)
-    return Design(histogram, measurements, eps, promised, replaced, places, files, period_words)
+    threshold = None
+    if sparse:
+        scale = measurements.measured[0, 0].noise.scale
+        threshold = smallest_threshold(threshold_delta, scale, contributions)
+        promised, replaced = (replace(each, delta=threshold.delta) for each in (promised, replaced))
+    return Design(
+        histogram, measurements, eps, promised, replaced, places, files, period_words, threshold
+    )
+
+
+def _check_sparse(protection: Protection, levels: Levels, delta: float) -> None:
+    if not MIN_DELTA <= delta <= MAX_DELTA:
+        raise InputError(
+            f"--sparse needs a --delta from {MIN_DELTA:g} to {MAX_DELTA:g}, got {delta}: for "
+            "example 1e-8, and well below one over the number of people"
+        )
+    if protection.mechanism not in (None, "laplace"):
+        raise InputError("--sparse has Laplace noise: leave out --mechanism")
+    if levels.errors or 0 in map(float, levels.shares.values()):
+        raise InputError(
+            "levels of a sparse map need shares above 0: sums of hidden counts are not known"
+        )
+
+
+def _check_size(histogram: Histogram, *, sparse: bool) -> None:
+    limit = MAX_SPARSE_COUNTS if sparse else MAX_COUNTS
+    if histogram.size > limit:
+        raise InputError(
+            f"{histogram.areas:,} {'pairs of ' if histogram.flows else ''}cells in "
+            f"{histogram.size // histogram.areas:,} windows are more than {limit:,} counts: choose "
+            f"larger cells or longer windows{'' if sparse else ', or --sparse'}"
+        )
 
 
 def exact_number(name: str, value: Number) -> Decimal:

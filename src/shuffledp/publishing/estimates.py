@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -11,6 +11,8 @@ from shuffledp.numerics.arrays import Integers
 from shuffledp.numerics.posterior import NoiseLaw, posterior_median
 from shuffledp.publishing.levels import Measurements
 from shuffledp.publishing.noise import LEVEL, Noise
+
+_ALONE: Final = 1e-4  # probability with which noise alone exceeds what it is said to explain
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,36 @@ def estimates_of_levels(
     return tables
 
 
+def estimates_of_sparse(
+    counts: Integers,
+    noisy: Mapping[tuple[int, int], Integers],
+    measurements: Measurements,
+    least: int,
+) -> dict[tuple[int, int], pd.DataFrame]:
+    """Return intervals and estimates of a sparse map, of which only some counts are released.
+
+    `counts` has the numbers of the counts above 0, and ``noisy[0, 0]`` their noisy counts; a row is
+    released if that is at least `least`. The index has its number. Columns are raw, count,
+    estimate, low and high; a released count is at least 1. Other levels are not sparse.
+    """
+    tables = {}
+    for at, drawn in noisy.items():
+        width = measurements.measured[at].noise.half_width(1.0 - LEVEL)
+        raw, index, smallest = drawn.ravel(), np.arange(drawn.size), 0
+        if at == (0, 0):
+            shown = raw >= least
+            raw, index, smallest = raw[shown], counts[shown], 1
+        whole = {
+            "raw": raw,
+            "count": raw,
+            "estimate": np.maximum(raw, 0),
+            "low": np.maximum(raw - width, smallest),
+            "high": np.maximum(raw + width, smallest),
+        }
+        tables[at] = pd.DataFrame(whole, index=index)
+    return tables
+
+
 def whole_interval(count: Any, half_width: Any, least: float) -> tuple[Any, Any]:
     """Return the smallest and the largest integer, at least `least`, in an interval of a count.
 
@@ -112,17 +144,23 @@ class Quality:
 
 
 def quality(
-    estimate: Integers, noise: Noise, order: Integers, width: float | None = None
+    counts: Any, estimate: Integers, noise: Noise, order: Integers, width: float | None = None
 ) -> Quality:
     """Return the quality of a map.
 
-    `estimate` has shape ``(windows, cells)``. `order` are the cells in an order in which neighbours
-    are close to each other, shape ``(cells,)``. `width` is that of a typical interval, by default
-    of the noise of one cell.
+    `counts` are unbiased, and `estimate` belongs to them, both of shape ``(windows, cells)``. If
+    noise alone would explain the largest of them, and their sum, no record is taken for more than
+    noise: a single large noise would otherwise be the only count of an empty map. `order` are the
+    cells in an order in which neighbours are close to each other, shape ``(cells,)``. `width` is
+    that of a typical interval, by default of the noise of one cell.
     """
     if width is None:
         width = 2.0 * noise.half_width(1.0 - LEVEL)
-    share = share_above(estimate, width)
+    largest = noise.half_width(_ALONE / counts.size)
+    explained = counts.max() <= largest and counts.sum() <= noise.sum_half_width(
+        counts.size, _ALONE
+    )
+    share = 0.0 if explained else share_above(estimate, width)
     if share >= 0.5:
         return Quality(share)
     middle = _middle(estimate)

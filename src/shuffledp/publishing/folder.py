@@ -34,34 +34,35 @@ Tables: TypeAlias = Mapping[tuple[int, int], pd.DataFrame]
 def map_table(design: Design, values: pd.DataFrame) -> "gpd.GeoDataFrame":
     """Return the table of a map: one row for each cell of each window.
 
-    `values` is a table of `shuffledp.publishing.estimates.estimates`. The columns are window (only
-    with windows), cell, id, name, without levels noisy_count (raw, by the name that programs for
-    earlier maps know), those of `values`, the area of each level above the cell, and geometry. A
-    map of trips has a row for each pair of cells instead, with the columns origin, destination,
-    origin_name and destination_name, and a line between their middles.
+    `values` is a table of `shuffledp.publishing.estimates`, whose index numbers the counts; a
+    sparse one lacks some. The columns are window (only with windows), cell, id, name, without
+    levels noisy_count (raw, by the name that programs for earlier maps know), those of `values`,
+    the area of each level above the cell, and geometry. A map of trips has a row for each pair of
+    cells instead, with the columns origin, destination, origin_name and destination_name, and a
+    line between their middles.
     """
     import geopandas as gpd
 
     cells, windows = design.histogram.cells, design.histogram.windows
-    times = 1 if windows is None else len(windows)
+    window, area = np.divmod(values.index.to_numpy(), design.histogram.areas)
     named: dict[str, Any] = {}
     if windows is not None:
-        named["window"] = np.repeat(windows.names, design.histogram.areas)
+        named["window"] = np.array(windows.names)[window]
     if design.histogram.flows:
-        ends = np.divmod(np.tile(np.arange(design.histogram.areas), times), len(cells))
+        ends = np.divmod(area, len(cells))
         for column, suffix in (("id", ""), ("name", "_name")):
             texts = cells.table[column].to_numpy()
             named |= {f"{each}{suffix}": texts[at] for each, at in zip(_ENDS, ends, strict=True)}
         named |= {name: values[name].to_numpy() for name in values.columns}
         lines = lines_between(cells.table.geometry, *ends)
         return gpd.GeoDataFrame(named, geometry=lines, crs=cells.table.crs)
-    table = cells.table.iloc[np.tile(np.arange(len(cells)), times)]
+    table = cells.table.iloc[area]
     named |= {name: table[name].to_numpy() for name in ("cell", "id", "name")}
     if not design.measurements.several:
         named["noisy_count"] = values["raw"].to_numpy()
     named |= {name: values[name].to_numpy() for name in values.columns}
     for level in design.measurements.areas.levels[1:]:
-        named[level.name] = np.tile(np.array(level.ids, dtype=object)[level.group], times)
+        named[level.name] = np.array(level.ids, dtype=object)[level.group][area]
     return gpd.GeoDataFrame(named, geometry=table.geometry.to_numpy(), crs=cells.table.crs)
 
 
@@ -96,23 +97,27 @@ def write_files(folder: Path, design: Design, tables: Tables, statement: Mapping
 
     They are map.csv, map.parquet (GeoParquet), with levels levels.csv, for trips places.parquet,
     statement.json, statement.yaml, statement.md and, unless there are too many cells, map.png (of
-    departures if records are trips), map.html and map.geojson.
+    departures if records are trips), map.html and map.geojson. A sparse map has no picture and no
+    page.
     """
     cells, windows = design.histogram.cells, design.histogram.windows
     table = map_table(design, tables[0, 0])
     table.drop(columns="geometry").to_csv(folder / "map.csv", index=False)
     table.to_parquet(folder / "map.parquet", index=False, **PACKED)
-    if design.measurements.several:
+    if len(tables) > 1:
         levels_table(design, tables).to_csv(folder / "levels.csv", index=False)
     text = json.dumps(statement, indent=2, ensure_ascii=False)
     (folder / "statement.json").write_text(text + "\n", encoding="utf-8")
     (folder / "statement.md").write_text(in_words(statement), encoding="utf-8")
     (folder / "statement.yaml").write_text(registry_record(statement), encoding="utf-8")
-    k, names = len(cells), ("",) if windows is None else windows.names
-    drawn, title = tables[0, 0], statement["title"]
     if design.histogram.flows:
         places = cells.table[["id", "name", "geometry"]].assign(**cells.groups)
         places.to_parquet(folder / "places.parquet", index=False, **PACKED)
+    if design.threshold is not None:
+        return
+    k, names = len(cells), ("",) if windows is None else windows.names
+    drawn, title = tables[0, 0], statement["title"]
+    if design.histogram.flows:
         departures = [level.name for level in design.measurements.areas.levels].index("departures")
         drawn, title = tables[0, departures], f"{title}: departures"
     if fits_on_page(k, sum(len(each) for each in tables.values()) // k):

@@ -9,7 +9,7 @@ The next publication is chosen after seeing the last, so the ledger is a privacy
 counts either eps of pure guarantees or rho of zCDP, and a publication is refused if the sum would
 exceed the total. Then all publications together satisfy the total: for eps by Rogers, Roth, Ullman
 and Vadhan (2016), for rho by Feldman and Zrnic (2021). Pure eps-DP implies (eps^2 / 2)-zCDP (Bun
-and Steinke 2016).
+and Steinke 2016). A ledger of eps also adds up the deltas of thresholds.
 """
 
 import fcntl
@@ -26,7 +26,7 @@ from typing import Any, Final, Literal
 from shuffledp.accounting.contributions import Unit
 from shuffledp.errors import InputError
 from shuffledp.pipeline.files import flush
-from shuffledp.publishing.noise import Guarantee, zcdp_rho
+from shuffledp.publishing.noise import MAX_DELTA, Guarantee, zcdp_rho
 
 VERSION: Final = 1
 Measure = Literal["eps", "rho"]
@@ -56,6 +56,11 @@ class Total:
     total: Decimal
     eps: Decimal
     delta: float
+
+    @property
+    def delta_of_thresholds(self) -> Decimal:
+        """Largest sum of the deltas of thresholds; 0 in a ledger of rho."""
+        return Decimal(self.delta) if self.measure == "eps" else Decimal(0)
 
 
 @dataclass(frozen=True)
@@ -95,6 +100,16 @@ class State:
         return total
 
     @property
+    def delta_left(self) -> Decimal:
+        """Delta of thresholds that may still be spent."""
+        if self.total is None or self.total.measure == "rho":
+            return Decimal(0)
+        left = self.total.delta_of_thresholds
+        for charge in self.charges:
+            left = _EXACT.subtract(left, Decimal(charge.delta))
+        return left
+
+    @property
     def left(self) -> Decimal:
         """Amount that may still be spent; 0 before the first publication."""
         return Decimal(0) if self.total is None else _EXACT.subtract(self.total.total, self.spent)
@@ -129,25 +144,43 @@ class State:
         return [charge for charge in self.charges if charge.request == request]
 
 
-def first_total(unit: Unit, guarantee: Guarantee, eps: Decimal, total: Decimal | None) -> Total:
+def first_total(
+    unit: Unit,
+    guarantee: Guarantee,
+    eps: Decimal,
+    total: Decimal | None,
+    total_delta: Decimal | None = None,
+) -> Total:
     """Return the total of a new ledger, from its first publication.
 
     `eps` is the eps of that publication, as requested. `total` is the eps of all publications
-    together; by default that of the first, so that nothing is left.
+    together, `total_delta` the delta of all their thresholds; by default those of the first, so
+    that nothing is left.
     """
+    if total_delta is not None and not 0 <= total_delta <= Decimal(MAX_DELTA):
+        raise InputError(f"total_delta must be from 0 to {MAX_DELTA}, got {total_delta}")
     limit = eps if total is None else total
     if not (limit.is_finite() and limit > 0):
         raise InputError(f"total must be a positive and finite eps, got {limit}")
     if guarantee.rho is None:
-        return Total(unit, "eps", limit, limit, 0.0)
+        delta = guarantee.delta if total_delta is None else float(total_delta)
+        return Total(unit, "eps", limit, limit, delta)
+    if total_delta is not None:
+        raise InputError("total_delta is for --sparse: leave it out for Gaussian noise")
     # Without a total, the first publication must fit exactly: rho from eps may differ by rounding.
     rho = guarantee.rho if total is None else zcdp_rho(float(limit), guarantee.delta)
     return Total(unit, "rho", Decimal(rho), limit, guarantee.delta)
 
 
-def cost_of(eps: Decimal, rho: float | None, measure: Measure) -> Decimal:
+def cost_of(eps: Decimal, guarantee: Guarantee, measure: Measure) -> Decimal:
     """Return what a guarantee costs in the measure of a ledger, rounded up."""
+    rho = guarantee.rho
     if measure == "rho":
+        if rho is None and guarantee.delta:
+            raise InputError(
+                "this ledger counts rho of zCDP, to which the delta of a threshold (--sparse) "
+                "cannot be added: give another ledger for other people, or leave out --sparse"
+            )
         pure = _ROUND_UP.divide(_ROUND_UP.multiply(eps, eps), Decimal(2))
         return pure if rho is None else Decimal(rho)
     if rho is not None:
@@ -186,7 +219,7 @@ class OpenLedger:
         left; an `OSError` if the lines cannot be written. In both cases nothing is charged.
         """
         limit = self.limit(total)
-        self.check(limit, charge.cost)
+        self.check(limit, charge.cost, charge.delta)
         total_line = {"kind": "total", "version": VERSION, **asdict(total)}
         charge_line = {"kind": "charge", **asdict(charge)}
         del charge_line["sha256"]
@@ -203,8 +236,18 @@ class OpenLedger:
             )
         return total
 
-    def check(self, total: Total, cost: Decimal) -> None:
-        """Refuse a cost that exceeds what is left of a total."""
+    def check(self, total: Total, cost: Decimal, delta: float = 0.0) -> None:
+        """Refuse a cost, or in a ledger of eps a delta, that exceeds what is left of a total."""
+        if total.measure == "eps":
+            delta_left = State(total, self.state.charges).delta_left
+            if Decimal(delta) > delta_left:
+                needed = _digits(Decimal(delta), ROUND_CEILING)
+                raise InputError(
+                    f"{self._path}: the threshold costs delta={needed}, but "
+                    f"{digits_down(delta_left)} is left of {total.delta:g}, which the first "
+                    "publication sets (--total-delta): leave out --sparse, or give another ledger "
+                    "for other people"
+                )
         left = _EXACT.subtract(total.total, self.state.spent)
         if cost <= left:
             return
@@ -276,7 +319,7 @@ def make_charge(
         eps=eps,
         delta=guarantee.delta,
         rho=None if guarantee.rho is None else Decimal(guarantee.rho),
-        cost=cost_of(eps, guarantee.rho, measure),
+        cost=cost_of(eps, guarantee, measure),
     )
 
 

@@ -133,8 +133,8 @@ def _flow_level(start: Level, end: Level) -> FlowLevel:
         name = f"departures by {start.name}"
     elif start.name == TOTAL:
         name = f"arrivals by {end.name}"
-    group = np.add.outer(start.group * len(end), end.group).ravel()
-    return FlowLevel(FLOW_NAMES.get(pair, name), group, (), (), start, end)
+    # There may be millions of pairs: groups and ids follow from those of both ends.
+    return FlowLevel(FLOW_NAMES.get(pair, name), np.empty(0, np.int64), (), (), start, end)
 
 
 # --- What levels group ----------------------------------------------------------------------
@@ -331,12 +331,14 @@ class Measurements:
     """Histograms, one for each combination of a level of times and one of areas.
 
     ``measured[t, s]`` is the noise of the levels ``times.levels[t]`` and ``areas.levels[s]``; a
-    combination without a share of the budget is not there.
+    combination without a share of the budget is not there. If levels are `separate`, estimates are
+    the noisy counts of each.
     """
 
     times: Axis
     areas: Axis
     measured: Mapping[tuple[int, int], Measured]
+    separate: bool = False
 
     @property
     def several(self) -> bool:
@@ -447,10 +449,10 @@ class Measurements:
         self, time: int, area: int, compute: Callable[[Sequence[Part], int], float]
     ) -> Floats:
         """Compute a value for one area and time of each class, whose noise has the same law."""
-        if not self.several:
+        if self.separate or not self.several:
             # One noise for each count.
-            value = compute([Part(self.measured[0, 0].noise, np.ones(1), np.ones(1))], 1)
-            return np.full((len(self.times.levels[0]), len(self.areas.levels[0])), value)
+            value = compute([Part(self.measured[time, area].noise, np.ones(1), np.ones(1))], 1)
+            return np.full((len(self.times.levels[time]), len(self.areas.levels[area])), value)
         times, areas = self.chains
         (time_class, time_first), (area_class, area_first) = (
             times.classes[time],

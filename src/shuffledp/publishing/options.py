@@ -178,7 +178,11 @@ class Protection:
     unit
         ``record``, or ``user`` for all records of one user.
     eps, delta
-        Guarantee for adding or removing one unit. Delta must be positive for Gaussian noise.
+        Guarantee for adding or removing one unit. Delta must be positive for Gaussian noise, and if
+        `sparse`.
+    sparse
+        Whether only counts above 0 get noise, and are published if they reach a threshold, which
+        delta sets. This is for millions of cells, or pairs of them, nearly all of which are empty.
     mechanism
         ``laplace`` or ``gaussian``; by default the one with less noise, or Laplace if delta is 0.
     records_per_user
@@ -197,6 +201,7 @@ class Protection:
     records_per_user: int | None = None
     distinct: bool = False
     per_window: bool = False
+    sparse: bool = False
 
 
 @dataclass(frozen=True)
@@ -207,9 +212,9 @@ class Ledger:
     ----------
     path
         The file; the first publication creates it.
-    total
-        Eps of all publications together, set by the first one. The default is its own eps, so that
-        nothing else can be published.
+    total, total_delta
+        Eps of all publications together, and delta of all their thresholds (`sparse`), set by the
+        first one. The defaults are its own, so that nothing else can be published.
     again
         Whether to pay once more for a map that was published before, because it is lost or the
         records or cells have changed. Without it, the earlier map is returned; no record is read.
@@ -217,4 +222,5 @@ class Ledger:
 
     path: str | Path
     total: Number | None = None
+    total_delta: Number | None = None
     again: bool = False

@@ -10,9 +10,10 @@ import pandas as pd
 
 from shuffledp.figures.map_preview import draw_preview
 from shuffledp.pipeline.files import replacing
-from shuffledp.publishing.design import make_design
+from shuffledp.publishing.design import Design, make_design
+from shuffledp.publishing.levels import CELLS
 from shuffledp.publishing.options import Levels, MapCells, Period, Protection
-from shuffledp.publishing.statement import levels_in_numbers
+from shuffledp.publishing.statement import hidden_at_most, levels_in_numbers
 
 _NARROW = 0.25  # largest half-width of a useful interval, relative to the count
 
@@ -36,14 +37,16 @@ def preview(
     (the levels), share (of the budget), number (of counts), error (standard deviation of a count,
     root mean square), without_levels (with levels: the error of sums of cells if these had all of
     the budget; a level pays if its own error is smaller), half_width (of the 95 % interval of a
-    typical count), within_10 and within_25 (the counts from which the interval is within 10 and 25
-    %) and nonzero_from (the smallest count whose interval excludes 0). With `at_least`, enough says
-    whether that count is at least within_25.
+    typical count), threshold and hidden_at_most (of a sparse map: the smallest noisy count that is
+    shown, and the largest count that may be hidden), within_10 and within_25 (the counts from which
+    the interval is within 10 and 25 %) and nonzero_from (the smallest count whose interval excludes
+    0). With `at_least`, enough says whether that count is at least within_25.
 
     Examples
     --------
     >>> import shuffledp
-    >>> from shuffledp.publishing.options import Levels, MapCells, Protection
+    >>> from shuffledp.publishing.levels import CELLS
+    from shuffledp.publishing.options import Levels, MapCells, Protection
     >>> table = shuffledp.preview(
     ...     cells=MapCells("shape:64x64", box=(0, 1, 0, 1)), protection=Protection("record", eps=1),
     ...     levels=Levels({"shape:8x8": "0.2"}),
@@ -57,8 +60,8 @@ def preview(
     ):
         chosen = place if isinstance(place, MapCells) else MapCells(place)
         design = make_design(chosen, protected, level or Levels(), period)
-        sums = [None]
-        if design.shares:
+        sums = [None] * len(design.measurements.measured)
+        if design.shares and design.threshold is None:
             free = Levels(dict.fromkeys(design.shares, 0))
             without = make_design(chosen, protected, free, period)
             sums = [row["error"] for row in levels_in_numbers(without)]
@@ -72,6 +75,7 @@ def preview(
                     **{key: row[key] for key in ("areas", "times", "share", "number", "error")},
                     "without_levels": of_sums,
                     "half_width": half_width,
+                    **_shown(design, row),
                     "within_10": math.ceil(half_width / 0.1),
                     "within_25": math.ceil(half_width / _NARROW),
                     "nonzero_from": math.floor(half_width) + 1,
@@ -81,6 +85,13 @@ def preview(
     if at_least is not None:
         table["enough"] = table["within_25"] <= at_least
     return table
+
+
+def _shown(design: Design, row: Any) -> dict[str, Any]:
+    """Return the threshold of a sparse map, and what it hides."""
+    if design.threshold is None or row["areas"] not in (CELLS, "pairs"):
+        return {}
+    return {"threshold": design.threshold.least, "hidden_at_most": hidden_at_most(design)}
 
 
 def advice(table: pd.DataFrame, at_least: float) -> str:

@@ -5,7 +5,6 @@ import secrets
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,7 +22,12 @@ from shuffledp.pipeline.tables import CHECKED
 from shuffledp.publishing import folder as folders
 from shuffledp.publishing.counting import count_records, read_counts
 from shuffledp.publishing.design import Design, exact_number, make_design
-from shuffledp.publishing.estimates import Quality, estimates_of_levels, quality
+from shuffledp.publishing.estimates import (
+    Quality,
+    estimates_of_levels,
+    estimates_of_sparse,
+    quality,
+)
 from shuffledp.publishing.ledger import (
     Charge,
     OpenLedger,
@@ -214,30 +218,37 @@ def publish(
             f"the ledger {book_path} would be in the published folder: it stays with the data "
             "holder"
         )
-    total = None if book_options.total is None else exact_number("total", book_options.total)
     with opened(book_path) as book:
         earlier = _earlier_publication(book, arguments, output, book_options.again)
-        return _publish_new(book, arguments, output, total) if earlier is None else earlier
+        return _publish_new(book, arguments, output, book_options) if earlier is None else earlier
 
 
 def _publish_new(
-    book: OpenLedger, arguments: _CheckedArguments, output: Path, total: Decimal | None
+    book: OpenLedger, arguments: _CheckedArguments, output: Path, options: Ledger
 ) -> Publication:
     design = arguments.design
     unit = design.histogram.contributions.unit
-    limit = book.limit(first_total(unit, design.promised, design.eps, total))
-    if total is not None and total != limit.eps:
-        raise InputError(
-            f"the total of this ledger is eps={limit.eps} and cannot be changed, got {total}: "
-            "leave --total out"
-        )
+    total, total_delta = (
+        None if value is None else exact_number(name, value)
+        for name, value in (("total", options.total), ("total_delta", options.total_delta))
+    )
+    limit = book.limit(first_total(unit, design.promised, design.eps, total, total_delta))
+    for name, measure, asked, fixed in (
+        ("total", "eps", total, limit.eps),
+        ("total-delta", "delta", total_delta, limit.delta_of_thresholds),
+    ):
+        if asked is not None and float(asked) != float(fixed):
+            raise InputError(
+                f"the {name} of this ledger is {measure}={fixed:g} and cannot be changed, got "
+                f"{asked}: leave --{name} out"
+            )
     identifier = secrets.token_hex(8)
     charge = make_charge(
         arguments.request, output, design.eps, design.promised, limit.measure, identifier
     )
-    book.check(limit, charge.cost)
+    book.check(limit, charge.cost, charge.delta)
     counts = _counts(arguments)
-    if design.measurements.several:
+    if design.measurements.several and design.threshold is None:
         _ = design.measurements.half_widths  # what can fail or take long comes before the charge
     spent = ""
     try:
@@ -265,16 +276,16 @@ def _write_map(
     limit = state.total
     assert limit is not None
     measurements, cells = design.measurements, design.histogram.cells
-    areas = design.histogram.areas
+    areas, threshold = design.histogram.areas, design.threshold
     sums = measurements.sums(counts.reshape(-1, areas))
+    if threshold is not None:
+        above = np.flatnonzero(counts)
+        sums[0, 0] = counts[above]
     noisy = {at: add_noise(sums[at], each.noise) for at, each in measurements.measured.items()}
-    tables = estimates_of_levels(noisy, measurements)
-    width = None
-    if measurements.several:
-        width = 2.0 * float(np.median(measurements.half_widths[0, 0]))
-    estimated = tables[0, 0]["estimate"].to_numpy().reshape(-1, areas)
-    order = np.arange(1) if design.histogram.flows else cells.neighbours_in_order()
-    judged = quality(estimated, design.noise, order, width)
+    if threshold is None:
+        tables = estimates_of_levels(noisy, measurements)
+    else:
+        tables = estimates_of_sparse(above, noisy, measurements, threshold.least)
     statement = make_statement(
         design,
         title=arguments.title,
@@ -287,9 +298,24 @@ def _write_map(
         },
         published=datetime.now(UTC).date().isoformat(),
     )
-    statement["accuracy"] = _verdict(judged, design)
-    if judged.mostly_noise:
-        statement["warning"] = statement["accuracy"]
+    if threshold is None:
+        width = None
+        if measurements.several:
+            width = 2.0 * float(np.median(measurements.half_widths[0, 0]))
+        counted, estimated = (
+            tables[0, 0][name].to_numpy().reshape(-1, areas) for name in ("count", "estimate")
+        )
+        order = np.arange(1) if design.histogram.flows else cells.neighbours_in_order()
+        judged = quality(counted, estimated, design.noise, order, width)
+        statement["accuracy"] = _verdict(judged, design)
+        if judged.mostly_noise:
+            statement["warning"] = statement["accuracy"]
+    else:
+        sparse = statement["sparse"]
+        statement["accuracy"] = (
+            f"Shown are counts that are at least {sparse['threshold']} after noise was added. What "
+            f"is not shown is at most {sparse['hidden_at_most']}, with probability 95 %."
+        )
     folders.write_files(folder, design, tables, statement)
     folders.flush_folder(folder)
     return statement
@@ -354,7 +380,10 @@ def _left(book: OpenLedger) -> str:
     total = book.state.total
     assert total is not None
     left, limit = digits_down(book.state.left), digits_down(total.total)
-    return f"{total.measure}={left} of {limit} is left"
+    words = f"{total.measure}={left} of {limit} is left"
+    if total.delta_of_thresholds:
+        words += f", and delta={digits_down(book.state.delta_left)} of {total.delta:g}"
+    return words
 
 
 def _verdict(judged: Quality, design: Design) -> str:

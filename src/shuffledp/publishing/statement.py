@@ -17,7 +17,7 @@ from shuffledp.publishing.counting import Histogram
 from shuffledp.publishing.design import Design
 from shuffledp.publishing.estimates import interval_widths
 from shuffledp.publishing.levels import FlowLevel, Measurements
-from shuffledp.publishing.noise import LEVEL, zcdp_exception
+from shuffledp.publishing.noise import LEVEL, Guarantee, zcdp_exception
 from shuffledp.version import find_version
 
 _NOISE_NAMES: Final = {"laplace": "discrete Laplace", "gaussian": "discrete Gaussian"}
@@ -43,14 +43,14 @@ def make_statement(
     half_widths: dict[str, Any] = {
         "half_width_of_one_cell": _typical_half_width(measurements, 0, 0)
     }
-    if not measurements.several:
+    if not measurements.several and design.threshold is None:
         half_widths["half_width_of_all_cells_together"] = widths.joint
     return {
         "title": title,
         "published": published,
         "guarantee": {
             "definition": "differential privacy",
-            "flavour": "pure" if promised.rho is None else "zero-concentrated and approximate",
+            "flavour": _flavour(promised),
             "eps": promised.eps,
             "delta": promised.delta,
             "rho": promised.rho,
@@ -76,6 +76,13 @@ def make_statement(
             "sampler": "OpenDP: exact, with the randomness of the operating system; no seed",
         },
         "levels": levels_in_numbers(design),
+        "sparse": None
+        if design.threshold is None
+        else {
+            "threshold": design.threshold.least,
+            "delta": design.threshold.delta,
+            "hidden_at_most": hidden_at_most(design),
+        },
         "cells": {
             "number": len(histogram.cells),
             "elsewhere": histogram.cells.elsewhere,
@@ -100,10 +107,26 @@ def make_statement(
     }
 
 
+def _flavour(promised: Guarantee) -> str:
+    if promised.rho is not None:
+        return "zero-concentrated and approximate"
+    return "approximate" if promised.delta else "pure"
+
+
+def hidden_at_most(design: Design) -> int:
+    """Return the upper end of the 95 % interval of a count that a sparse map hides.
+
+    A larger count is hidden only if its noise is below minus the half-width of an interval, so that
+    all intervals, of shown and of hidden counts, contain the true one with probability 95 %.
+    """
+    assert design.threshold is not None
+    return design.threshold.least - 1 + design.noise.half_width(1.0 - LEVEL)
+
+
 def _typical_half_width(measurements: Measurements, time: int, area: int) -> float:
     """Return the median half-width of the intervals of a level, rounded up."""
-    if not measurements.several:
-        return measurements.measured[0, 0].noise.half_width(1.0 - LEVEL)
+    if measurements.separate or not measurements.several:
+        return measurements.measured[time, area].noise.half_width(1.0 - LEVEL)
     median = float(np.median(measurements.half_widths[time, area]))
     return float(round_up(median, 4))
 
@@ -213,7 +236,8 @@ def promise(statement: Mapping[str, Any]) -> tuple[str, str]:
             f"{private}no possible map is more than {factor} times as likely with a {whom} in the "
             "data as without, or the other way round.",
         )
-    exception = round_up(zcdp_exception(guarantee["rho"], eps), 2)
+    rho = guarantee["rho"]
+    exception = round_up(delta if rho is None else zcdp_exception(rho, eps), 2)
     return (
         f"{odds}, except with a probability of at most {exception}.",
         f"{private}the probability that the map is one of any set of maps is with a {whom} in the "
@@ -261,6 +285,7 @@ def facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
             f"{mechanism['standard_deviation']:.4g}",
         ),
         *_levels_in_words(statement),
+        *_sparse_in_words(statement),
         ("Sampler", mechanism["sampler"]),
         ("Cells", where),
         ("Period", _period(statement["period"])),
@@ -290,6 +315,17 @@ def _levels_in_words(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
     both = all(len({row[axis] for row in levels}) > 1 for axis in ("areas", "times"))
     shares = ". Shares of areas and of times are multiplied" if both else ""
     return [("Levels", "; ".join(words) + shares)]
+
+
+def _sparse_in_words(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
+    sparse = statement["sparse"]
+    if sparse is None:
+        return []
+    words = (
+        f"counts of at least {sparse['threshold']} after noise; which counts are above 0 is hidden "
+        f"except with a probability of at most delta = {round_up(sparse['delta'])}"
+    )
+    return [("Shown", words)]
 
 
 def _level_name(row: Mapping[str, Any]) -> str:
@@ -343,6 +379,14 @@ def _columns_in_words(statement: Mapping[str, Any]) -> list[str]:
     """Return what the columns of a map say."""
     intervals = statement["intervals"]
     one = intervals["half_width_of_one_cell"]
+    if statement["sparse"] is not None:
+        return [
+            "- `raw`, `count` and `estimate` are the count plus noise, for each level on its own. "
+            "They are too large on average, because only large ones are shown.",
+            f"- `low` to `high` (count ± {one}), and 0 to {statement['sparse']['hidden_at_most']} "
+            "for each row that is not shown, contain the true count with probability 95 %, over "
+            "all rows, shown or not. Rows are in the order of the cells.",
+        ]
     if len(statement["levels"]) == 1:
         return [
             "- `raw` and `count` are the count plus noise. They may be negative, and are right on "
