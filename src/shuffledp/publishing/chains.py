@@ -21,6 +21,7 @@ import numpy as np
 
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import Floats, Integers
+from shuffledp.publishing.two_way import whole_table
 
 _SIGNIFICANT: Final = 12  # digits in which weights of noises differ
 
@@ -214,13 +215,15 @@ class Pairs:
     def whole_numbers(self, estimates: Floats) -> Integers:
         """Return non-negative integers close to estimates, whose sums are close to those of groups.
 
-        Those of the second chain are found for each group of the coarsest level of the first one,
-        and then divided among its leaves.
+        Those of the leaves of each chain are found first, and then pairs with these sums.
         """
         table = self._table(estimates, (0, 0))
-        coarsest = self.first.sums(len(self.first) - 1, table)
-        totals = np.array([self.second.whole_numbers(each) for each in coarsest])
-        return divided(self.first, table, totals).ravel()
+        rows = self.first.whole_numbers(table.sum(axis=1))
+        columns = self.second.whole_numbers(table.sum(axis=0)).astype(np.float64)
+        # Chains whose coarsest levels differ may have different totals.
+        one = np.zeros(len(columns), dtype=np.int64)
+        columns = _divided(one, columns, np.array([float(rows.sum())]))
+        return whole_table(table, rows, columns.astype(np.int64)).ravel()
 
     @cached_property
     def classes(self) -> tuple[tuple[Integers, Integers], ...]:

@@ -404,9 +404,12 @@ class Measurements:
         """Return non-negative integers close to estimates, shape ``(windows, cells)``.
 
         For each time of the coarsest level, numbers of cells are close to the estimates of all
-        areas. They are then divided among shorter times.
+        areas. They are then divided among shorter times. Trips are found for each window, so that
+        departures and arrivals stay close to theirs.
         """
         times, areas = self.chains
+        if isinstance(areas, Pairs):
+            return np.array([areas.whole_numbers(each) for each in estimates])
         coarsest = times.sums(len(times) - 1, estimates)
         totals = np.array([areas.whole_numbers(each) for each in coarsest])
         return divided(times, estimates, totals)
