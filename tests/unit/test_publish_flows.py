@@ -318,3 +318,19 @@ def test_a_preview_of_a_sparse_map_says_what_it_hides(frame):
         assert (row["error"], row["half_width"]) == (published["error"], published["half_width"])
     assert table["threshold"][0] == statement["sparse"]["threshold"]
     assert table["hidden_at_most"][0] == statement["sparse"]["hidden_at_most"]
+
+
+@pytest.mark.parametrize(
+    ("m", "eps", "error", "threshold", "hidden"),
+    [(1, 1, 1.357, 20, 22), (4, 1, 5.642, 78, 89), (4, 4, 1.357, 23, 25), (10, 1, 14.14, 202, 231)],
+)
+def test_the_table_of_the_how_to_is_what_a_preview_says(m, eps, error, threshold, hidden):
+    """Which form to take; docs/publish.md has these numbers."""
+    (row,) = shuffledp.preview(
+        cells=MapCells("shape:10x10", box=(0, 1, 0, 1)),
+        protection=Protection("user", eps, 1e-8, records_per_user=m, sparse=True),
+    ).to_dict("records")
+    assert row["error"] == pytest.approx(error, abs=5e-4 if m < 10 else 5e-3)
+    assert (row["threshold"], row["hidden_at_most"]) == (threshold, hidden)
+    page = (Path(__file__).parents[2] / "docs" / "publish.md").read_text()
+    assert f"| {m} | {eps} | 1e-8 | {error:.3g} | {threshold} | {hidden} |" in page
