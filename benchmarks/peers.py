@@ -10,6 +10,7 @@ published code at the commit that is named.
 """
 
 import csv
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import astuple, dataclass, fields
@@ -19,16 +20,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from dp_accounting.pld.privacy_loss_distribution import from_two_probability_mass_functions
 from scipy.optimize import brentq, minimize_scalar
 from scipy.stats import binom, multinomial
 
-from shuffledp import Setting, compare, epsilon, mechanism
+from shuffledp import Setting, compare, epsilon, mechanism, publish
 from shuffledp.accounting.additive import GeometricNoise
 from shuffledp.mechanisms.prio3_histogram import upload_bytes
 from shuffledp.mechanisms.protocol import envelope_bytes
 from shuffledp.mechanisms.target_calibration import TargetCalibration
 from shuffledp.pipeline.files import replacing
+from shuffledp.publishing.options import Levels, MapCells, Protection, Source
 
 TABLE = Path("results/peers.csv")
 REPLACEMENT = "replacement"
@@ -167,6 +170,61 @@ def prio3() -> Iterator[Row]:
                   "formula", envelope_bytes(), name)  # fmt: skip
 
 
+# --- Trips ---------------------------------------------------------------------------------------
+
+# Mean absolute errors of a pair, of departures and of arrivals that inf-tda 0.1 has for the trips
+# below, run with opendp 0.12.1 and pandas 2.3.3, because it stops with newer ones.
+INF_TDA = (3.79, 8.67, 249.0)
+
+
+def trips() -> Iterator[Row]:
+    """1,000,000 invented trips of as many people between 400 places; most pairs have none.
+
+    inf-tda (arXiv 2412.09256) has zCDP and (1, 1e-6) for replacing a person, and gives whole
+    numbers. dp_mobility_report 0.2.11 adds Laplace noise to every pair, rounds, and leaves out what
+    is not above 0. Ours is pure, with the same eps for replacing a person.
+    """
+    n, k, eps = 1_000_000, 400, 1.0
+    random = np.random.default_rng(1)
+    begin, end = ((k * random.random(n) ** 4).astype(int) for _ in range(2))
+    truth = np.bincount(begin * k + end, minlength=k * k).reshape(k, k)
+    ids = np.array([f"{place:03}" for place in range(k)])
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        places = {"id": ids, "latitude": random.random(k), "longitude": random.random(k)}
+        pd.DataFrame(places).to_csv(folder / "places.csv", index=False)
+        published = publish(
+            Source(
+                pd.DataFrame({"a": ids[begin], "b": ids[end]}), "trips", place="a", to_place="b"
+            ),
+            folder / "map",
+            cells=MapCells(folder / "places.csv"),
+            protection=Protection("record", eps / 2),
+            levels=Levels({"total": "0.4"}),
+            ledger=folder / "ledger.jsonl",
+        )
+        ours = published.to_frame()["estimate"].to_numpy().reshape(k, k)
+    noisy = truth + np.rint(random.laplace(0.0, 2.0 / eps, (k, k)))
+    reported = np.where(noisy > 0, noisy, 0)
+
+    def errors(table: Any) -> list[float]:
+        off = (table - truth, (table - truth).sum(axis=1), (table - truth).sum(axis=0))
+        return [float(np.abs(each).mean()) for each in off]
+
+    for peer, kind, delta, found in (
+        ("inf-tda 0.1", "recorded", 1e-6, INF_TDA),
+        ("dp_mobility_report 0.2.11", "formula", 0.0, errors(reported)),
+    ):
+        for quantity, theirs, mine in zip(
+            ("a pair", "departures of a place", "arrivals of a place"),
+            found,
+            errors(ours),
+            strict=True,
+        ):
+            yield Row(peer, f"error of {quantity}, trips", n, k * k, eps, delta, REPLACEMENT,
+                      theirs, kind, mine, "publish, total:0.4")  # fmt: skip
+
+
 # --- eps of a local randomiser --------------------------------------------------------------------
 
 # eps at delta = 1e-6 that other programs print for k-RR with n users, k cells and eps0.
@@ -293,6 +351,7 @@ COMPARISONS = (
     large_domain,
     sample_and_threshold,
     prio3,
+    trips,
     other_accountants,
     decomposition,
     dp_accounting,

@@ -95,17 +95,24 @@ def _shown(design: Design, row: Any) -> dict[str, Any]:
 
 
 def advice(table: pd.DataFrame, at_least: float) -> str:
-    """Return for which cells and times a count of a cell that is known is enough, in sentences."""
-    sentences = []
-    for enough, words in ((True, "is enough for"), (False, "is not enough for")):
-        rows = table[table["enough"] == enough]
-        if len(rows):
-            names = dict.fromkeys(
-                f"{name} at eps={eps:g}"
-                for name, eps in zip(_names(table)[rows.index], rows["eps"], strict=True)
-            )
-            sentences.append(f"A count of {at_least:g} {words}: {'; '.join(names)}.")
-    return " ".join(sentences)
+    """Return for which areas and times a count that is known is enough, in sentences.
+
+    Areas of a map are named where they differ.
+    """
+    words = {True: dict[str, None](), False: dict[str, None]()}
+    for (cells, eps, time), rows in table.assign(time=times_in_words(table).fillna("")).groupby(
+        ["cells", "eps", "time"], sort=False
+    ):
+        when = (f" by {time}" if time else "") + f" at eps={eps:g}"
+        same = rows["enough"].nunique() == 1
+        for area, enough in zip(rows["areas"], rows["enough"], strict=True):
+            of_level = "" if same or area == CELLS else f"{area} of "
+            words[bool(enough)][f"{of_level}{cells}{when}"] = None
+    return " ".join(
+        f"A count of {at_least:g} {verb} enough for: {'; '.join(words[enough])}."
+        for enough, verb in ((True, "is"), (False, "is not"))
+        if words[enough]
+    )
 
 
 def draw(table: pd.DataFrame, destination: Path, at_least: float | None) -> None:
