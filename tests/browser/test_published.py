@@ -289,3 +289,50 @@ def test_table_and_promise_need_no_scripts_and_the_page_may_fetch_nothing(one, b
             )
             assert refused == [True, "connect-src"]
         page.close()
+
+
+def test_a_page_of_trips_shows_where_those_of_a_place_go(browser, open_page, tmp_path):
+    ids = ["A", "B", "C", "D"]
+    places = [f"{each},{0.1 * (i % 2)},{0.1 * (i // 2)}" for i, each in enumerate(ids)]
+    (tmp_path / "stops.csv").write_text("id,latitude,longitude\n" + "\n".join(places))
+    rows = [f"{ids[i % 3]},{ids[i % 4]},2024-0{1 + i % 2}-01" for i in range(3_000)]
+    (tmp_path / "trips.csv").write_text("a,b,day\n" + "\n".join(rows))
+    shuffledp.publish(
+        Source(tmp_path / "trips.csv", place="a", to_place="b", time="day"), tmp_path / "map",
+        ledger=tmp_path / "l.jsonl", protection=Protection("record", 1),
+        levels=Levels({"total": "0.2"}), cells=MapCells(tmp_path / "stops.csv"),
+        windows=Period("2024-01-01", "2024-02-29", "month"),
+    )  # fmt: skip
+    table = pd.read_csv(tmp_path / "map" / "map.csv")
+    levels = pd.read_csv(tmp_path / "map" / "levels.csv")
+    choices = {0: ("cells", "to_cells"), 1: ("to_cells", "cells")}
+    with open_page(tmp_path / "map" / "map.html") as page:
+        page.locator("#map-window").select_option("1")
+        for mode, name in enumerate(("pairs", "pairs", "departures", "arrivals")):
+            page.locator("#map-level").select_option(str(mode))
+            place = page.locator("#map-place")
+            assert place.is_visible() == (mode < 2)
+            if mode < 2:
+                place.select_option("2")
+            for cell in (1, 3):
+                page.locator(f"#map-cell-{cell}").click()
+                page.get_by_role("button", name="Add this area to a sum").click()
+            said, total = text(page, READOUT), text(page, SUM)
+            origin, destination = [("C", "D"), ("D", "C"), ("D", "total"), ("total", "D")][mode]
+            rows = table if name == "pairs" else levels[levels["level"] == name]
+            rows = rows[(rows["origin"] == origin) & (rows["destination"] == destination)]
+            row = rows[rows["window"] == "2024-02"].iloc[0]
+            assert f"estimate {row['estimate']}; " in said
+            assert f"interval {row['low']} to {row['high']}." in said.replace("  ", " ")
+            if mode < 2:
+                fixed, chosen = choices[mode]
+                area = {fixed: ["C"], chosen: ["B", "D"]}
+            else:
+                area = {("cells", "to_cells")[mode - 2]: ["B", "D"]}
+            summed = shuffledp.area(tmp_path / "map", windows=["2024-02"], **area).iloc[0]
+            found = [int(each) for each in re.findall(r"interval (-?\d+) to (-?\d+)", total)[0]]
+            assert np.all(abs(np.array(found) - summed[["low", "high"]].tolist()) <= 1)
+        (file, saved_rows), _ = (saved(page, f"Save as {each}") for each in EACH)
+    assert file == "A-private-map-Arrivals-windows.csv"
+    arrivals = levels[levels["level"] == "arrivals"].reset_index(drop=True)
+    pd.testing.assert_frame_equal(pd.read_csv(BytesIO(saved_rows)), arrivals, check_dtype=False)

@@ -198,13 +198,13 @@ class _Composition:
         has_lower_end = any(loss.down for loss in self._losses) or any(
             curve.lower is not None for curve, _ in self._rounds
         )
-        # The last point of a loss derived from a curve is rounded up to the grid. The grid of a
-        # single loss has at least eight steps up to there.
+        # The last point of a loss that was derived from a curve may lie one grid step beyond the
+        # horizon of the curve. A single loss has a grid of its own, with at least eight steps.
         step = self._step if len(self._losses) > 1 else 0.0
-        ends = [min(curve.budget, curve.horizon) for curve, _ in self._rounds]
+        horizons = [min(curve.budget, curve.horizon) for curve, _ in self._rounds]
         horizon = fsum(
-            count * (end + max(step, end / 8.0))
-            for end, count in zip(ends, self._counts, strict=True)
+            count * (last + max(step, last / 8.0))
+            for last, count in zip(horizons, self._counts, strict=True)
         )
         return UpperCurve(
             self._budget,

@@ -2,8 +2,8 @@
 
 Neighbouring data sets differ in one record, that of the distinguished user, the target: it is in
 cell x0 or in cell x1. Upper ends hold for every data set; lower ends are the delta of an explicit
-data set. k-RR is subset selection of one cell, so `blanket.mean_excess`, the engine for any
-randomiser, applies to it. The engines below take less time, and their ends are closer together:
+data set. `blanket.mean_excess`, the engine for any randomiser, could be used for k-RR, too. The
+engines below take less time, and their upper and lower ends are closer together:
 
 * k >= 3, upper end: the adversary also learns which other users reported a uniformly random cell
   (paper C's "weak adversary"). This is the privacy blanket, but `laws.multinomial` sums over counts
@@ -418,7 +418,7 @@ def krr_loss(setting: Setting) -> Loss:
     With dummies it is that of `loss_among_dummies`. Otherwise its upper bound is derived from the
     round's curve for k = 2, and from the weak adversary's pair for k >= 3; its lower bounds are
     the losses of two explicit data sets for k = 2, and of one for k >= 3. All users of the setting
-    must report; colluding users are left out.
+    must report; colluding users are not counted among n.
     """
     once = setting.single_round
     if once.dummies:

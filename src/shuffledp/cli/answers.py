@@ -288,10 +288,10 @@ def _compared(mechanism: ComparedMechanism) -> Row:
     if calibration is None:
         return {"mechanism": entry.name, **dict.fromkeys(names), **about}
     user = calibration.per_user
-    unbounded = (user.local_eps0, *(calibration.views[view] for view in VIEWS))
+    budgets = (user.local_eps0, *(calibration.views[view] for view in VIEWS))
     values = (
         *(format_parameters(calibration.parameters), calibration.shape),
-        *(eps if isfinite(eps) else None for eps in unbounded),
+        *(eps if isfinite(eps) else None for eps in budgets),
         *(user.messages, user.bytes_sent, user.moved_by_one),
         *(calibration.cell_sd, calibration.largest_cell_sd, calibration.tv_distance),
     )
@@ -324,9 +324,9 @@ def _personalised_rows(arguments: Namespace) -> list[Row]:
     budgets, gaussian = read_budgets(arguments.budgets), arguments.mechanism == "gaussian"
     names = ("mechanism", "k", "rounds")
     entries = queries.personal_budgets(arguments.delta, budgets, **_options(arguments, *names))
-    any_of_them = budgets.delta.any() and not gaussian
+    of_any_randomiser = budgets.delta.any() and not gaussian
     about = {
-        "mechanism": "any randomisers" if any_of_them else arguments.mechanism,
+        "mechanism": "any randomisers" if of_any_randomiser else arguments.mechanism,
         "delta": _delta_cell(arguments.delta),
         **({"rounds": arguments.rounds} if arguments.rounds > 1 else {}),
     }
@@ -575,12 +575,12 @@ def _preview(arguments: Namespace, cells: Any, protections: Any, levels: Any, pe
     legend = ["error: standard deviation of a count (root mean square over all of the level)."]
     if "no levels" in shown:
         legend.append(
-            "no levels: that of the sum of its cells if no level had a share; a level whose error "
-            "is not smaller may have share 0."
+            "no levels: the error of sums of cells if the cells had all of eps. Where error is not "
+            "less than this, give the level share 0."
         )
     print_wrapped(
         f"{' '.join(legend)} ±: half-width of its 95 % interval. 10 %, 25 %: counts from which the "
-        "interval is within that. not 0: smallest count that differs from 0. No record was read "
+        "interval is within that. not 0: smallest count whose interval excludes 0. No record was read "
         "and nothing was charged: errors follow from the noise alone."
     )
     if arguments.at_least is not None:

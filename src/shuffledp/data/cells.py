@@ -86,7 +86,7 @@ class Cells:
             elsewhere=True,
         )
 
-    def neighbours_in_order(self) -> Integers:
+    def in_hilbert_order(self) -> Integers:
         """Return the numbers of the cells in an order in which neighbours are close."""
         drawn = self.table.geometry.iloc[: len(self) - self.elsewhere]
         order = np.argsort(drawn.hilbert_distance().to_numpy(), kind="stable")
@@ -138,8 +138,8 @@ def make_cells(region: Region, spec: Mapping[str, Any]) -> Cells:
     `cells: {path, name, id}` stands for the polygons of a file that overlap the region, not only
     touch it, in the order of the file (`polygons.read_polygons`). All points of a polygon count. A
     point on a common border belongs to the polygon that comes first. A published map has two more
-    keys: `groups`, properties to read, and `points`, whether the file may have points instead,
-    which contain no position.
+    keys: `groups`, properties to read, and `points`, whether the file may have points instead. No
+    position lies in a point; records name it by its id.
 
     Raises `InputError` if there is not exactly one key, its value is invalid, or the cells are
     fewer than 2 or more than 1,000,000.
@@ -420,7 +420,7 @@ def _no_position(path: object) -> Callable[[Floats, Floats], Integers]:
     def locate(latitude: Floats, longitude: Floats) -> Integers:
         del latitude, longitude
         raise InputError(
-            f"{path} has points, which contain no coordinates: give --place, the column with the "
+            f"{path} has points, in which no coordinates lie: give --place, the column with the "
             "id of each record's point"
         )
 

@@ -116,7 +116,7 @@ class _Crop:
         self._region, self._windows = region, windows
         self._users = UserNumbers()
         self.outside = self.kept = 0
-        self._swapped_inside = 0  # rows that would be in the region with the two swapped
+        self._swapped_inside = 0  # rows in the region if latitude and longitude are swapped
         self._extent = (math.inf, -math.inf, math.inf, -math.inf)
 
     def rows_inside(self, rows: Any) -> Any:
@@ -183,7 +183,7 @@ class _GroupWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._flush(1)
+        self._flush(all_rows=True)
         self._writer.close()
 
     def write(self, table: Any) -> None:
@@ -197,13 +197,14 @@ class _GroupWriter:
         ]
         self._pending.append(pa.table(columns, schema=self._schema))
         self._rows += table.num_rows
-        self._flush(_GROUP_ROWS)
+        self._flush()
 
-    def _flush(self, min_rows: int) -> None:
-        if self._rows < min_rows:
+    def _flush(self, *, all_rows: bool = False) -> None:
+        """Write the complete groups of pending rows, or all rows."""
+        if self._rows < (1 if all_rows else _GROUP_ROWS):
             return
         rows = pa.concat_tables(self._pending)
-        complete = self._rows if min_rows < _GROUP_ROWS else self._rows // _GROUP_ROWS * _GROUP_ROWS
+        complete = self._rows if all_rows else self._rows // _GROUP_ROWS * _GROUP_ROWS
         self._writer.write_table(rows.slice(0, complete), row_group_size=_GROUP_ROWS)
         self._pending = [rows.slice(complete)]
         self._rows -= complete

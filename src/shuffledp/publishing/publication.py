@@ -305,7 +305,7 @@ def _write_map(
         counted, estimated = (
             tables[0, 0][name].to_numpy().reshape(-1, areas) for name in ("count", "estimate")
         )
-        order = np.arange(1) if design.histogram.flows else cells.neighbours_in_order()
+        order = np.arange(1) if design.histogram.flows else cells.in_hilbert_order()
         judged = quality(counted, estimated, design.noise, order, width)
         statement["accuracy"] = _verdict(judged, design)
         if judged.mostly_noise:

@@ -12,7 +12,7 @@ import scipy
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from shuffledp.accounting.rounds.convolution import deviation
+from shuffledp.accounting.rounds.convolution import upper_reach
 from shuffledp.numerics.arrays import UNIT, Floats
 
 
@@ -151,7 +151,7 @@ def reach(values: Floats, log_weights: Floats, n: int) -> tuple[float, float]:
     weights of the atoms add up to nearly 1.
     """
     mean = float(np.exp(log_weights) @ values)
-    below, above = (deviation([(sign * (values - mean), log_weights, n)]) for sign in (-1.0, 1.0))
+    below, above = (upper_reach([(sign * (values - mean), log_weights, n)]) for sign in (-1.0, 1.0))
     low, high = n * mean - below, n * mean + above
     return max(low, n * float(values.min())), min(high, n * float(values.max()))
 

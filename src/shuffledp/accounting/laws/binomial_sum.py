@@ -30,7 +30,8 @@ from shuffledp.numerics.arrays import UNIT, Floats, Integers
 # exp(-52), or on the whole circle if the standard deviation is at most WHOLE_CIRCLE_DEVIATIONS.
 PEAK_WIDTHS = 10.7
 WHOLE_CIRCLE_DEVIATIONS = 12.0
-# The sum over s is truncated after J terms, where r^-J = exp(-TAIL_DECAY) for radius r.
+# Counts beyond J are left out of the sum over s, and aliases are at least J apart, which damps them
+# by r^-J = exp(-TAIL_DECAY) for radius r.
 TAIL_DECAY = 45.0
 # The number of points is chosen so that counts alias only if they are at least ALIAS_DEVIATIONS
 # standard deviations plus ALIAS_MARGIN apart.

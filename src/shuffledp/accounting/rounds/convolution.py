@@ -38,7 +38,7 @@ def transform_error(size: int, rounds: int, norm: float) -> float:
     return float((rounds + 1) * (8.0 * np.log2(size) + 8.0) * UNIT * norm)
 
 
-def deviation(laws: Sequence[tuple[Floats, Floats, int]]) -> float:
+def upper_reach(laws: Sequence[tuple[Floats, Floats, int]]) -> float:
     """Return a number that a sum exceeds with probability at most ``exp(LOG_TAIL)``.
 
     By Chernoff's bound, ``(sum K(t) - LOG_TAIL) / t`` is such a number for every t > 0, where K are
@@ -99,9 +99,9 @@ def sum_window(laws: Laws) -> tuple[int, int]:
         below.append((centre - index, log_shares, count))
         above.append((index - centre, log_shares, count))
         mean += count * centre
-    low = max(int(np.floor(mean - deviation(below))), 0)
+    low = max(int(np.floor(mean - upper_reach(below))), 0)
     last = sum(count * (mass.size - 1) for mass, count in laws)
-    return low, min(int(np.ceil(mean + deviation(above))), last)
+    return low, min(int(np.ceil(mean + upper_reach(above))), last)
 
 
 def power(base: Any, exponent: int) -> Any:

@@ -89,11 +89,12 @@ def _blocks(n: int) -> tuple[Integers, Integers]:
 def _laws(setting: Setting, step: float) -> list[LossDistribution]:
     """Return, for each block of counts, the loss distribution of a pair that dominates them."""
     low, high = _blocks(setting.n)
-    users = setting.n - (high - low)
+    users = setting.n - (high - low)  # those of a block are revealed (`one_round.two_rr`)
     index, stride, points = 0, 1, list[tuple[int, Any, Any]]()
     while not points or max(points[-1][1].max(), points[-1][2].max()) > -DEFAULT_DEPTH:
         eps = step * index
         forward_logs = forward_ends(eps, setting, users, low)[1]
+        # With the two cells exchanged, the reverse direction is the forward one.
         reverse_logs = forward_ends(eps, setting, users, users - 1 - low)[1]
         points.append((index, forward_logs, reverse_logs))
         if len(points) % POINTS_PER_SPACING == 0:
@@ -121,8 +122,9 @@ def _recursion(laws: list[LossDistribution], rounds: int, step: float, size: int
     """Return log h after all rounds, rounded up, where log alpha is 0, step, 2 step, ..."""
     from tqdm import tqdm
 
-    # h is stored from -size to size - 1 steps. At smaller alpha it is replaced by the chord to
-    # h(0) = 1, at larger alpha by its last value.
+    # Losses reach `reach_above` steps above 0 and `reach_below` below. h is stored from -size to
+    # size - 1 steps. At smaller alpha it is replaced by the chord to h(0) = 1, at larger alpha by
+    # its last value.
     reach_above = max(law.start + law.mass.size for law in laws)
     reach_below = max(0, *(-law.start for law in laws))
     index = np.arange(-size, size, dtype=np.float64)
