@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import threading
 from decimal import Decimal
 from pathlib import Path
@@ -484,3 +485,12 @@ def test_no_kill_leaves_a_map_that_was_not_paid_for(records):
     assert states == sorted(states, key=lambda each: (each[0], bool(each[1]), each[2]))
     assert set(states) == {(False, None, False), (True, False, False), (True, True, False),
                            (True, True, True)}  # fmt: skip
+
+
+def test_what_is_left_of_rho_is_said_as_eps_of_gaussian_noise(records, capsys):
+    gaussian = ("--mechanism", "gaussian", "--delta", "1e-6")
+    assert main(words(records, "map", "--total", "2", *gaussian)) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    fits = re.search(r"for Gaussian noise at eps=([\d.]+), delta=1e-06", said)
+    assert main(words(records, "next", *gaussian, eps=str(float(fits[1]) - 0.01))) == 0
+    assert main(words(records, "last", *gaussian, eps="0.3")) == 2

@@ -37,7 +37,7 @@ from shuffledp.publishing.ledger import (
     make_charge,
     opened,
 )
-from shuffledp.publishing.noise import add_noise
+from shuffledp.publishing.noise import add_noise, zcdp_eps
 from shuffledp.publishing.options import Ledger, Levels, MapCells, Period, Protection, Source
 from shuffledp.publishing.statement import make_statement, round_up
 
@@ -381,6 +381,9 @@ def _left(book: OpenLedger) -> str:
     assert total is not None
     left, limit = digits_down(book.state.left), digits_down(total.total)
     words = f"{total.measure}={left} of {limit} is left"
+    if total.measure == "rho" and book.state.left > 0:
+        fits = zcdp_eps(float(book.state.left), total.delta)
+        words += f", for example for Gaussian noise at eps={fits:.3g}, delta={total.delta:g}"
     if total.delta_of_thresholds:
         words += f", and delta={digits_down(book.state.delta_left)} of {total.delta:g}"
     return words
