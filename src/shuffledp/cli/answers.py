@@ -580,8 +580,8 @@ def _preview(arguments: Namespace, cells: Any, protections: Any, levels: Any, pe
         )
     print_wrapped(
         f"{' '.join(legend)} ±: half-width of its 95 % interval. 10 %, 25 %: counts from which the "
-        "interval is within that. not 0: smallest count whose interval excludes 0. No record was read "
-        "and nothing was charged: errors follow from the noise alone."
+        "interval is within that. not 0: smallest count whose interval excludes 0. No record was "
+        "read and nothing was charged: errors follow from the noise alone."
     )
     if arguments.at_least is not None:
         print_wrapped(advice(table, arguments.at_least))

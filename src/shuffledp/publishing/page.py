@@ -47,6 +47,7 @@ _SCRIPTS: Final = (
     "map.js",
 )  # each uses those before it
 _FLOW_LEVELS: Final = ("pairs", "departures", "arrivals")  # on a page of trips
+_DEPARTURES: Final = 2  # number of the choice on a page of trips
 _COORDINATE_DECIMALS: Final = 5  # of degrees, which is about a metre
 
 
@@ -85,9 +86,9 @@ def render_map(
     largest = np.argsort(-counts["estimate"].to_numpy(), kind="stable")[:_MAX_ROWS]
     rows = counts.iloc[largest]
     shown = _axis_of_cells(measurements)
-    opens = 0 if design.histogram.flows else _opening(tables, measurements)
     shapes = _shapes(cells.table.geometry, shown)
     labels = [_label(level.name) for level in shown]
+    opens, opening = _opening(design, tables, warned="warning" in statement)
     data = {
         "title": statement["title"],
         "warning": statement.get("warning"),
@@ -127,10 +128,7 @@ def render_map(
             for s, level in enumerate(shown)
         ],
         "flows": design.histogram.flows,
-        "opening": f"The map opens with the level {labels[opens]}, because most counts of smaller "
-        "areas are noise."
-        if opens
-        else "",
+        "opening": opening,
         "land": len(shown) > 1 and cells.table.geometry.iloc[0].geom_type == "Point",
         "times": [
             {"name": level.name, "windows": level.names, "group": level.group.tolist()}
@@ -196,21 +194,32 @@ def _law(measurements: Measurements) -> dict[str, Any]:
     }
 
 
-def _opening(tables: Mapping[tuple[int, int], pd.DataFrame], measurements: Measurements) -> int:
-    """Return the level of areas with which the page opens.
+def _opening(
+    design: Design, tables: Mapping[tuple[int, int], pd.DataFrame], *, warned: bool
+) -> tuple[int, str]:
+    """Return the number of the choice of areas with which the page opens, and why in a sentence.
 
-    It is the finest one that is not mostly noise. If there is none, it is the coarsest one with
-    several areas.
+    It is the finest level that is not mostly noise. If there is none, it is the coarsest one with
+    several areas. Trips open with departures if those of single pairs are mostly noise.
     """
-    several = [s for s, level in enumerate(measurements.areas.levels) if len(level) > 1] or [0]
-    for s in several:
+    if design.histogram.flows:
+        reason = "The map opens with departures, because most counts of single pairs are noise."
+        return (_DEPARTURES, reason) if warned else (0, "")
+    levels = design.measurements.areas.levels
+    several = [s for s, level in enumerate(levels) if len(level) > 1] or [0]
+    chosen = several[-1]
+    for s in several[1:] if warned else several:
         table = tables[0, s]
-        if (
-            share_above(table["estimate"].to_numpy(), (table["high"] - table["low"]).median())
-            >= 0.5
-        ):
-            return s
-    return several[-1]
+        width = (table["high"] - table["low"]).median()
+        if share_above(table["estimate"].to_numpy(), width) >= 0.5:
+            chosen = s
+            break
+    if not chosen:
+        return 0, ""
+    level = _label(levels[chosen].name)
+    return chosen, (
+        f"The map opens with the level {level}, because most counts of smaller areas are noise."
+    )
 
 
 def _label(level: str) -> str:

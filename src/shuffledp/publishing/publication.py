@@ -391,9 +391,9 @@ def _left(book: OpenLedger) -> str:
 
 def _verdict(judged: Quality, design: Design) -> str:
     """Return how much of a map is more than noise, as a sentence."""
+    of_cells = "trips are between cells" if design.histogram.flows else "records lie in cells"
     shown = (
-        f"{100 * judged.share:.0f} % of the records lie in cells whose interval is narrower than "
-        "their count."
+        f"{100 * judged.share:.0f} % of the {of_cells} whose interval is narrower than their count."
     )
     if not judged.mostly_noise:
         return f"About {shown}"

@@ -54,6 +54,7 @@ function mountMap(home) {
     anchor = Number(place.value);
     update();
   });
+  if (place) place.parentElement.hidden = !anchored();
   const lengths = data.times.length > 1 && select(controls, "map-length", "Times", data.times.map(({ name }, i) => [i, TIMES[name]]), () => {
     time = Number(lengths.value);
     shown = 0;
