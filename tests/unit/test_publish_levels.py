@@ -559,3 +559,16 @@ def test_records_without_a_place_count_elsewhere(taps):
 def test_a_level_that_is_no_property_may_be_meant_as_a_time(taps, capsys):
     assert main(stops("--level", "quartr:0")) == 2
     assert "did you mean quarter?" in capsys.readouterr().err
+
+
+def test_half_widths_are_those_of_the_widest_area_and_errors_of_the_listed_ones(taps):
+    _, levels, statement = published(stops("--elsewhere", "--level", "zone:0"))
+    row = next(row for row in statement["levels"] if row["areas"] == "zone")
+    cell = statement["mechanism"]["standard_deviation"]
+    assert row["error"] == pytest.approx(cell * np.sqrt((2 + 1) / 2))  # two stops, and one
+    widths = (levels["high"] - levels["low"]) / 2
+    assert levels["id"].tolist() == ["inner", "outer", "elsewhere"]
+    assert widths.max() <= row["half_width"] < widths.max() + 1
+    said = " ".join(Path("map/statement.md").read_text().split())
+    assert "which the total includes" in said
+    assert "for which `raw` is empty" in said

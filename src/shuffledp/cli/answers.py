@@ -579,9 +579,9 @@ def _preview(arguments: Namespace, cells: Any, protections: Any, levels: Any, pe
             "less than this, give the level share 0."
         )
     print_wrapped(
-        f"{' '.join(legend)} ±: half-width of its 95 % interval. 10 %, 25 %: counts from which the "
-        "interval is within that. not 0: smallest count whose interval excludes 0. No record was "
-        "read and nothing was charged: errors follow from the noise alone."
+        f"{' '.join(legend)} ±: largest half-width of its 95 % interval. 10 %, 25 %: counts from "
+        "which the interval is within that. not 0: smallest count whose interval excludes 0. No "
+        "record was read and nothing was charged: errors follow from the noise alone."
     )
     if arguments.at_least is not None:
         print_wrapped(advice(table, arguments.at_least))

@@ -140,6 +140,8 @@ def render_map(
         ],
         "opens": opens,
         "law": _law(measurements) if several else None,
+        "combined": len(measurements.measured) > 1,
+        "elsewhere": several and cells.elsewhere,
     }
     if not several:
         # A difference of two windows has the noise of twice as many counts.

@@ -36,8 +36,8 @@ def preview(
     A row for each level of each map, with columns cells, every (or profile), eps, areas and times
     (the levels), share (of the budget), number (of counts), error (standard deviation of a count,
     root mean square), without_levels (with levels: the error of sums of cells if these had all of
-    the budget; a level pays if its own error is smaller), half_width (of the 95 % interval of a
-    typical count), threshold and hidden_at_most (of a sparse map: the smallest noisy count that is
+    the budget; a level pays if its own error is smaller), half_width (of the widest 95 % interval
+    of a level), threshold and hidden_at_most (of a sparse map: the smallest noisy count that is
     shown, and the largest count that may be hidden), within_10 and within_25 (the counts from which
     the interval is within 10 and 25 %) and nonzero_from (the smallest count whose interval excludes
     0). With `at_least`, enough says whether that count is at least within_25.

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from shuffledp.data.cells import ELSEWHERE
 from shuffledp.publishing.counting import Histogram
 from shuffledp.publishing.design import Design
 from shuffledp.publishing.estimates import interval_widths
@@ -41,7 +42,7 @@ def make_statement(
     sensitivity = measurements.measured[0, 0].sensitivity
     widths = interval_widths(noise, histogram.size)
     half_widths: dict[str, Any] = {
-        "half_width_of_one_cell": _typical_half_width(measurements, 0, 0)
+        "half_width_of_one_cell": _largest_half_width(measurements, 0, 0)
     }
     if not measurements.several and design.threshold is None:
         half_widths["half_width_of_all_cells_together"] = widths.joint
@@ -123,12 +124,11 @@ def hidden_at_most(design: Design) -> int:
     return design.threshold.least - 1 + design.noise.half_width(1.0 - LEVEL)
 
 
-def _typical_half_width(measurements: Measurements, time: int, area: int) -> float:
-    """Return the median half-width of the intervals of a level, rounded up."""
+def _largest_half_width(measurements: Measurements, time: int, area: int) -> float:
+    """Return the largest half-width of the intervals of a level, rounded up."""
     if measurements.separate or not measurements.several:
         return measurements.measured[time, area].noise.half_width(1.0 - LEVEL)
-    median = float(np.median(measurements.half_widths[time, area]))
-    return float(round_up(median, 4))
+    return float(round_up(float(measurements.half_widths[time, area].max()), 4))
 
 
 def levels_in_numbers(design: Design) -> list[dict[str, Any]]:
@@ -136,9 +136,10 @@ def levels_in_numbers(design: Design) -> list[dict[str, Any]]:
 
     The keys are areas and times, which are the names of the two levels; number, of counts; share,
     of the budget; unless that is 0, scale, of the noise, sensitivity_l1 and sensitivity_l2_squared;
-    error, the root mean square of the standard deviations of the estimates; half_width, the median
-    of those of the 95 % intervals; for trips, origins and destinations, which are the levels of
-    where they begin and end; and, for levels of time, the time of each window.
+    error, the root mean square of the standard deviations of the estimates, without that of the
+    area elsewhere; half_width, the largest of the 95 % intervals; for trips, origins and
+    destinations, which are the levels of where they begin and end; and, for levels of time, the
+    time of each window.
     """
     measurements = design.measurements
     rows = []
@@ -159,9 +160,12 @@ def levels_in_numbers(design: Design) -> list[dict[str, Any]]:
                 "sensitivity_l1": each.sensitivity.l1,
                 "sensitivity_l2_squared": each.sensitivity.l2_squared,
             }
+        listed = [each != ELSEWHERE for each in area.ids]
+        if not isinstance(area, FlowLevel) and any(listed):
+            deviations = deviations[:, listed]
         row |= {
             "error": float(np.sqrt((deviations**2).mean())),
-            "half_width": _typical_half_width(measurements, t, s),
+            "half_width": _largest_half_width(measurements, t, s),
         }
         if isinstance(area, FlowLevel):
             row |= {"origins": area.start.name, "destinations": area.end.name}
@@ -270,7 +274,8 @@ def facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
         south, north, west, east = (f"{degrees:g}" for degrees in region["box"])
         where += f", latitude {south} to {north}, longitude {west} to {east}"
     where += f", within {region['outline']}" if region["outline"] else ""
-    where += ", and one cell for the records in none of them" if region["elsewhere"] else ""
+    if region["elsewhere"]:
+        where += ", and one cell for the records in none of them, which the total includes"
     return [
         ("Protected", f"one {unit['protected']}"),
         ("Neighbouring data sets", guarantee["neighbours"]),
@@ -397,13 +402,23 @@ def _columns_in_words(statement: Mapping[str, Any]) -> list[str]:
             "- `estimate` uses what all noisy counts together say about typical counts. It is "
             "closer to the truth on average, but not right on average in each cell.",
         ]
+    if sum("scale" in row for row in statement["levels"]) > 1:
+        counts = [
+            "- `raw` is the count plus noise, drawn for each level on its own. Raw counts of "
+            "different levels do not add up. A level without noise of its own has none.",
+            "- `count` combines the raw counts of all levels. It may be negative and has "
+            "fractions; it is right on average, and counts add up: those of cells to those of "
+            "areas, those of windows to those of longer times.",
+        ]
+    else:
+        counts = [
+            "- `raw` and `count` are the count plus noise, and their sums for larger areas and "
+            "longer times, for which `raw` is empty. Counts may be negative, are right on "
+            "average, and add up.",
+        ]
     return [
-        "- `raw` is the count plus noise, drawn for each level on its own. Raw counts of different "
-        "levels do not add up.",
-        "- `count` combines the raw counts of all levels. It may be negative and has fractions; it "
-        "is right on average, and counts add up: those of cells to those of areas, those of "
-        "windows to those of longer times.",
-        "- `low` to `high` contains the true count with probability 95 % (for a typical cell, "
+        *counts,
+        "- `low` to `high` contains the true count with probability 95 % (for a cell, at most "
         f"count ± {one}). {_CUT}",
         "- `estimate` is a whole number, at least 0, close to `count`; estimates add up, too. They "
         "are not right on average, because no estimate is below 0, and may lie outside of the "

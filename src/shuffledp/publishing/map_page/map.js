@@ -143,7 +143,8 @@ function mountMap(home) {
   function wordsOf(i) {
     const count = values().count[shown][i];
     const joint = data.joint ? `, with all cells together ${range(count, data.joint, 0)}` : "";
-    return `${areas().names[i]}: estimate ${number.format(values().estimate[shown][i])}; 95 % interval ${range(count, half(shown, i), 0)}${joint}.${mayBeEmpty(shown, i) ? " It may be empty." : ""}`;
+    const shownNow = view.value === "count" ? `count ${number.format(count)}` : `estimate ${number.format(values().estimate[shown][i])}`;
+    return `${areas().names[i]}: ${shownNow}; 95 % interval ${range(count, half(shown, i), 0)}${joint}.${mayBeEmpty(shown, i) ? " It may be empty." : ""}`;
   }
 
   function showSum() {
@@ -157,7 +158,7 @@ function mountMap(home) {
 
   function choose(i, at = null) {
     mark(panel, chosen, i);
-    if (at) showTip(panel, i, [areas().names[i], number.format(values().estimate[shown][i]), range(values().count[shown][i], half(shown, i), 0)]);
+    if (at) showTip(panel, i, [areas().names[i], number.format(values()[view.value][shown][i]), range(values().count[shown][i], half(shown, i), 0)]);
     else panel.tip.hidden = true;
     chosen = i;
     readout.textContent = wordsOf(i) + compared([i]);
