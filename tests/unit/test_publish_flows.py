@@ -6,6 +6,7 @@ from pathlib import Path
 import geopandas as gpd
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 import shapely
 import yaml
@@ -297,6 +298,7 @@ def test_a_ledger_without_delta_refuses_sparse_maps(frame, capsys):
         (("--delta", "0"), "--sparse needs a --delta"),
         (("--mechanism", "gaussian"), "leave out --mechanism"),
         (("--level", "total:0"), "need shares above 0"),
+        (("--levels", "auto", "--level", "total:9"), "--levels auto is not for sparse maps"),
         (("--total-delta", "2"), "total_delta must be from 0"),
     ],
 )
@@ -334,3 +336,35 @@ def test_the_table_of_the_how_to_is_what_a_preview_says(m, eps, error, threshold
     assert (row["threshold"], row["hidden_at_most"]) == (threshold, hidden)
     page = (Path(__file__).parents[2] / "docs" / "publish.md").read_text()
     assert f"| {m} | {eps} | 1e-8 | {error:.3g} | {threshold} | {hidden} |" in page
+
+
+def test_a_sparse_map_promises_a_delta_even_where_it_is_tiny(frame):
+    assert main(sparse("--records-per-user", "1", eps="900")) == 0
+    statement = json.loads(Path("map/statement.json").read_text())
+    assert statement["guarantee"]["flavour"] == "approximate"
+    assert statement["guarantee"]["delta"] > 0
+    assert "except with a probability of at most" in Path("map/statement.md").read_text()
+
+
+def test_a_map_that_shows_nothing_has_columns_of_the_same_types(frame):
+    assert main(sparse("--distinct", eps="1", delta="1e-90")) == 0
+    assert read("map.csv").empty
+    assert main(sparse("--output", "shown", "--ledger", "l2", "--level", "total:0.1")) == 0
+    empty, some = (pq.read_schema(f"{name}/map.parquet") for name in ("map", "shown"))
+    assert empty.types == some.types
+    assert "what only one user has is shown" in Path("map/statement.md").read_text()
+
+
+def test_counts_that_a_sparse_map_may_hide_are_not_enough(frame):
+    (row,) = shuffledp.preview(
+        cells=MapCells("stops.csv"), at_least=80,
+        protection=Protection("user", 1, 1e-8, records_per_user=4, sparse=True),
+    ).to_dict("records")  # fmt: skip
+    assert row["nonzero_from"] == row["hidden_at_most"] + 1 == 90
+    assert not row["enough"]
+
+
+def test_a_share_of_minus_zero_is_the_same_request(frame, capsys):
+    assert main(words("--unit", "record", "--eps", "1", "--level", "total:0")) == 0
+    assert main(words("--unit", "record", "--eps", "1", "--level", "total:-0")) == 0
+    assert "was published before" in " ".join(capsys.readouterr().out.split())

@@ -24,6 +24,7 @@ steps give (2 eps, delta) with the same delta.
 """
 
 import math
+import sys
 from dataclasses import dataclass
 from typing import Final
 
@@ -66,7 +67,8 @@ def threshold_delta(threshold: int, scale: float, contributions: Contributions) 
         for records in range(1, m + 1):
             best.append(max(losses[a - 1] + best[records - a] for a in range(1, records + 1)))
         worst = best[m]
-    return -math.expm1(-worst * contributions.windows * (1.0 + _ROUNDING)) * (1.0 + _ROUNDING)
+    delta = -math.expm1(-worst * contributions.windows * (1.0 + _ROUNDING)) * (1.0 + _ROUNDING)
+    return max(delta, sys.float_info.min)  # it is never 0, even where it is too small for a float
 
 
 def smallest_threshold(delta: float, scale: float, contributions: Contributions) -> Threshold:

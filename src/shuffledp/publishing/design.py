@@ -173,7 +173,9 @@ def _check_sparse(protection: Protection, levels: Levels, delta: float) -> None:
         )
     if protection.mechanism not in (None, "laplace"):
         raise InputError("--sparse has Laplace noise: leave out --mechanism")
-    if levels.errors or 0 in map(float, levels.shares.values()):
+    if levels.errors:
+        raise InputError("--levels auto is not for sparse maps: give shares of levels")
+    if 0 in map(float, levels.shares.values()):
         raise InputError(
             "levels of a sparse map need shares above 0: sums of hidden counts are not known"
         )
@@ -197,7 +199,9 @@ def exact_number(name: str, value: Number) -> Decimal:
         raise InputError(f"{name} must be a number, got {value!r}") from None
     if not exact.is_finite():
         raise InputError(f"{name} must be finite, got {value}")
-    # The ledger recognises 1.0 and 1 as one number.
+    # The ledger recognises 1.0 and 1 as one number, and 0 and -0.
+    if exact.is_zero():
+        return Decimal(0)
     return Decimal(format(exact.normalize(), "f"))
 
 

@@ -55,7 +55,7 @@ def map_table(design: Design, values: pd.DataFrame) -> "gpd.GeoDataFrame":
             named |= {f"{each}{suffix}": texts[at] for each, at in zip(_ENDS, ends, strict=True)}
         named |= {name: values[name].to_numpy() for name in values.columns}
         lines = lines_between(cells.table.geometry, *ends)
-        return gpd.GeoDataFrame(named, geometry=lines, crs=cells.table.crs)
+        return _typed(gpd.GeoDataFrame(named, geometry=lines, crs=cells.table.crs))
     table = cells.table.iloc[area]
     named |= {name: table[name].to_numpy() for name in ("cell", "id", "name")}
     if not design.measurements.several:
@@ -63,7 +63,13 @@ def map_table(design: Design, values: pd.DataFrame) -> "gpd.GeoDataFrame":
     named |= {name: values[name].to_numpy() for name in values.columns}
     for level in design.measurements.areas.levels[1:]:
         named[level.name] = np.array(level.ids, dtype=object)[level.group][area]
-    return gpd.GeoDataFrame(named, geometry=table.geometry.to_numpy(), crs=cells.table.crs)
+    return _typed(gpd.GeoDataFrame(named, geometry=table.geometry.to_numpy(), crs=cells.table.crs))
+
+
+def _typed(table: "gpd.GeoDataFrame") -> "gpd.GeoDataFrame":
+    """Return a table whose texts have the type of texts, even if a sparse map shows none."""
+    texts = [name for name in table.columns if table[name].dtype == object]
+    return table.astype(dict.fromkeys(texts, "str"))
 
 
 def levels_table(design: Design, tables: Tables) -> pd.DataFrame:

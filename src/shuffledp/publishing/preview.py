@@ -66,7 +66,9 @@ def preview(
             without = make_design(chosen, protected, free, period)
             sums = [row["error"] for row in levels_in_numbers(without)]
         for row, of_sums in zip(levels_in_numbers(design), sums, strict=True):
-            half_width = row["half_width"]
+            half_width, shown = row["half_width"], _shown(design, row)
+            # Smaller counts may be hidden.
+            least = 1 + shown.get("hidden_at_most", 0)
             rows.append(
                 {
                     "cells": str(chosen.kind),
@@ -75,10 +77,10 @@ def preview(
                     **{key: row[key] for key in ("areas", "times", "share", "number", "error")},
                     "without_levels": of_sums,
                     "half_width": half_width,
-                    **_shown(design, row),
-                    "within_10": math.ceil(half_width / 0.1),
-                    "within_25": math.ceil(half_width / _NARROW),
-                    "nonzero_from": math.floor(half_width) + 1,
+                    **shown,
+                    "within_10": max(math.ceil(half_width / 0.1), least),
+                    "within_25": max(math.ceil(half_width / _NARROW), least),
+                    "nonzero_from": max(math.floor(half_width) + 1, least),
                 }
             )
     table = pd.DataFrame(rows)
@@ -87,7 +89,7 @@ def preview(
     return table
 
 
-def _shown(design: Design, row: Any) -> dict[str, Any]:
+def _shown(design: Design, row: Any) -> dict[str, int]:
     """Return the threshold of a sparse map, and what it hides."""
     if design.threshold is None or row["areas"] not in (CELLS, "pairs"):
         return {}

@@ -327,8 +327,9 @@ def _sparse_in_words(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
     if sparse is None:
         return []
     words = (
-        f"counts of at least {sparse['threshold']} after noise; which counts are above 0 is hidden "
-        f"except with a probability of at most delta = {round_up(sparse['delta'])}"
+        f"counts of at least {sparse['threshold']} after noise; what only one "
+        f"{statement['unit']['protected']} has is shown with a probability of at most delta = "
+        f"{round_up(sparse['delta'])}"
     )
     return [("Shown", words)]
 
@@ -386,8 +387,9 @@ def _columns_in_words(statement: Mapping[str, Any]) -> list[str]:
     one = intervals["half_width_of_one_cell"]
     if statement["sparse"] is not None:
         return [
-            "- `raw`, `count` and `estimate` are the count plus noise, for each level on its own. "
-            "They are too large on average, because only large ones are shown.",
+            "- `raw`, `count` and `estimate` are the count plus noise. In map.csv they are too "
+            "large on average, because only large ones are shown; counts of other levels, each "
+            "with noise of its own, are right on average.",
             f"- `low` to `high` (count ± {one}), and 0 to {statement['sparse']['hidden_at_most']} "
             "for each row that is not shown, contain the true count with probability 95 %, over "
             "all rows, shown or not. Rows are in the order of the cells.",
