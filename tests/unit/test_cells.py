@@ -131,7 +131,7 @@ def test_check_ins_of_hexagons_and_polygons_beyond_the_box_are_kept(holed):
     }
     assert cropping_region("r", spec).box == Box(south=1, north=2, west=1, east=2)
     spec["grids"]["districts"] = {"cells": {"path": str(holed)}}
-    with pytest.raises(InputError, match=r"but 1 of .* lie in r"):
+    with pytest.raises(InputError, match=r"but 1 found in .* for r"):
         cropping_region("r", spec)
     spec["box"] |= {"north": 3, "east": 3}
     assert cropping_region("r", spec).box == Box(south=0, north=6, west=0, east=6)

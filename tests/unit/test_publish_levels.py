@@ -432,7 +432,7 @@ def test_points_need_the_name_of_each_record(taps, capsys):
     words = ["publish", "taps.csv", *POSITION, "--unit", "record", "--cells", "stops.txt", "--eps",
              "1", "--ledger", "l.jsonl", "--output", "map"]  # fmt: skip
     assert main(words) == 2
-    assert "in which no coordinates lie: give --place" in capsys.readouterr().err
+    assert "so no coordinates lie in them: give --place" in capsys.readouterr().err
 
 
 def test_a_profile_counts_the_days_of_the_week(taps):

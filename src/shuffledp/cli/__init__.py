@@ -6,16 +6,10 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from itertools import chain
-from typing import Final
 
 from shuffledp.cli.output import most_accurate_first, print_compared, print_rows
 from shuffledp.cli.parser import parse
 from shuffledp.errors import DEFECT, InputError, is_out_of_memory, one_line
-
-_KEYS: Final = (
-    "latitude|longitude|user|time|place|to_latitude|to_longitude|to_place|separator|decimal|quoting|crs|time_format|user_type|"
-    "max_malformed_share"
-)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -84,9 +78,12 @@ def _run(parsed: Namespace) -> int:
 
 def _with_options(message: str) -> str:
     """Return a message that names options where readers of records name keys of a configuration."""
+    from shuffledp.publishing.options import Source
+
+    keys = "|".join(each for each in Source.__dataclass_fields__ if each not in ("data", "name"))
     message = re.sub(r"\bset header: \w+ and ", "", message)
-    message = re.sub(rf"\bset (?:columns\.)?({_KEYS})(?::| to) ", r"give columns.\1 ", message)
+    message = re.sub(rf"\bset (?:columns\.)?({keys})(?::| to) ", r"give columns.\1 ", message)
     message = re.sub(
         r"(?<!columns\.)(max_malformed_share|time_format)[= ]", r"columns.\1 ", message
     )
-    return re.sub(rf"\bcolumns\.({_KEYS})\b", lambda key: f"--{key[1].replace('_', '-')}", message)
+    return re.sub(rf"\bcolumns\.({keys})\b", lambda key: f"--{key[1].replace('_', '-')}", message)

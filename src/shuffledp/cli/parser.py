@@ -167,13 +167,15 @@ PUBLISH: Final[Options] = {
         metavar="COLUMN",
     ),
     "--to-latitude": _option(
-        "for trips, whose pairs of cells are counted: column of the latitudes of their ends",
+        "column of the latitudes where trips end; trips are counted for each pair of cells",
         _column,
         metavar="COLUMN",
     ),
-    "--to-longitude": _option("column of the longitudes of ends", _column, metavar="COLUMN"),
+    "--to-longitude": _option(
+        "column of the longitudes where trips end", _column, metavar="COLUMN"
+    ),
     "--to-place": _option(
-        "column with the id of the cell of each end, instead of coordinates",
+        "column with the id of the cell where each trip ends, instead of coordinates",
         _column,
         metavar="COLUMN",
     ),

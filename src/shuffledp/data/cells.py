@@ -386,7 +386,7 @@ def _polygon_cells(region: Region, spec: Mapping[str, Any]) -> Cells:
         name: np.array(texts, dtype=object)[meeting].tolist()
         for name, texts in polygons.groups.items()
     }
-    _check_number(region, len(table), f"of {spec['path']} lie in")
+    _check_number(region, len(table), f"found in {spec['path']} for")
     table.insert(0, "cell", np.arange(len(table), dtype=np.int64))
     shapes = polygons.shapes[meeting]
     tree = shapely.STRtree(shapes)
@@ -420,8 +420,8 @@ def _no_position(path: object) -> Callable[[Floats, Floats], Integers]:
     def locate(latitude: Floats, longitude: Floats) -> Integers:
         del latitude, longitude
         raise InputError(
-            f"{path} has points, in which no coordinates lie: give --place, the column with the "
-            "id of each record's point"
+            f"{path} has points instead of areas, so no coordinates lie in them: give --place, the "
+            "column with the id of each record's point"
         )
 
     return locate

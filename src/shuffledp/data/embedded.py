@@ -1,7 +1,7 @@
 """Generate check-ins from how many there were in each rectangle, which the repository contains.
 
-The repository contains no check-ins. `lay_checkins` writes a file in SNAP's format for
-the later stages. On the grids for which the counts were made, the histograms equal those of the
+The repository contains no check-ins. `lay_checkins` writes a file in SNAP's format for the later
+stages. On the grids for which the counts were made, the histograms equal those of the
 real check-ins; on other grids they are approximations.
 """
 

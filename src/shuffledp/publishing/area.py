@@ -61,8 +61,8 @@ def area(
     cells
         Ids of cells, instead of a polygon.
     to_polygon, to_cells
-        On a map of trips: the area where they end, likewise; the area above is where they begin.
-        Without one of them, all trips to, or from, the other count.
+        On a map of trips: the area where they end; `polygon` or `cells` is where they begin. If
+        only one of the two areas is given, the other end of a trip may be anywhere.
     touching
         Whether all cells that the polygon touches count.
     windows

@@ -34,7 +34,7 @@ CELLS: Final = "cells"
 WINDOWS: Final = "windows"
 TOTAL: Final = "total"
 PERIOD: Final = "period"
-FLOW_NAMES: Final = {
+_FLOW_NAMES: Final = {
     (CELLS, CELLS): "pairs",
     (CELLS, TOTAL): "departures",
     (TOTAL, CELLS): "arrivals",
@@ -104,7 +104,10 @@ class FlowLevel(Level):
 
 @dataclass(frozen=True)
 class FlowAxis(Axis):
-    """Levels of pairs of cells: all combinations of those of one axis of cells, `ends`."""
+    """Levels of trips: all combinations of a level where they begin and one where they end.
+
+    Both are levels of cells, those of the axis `ends`.
+    """
 
     ends: Axis
 
@@ -134,7 +137,7 @@ def _flow_level(start: Level, end: Level) -> FlowLevel:
     elif start.name == TOTAL:
         name = f"arrivals by {end.name}"
     # There may be millions of pairs: groups and ids follow from those of both ends.
-    return FlowLevel(FLOW_NAMES.get(pair, name), np.empty(0, np.int64), (), (), start, end)
+    return FlowLevel(_FLOW_NAMES.get(pair, name), np.empty(0, np.int64), (), (), start, end)
 
 
 # --- What levels group ----------------------------------------------------------------------

@@ -165,7 +165,7 @@ class Period:
 
     @property
     def clock(self) -> str | None:
-        """What times without an offset are; None if every time must have one."""
+        """Return what times without an offset are, None if every time must have one."""
         return "utc" if self.times is None and self.time_zone == "UTC" else self.times
 
 

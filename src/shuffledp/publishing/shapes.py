@@ -33,9 +33,10 @@ def as_polygons(shapes: Any) -> Any:
 
 
 def lines_between(geometry: Any, begin: Integers, end: Integers) -> Any:
-    """Return straight lines between the middles of shapes, which are given by their numbers.
+    """Return straight lines, each from the middle of one shape to that of another.
 
-    There is none where a shape has no geometry.
+    `begin` and `end` are the numbers of the shapes. A line is missing if one of the two shapes has
+    no geometry.
     """
     middles = shapely.centroid(np.asarray(geometry))
     known = ~shapely.is_missing(middles)
@@ -47,9 +48,10 @@ def lines_between(geometry: Any, begin: Integers, end: Integers) -> Any:
 
 
 def nearest_land(points: Any) -> Any:
-    """Return for each point what is closer to it than to all others, as far as some of them reach.
+    """Return for each point the land that is nearer to it than to any other point.
 
-    `points` are different geometries in degrees, at least two.
+    It ends a little beyond the convex hull of all points, which are different geometries in
+    degrees, at least two.
     """
     xy = shapely.get_coordinates(points)
     narrow = np.cos(np.radians(np.clip(xy[:, 1].mean(), -85.0, 85.0)))  # of a degree of longitude

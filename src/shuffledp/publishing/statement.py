@@ -161,7 +161,7 @@ def levels_in_numbers(design: Design) -> list[dict[str, Any]]:
                 "sensitivity_l2_squared": each.sensitivity.l2_squared,
             }
         listed = [each != ELSEWHERE for each in area.ids]
-        if not isinstance(area, FlowLevel) and any(listed):
+        if any(listed):  # levels of trips list no ids
             deviations = deviations[:, listed]
         row |= {
             "error": float(np.sqrt((deviations**2).mean())),
