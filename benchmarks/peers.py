@@ -29,6 +29,7 @@ from shuffledp import Setting, compare, epsilon, mechanism, publish
 from shuffledp.accounting.additive import GeometricNoise
 from shuffledp.mechanisms.prio3_histogram import upload_bytes
 from shuffledp.mechanisms.protocol import envelope_bytes
+from shuffledp.mechanisms.sparse import HashedDummies, SampleThreshold, sparse_ways
 from shuffledp.mechanisms.target_calibration import TargetCalibration
 from shuffledp.pipeline.files import replacing
 from shuffledp.publishing.options import Levels, MapCells, Protection, Source
@@ -107,19 +108,29 @@ def augmented_shuffle() -> Iterator[Row]:
 def large_domain() -> Iterator[Row]:
     """FME (arXiv 2509.02004): Foursquare, top 50 of a million cells, and the shuffler's dummies."""
     n, k, eps, delta = 18_201, 10**6, 1.0, 1e-12
-    name, peer = "shuffler-dummies", "FME (2509.02004)"
-    calibration = calibrated(name, n, k, eps, delta)
+    peer = "FME (2509.02004)"
+    hashed = sparse_ways(eps, log(delta), n, k)[2]
+    assert isinstance(hashed, HashedDummies)
     published = n * sqrt(1.58961e-7)  # mean squared error of shares in the README of its code
-    yield Row(peer, "error of a cell (theirs: the top 50), people", n, k, eps, delta, REPLACEMENT,
-              published, "published", calibration.cell_sd, name)  # fmt: skip
-    # The first of two stages has eps / 2 and delta / 2, and b buckets instead of k cells. With RSA,
-    # the three layers of encryption have sizes in the proportion of 1, 2 and 3.
+    for ours, name in (
+        (hashed.error(1000), hashed.name),
+        (error("shuffler-dummies", n, k, eps, delta), "shuffler-dummies"),
+    ):
+        yield Row(peer, "error of a cell (theirs: the top 50), people", n, k, eps, delta,
+                  REPLACEMENT, published, "published", ours, name)  # fmt: skip
+    # Each of two stages has eps / 2 and delta / 2. With RSA, the three layers of encryption have
+    # sizes in the proportion of 1, 2 and 3. It opens 5 % of the empty buckets; the dummies of its
+    # second stage follow by our bound.
     q = exp(-eps / 4)
     mean = np.ceil(log(delta / 2 * (1 + q) / (2 + (delta / 2 - 2) * q)) / log(q))
-    buckets = sqrt((mean + 1) * 0.95 * n * k / ((2 + 2 + 3) * mean))
-    ours = calibration.per_user.messages - 1
+    buckets = round(sqrt((mean + 1) * 0.95 * n * k / ((2 + 2 + 3) * mean)))
+    theirs = HashedDummies(hashed.eps, int(mean), buckets, round(-log(0.05) / -log(q)))
+    yield Row(peer, "dummies by the shuffler, first stage, per user", n, k, eps, delta, REPLACEMENT,
+              buckets * mean / n, "formula", hashed.buckets * hashed.noise.mean / n,
+              hashed.name)  # fmt: skip
     yield Row(peer, "dummies by the shuffler, per user", n, k, eps, delta, REPLACEMENT,
-              buckets * mean / n, "formula", ours, name)  # fmt: skip
+              theirs.dummies(n, k) / n, "formula", hashed.dummies(n, k) / n,
+              hashed.name)  # fmt: skip
 
 
 def threshold_delta(eps: float, p: float, tau: int) -> float:
@@ -143,20 +154,22 @@ def sample_and_threshold() -> Iterator[Row]:
 
     A replacement is a removal and an addition: (e, d) for these is (2e, (1 + exp(e)) d) for it.
     """
-    n, k, eps, delta, people, hidden = 100_000, 10_000, 1.0, 1e-8, 1000, 300
+    n, k, eps, delta, people, p = 100_000, 10_000, 1.0, 1e-8, 1000, 0.3
     e = eps / 2
-    rates = -expm1(-e) * np.arange(0.02, 1.0, 0.02)
-    kept = [p for p in rates.tolist()
-            if threshold_delta(e, p, round(hidden * p)) * (1 + exp(e)) <= delta]  # fmt: skip
-    p = max(kept)
+
+    def keeps(tau: int) -> bool:
+        return threshold_delta(e, p, tau) * (1 + exp(e)) <= delta
+
+    theirs = next(tau for tau in range(1, n) if keeps(tau))
+    ours = sparse_ways(eps, log(delta), n, k)[3]
+    assert isinstance(ours, SampleThreshold) and ours.rate == p
     peer = "sample and threshold (Nebula, 2409.09676)"
+    yield Row(peer, "people of the largest cell that is hidden on average", n, k, eps, delta,
+              REPLACEMENT, theirs / p, "formula", ours.threshold / p, ours.name)  # fmt: skip
     for name in ("two-servers", "shuffler-dummies"):
-        yield Row(peer, f"error of a cell of {people:,}, people (hidden below {hidden})", n, k, eps,
-                  delta, REPLACEMENT, sqrt(people * (1 - p) / p), "formula",
-                  error(name, n, k, eps, delta), name)  # fmt: skip
-    messages = calibrated("two-servers", n, k, eps, delta).per_user.messages
-    yield Row(peer, "messages that the servers handle, per user", n, k, eps, delta, REPLACEMENT, p,
-              "formula", messages, "two-servers")  # fmt: skip
+        yield Row(peer, f"error of a cell of {people:,}, people", n, k, eps, delta, REPLACEMENT,
+                  ours.error(people), "formula", error(name, n, k, eps, delta),
+                  name)  # fmt: skip
 
 
 def prio3() -> Iterator[Row]:

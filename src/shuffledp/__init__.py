@@ -2,8 +2,8 @@
 
 `Setting` describes a collection. `epsilon`, `delta` and `log_delta` enclose its privacy, `rdp` and
 `fdp` bound its Renyi DP and its trade-off function, `bounds` compares the literature. `calibrate`,
-`plan` and `compare` choose a mechanism and its parameters. Results are frozen dataclasses.
-`to_dp_accounting`, `to_opendp_profile` and `write_curve` export a privacy curve.
+`plan`, `compare` and `compare_sparse` choose a mechanism and its parameters; results are frozen
+dataclasses. `to_dp_accounting`, `to_opendp_profile` and `write_curve` export a privacy curve.
 
 >>> from shuffledp import Setting, epsilon
 >>> epsilon(1e-6, Setting(n=100_000, k=408, eps0=4.0)).upper
@@ -21,6 +21,7 @@ __all__ = [
     "calibrate",
     "certify",
     "compare",
+    "compare_sparse",
     "delta",
     "epsilon",
     "fdp",

@@ -14,6 +14,7 @@ from shuffledp.queries import bounds as bounds
 from shuffledp.queries import calibrate as calibrate
 from shuffledp.queries import certify as certify
 from shuffledp.queries import compare as compare
+from shuffledp.queries import compare_sparse as compare_sparse
 from shuffledp.queries import delta as delta
 from shuffledp.queries import epsilon as epsilon
 from shuffledp.queries import fdp as fdp

@@ -48,6 +48,7 @@ from shuffledp.results import (
 if TYPE_CHECKING:
     from shuffledp.input_files import Budgets
     from shuffledp.mechanisms.protocol import Mechanism
+    from shuffledp.mechanisms.sparse import SparseWay
     from shuffledp.mechanisms.target_calibration import Released
     from shuffledp.personalised.groups import BudgetGroups
 
@@ -58,6 +59,8 @@ PARTICIPATION: Final = ("rounds", "sampling_rate", "colluding", "response_rate")
 # `fdp` uses TRADEOFF_POINTS points, from eps = 0 to where delta is SMALLEST_TRADEOFF_DELTA.
 # Thirty times as many would lower a test's computed advantage over guessing by another 0.1 %.
 TRADEOFF_POINTS, SMALLEST_TRADEOFF_DELTA = 65, 1e-12
+# Largest eps, and largest number of cells, of `compare_sparse`.
+MAX_SPARSE_EPS, MAX_SPARSE_CELLS = 20.0, 10**18
 
 
 def _is_certified(setting: SettingOrSchedule) -> bool:
@@ -470,6 +473,49 @@ def compare(
             reason = str(error)
         compared.append(ComparedMechanism(each.name, calibration, reason))
     return ComparisonResult(tuple(compared))
+
+
+def compare_sparse(eps: float, delta: float | Decimal, n: int, k: int) -> list[SparseWay]:
+    """Compare ways to count the records of cells of which nearly all are empty.
+
+    Parameters
+    ----------
+    eps, delta
+        Target for the replacement of one record, in one round: eps positive, delta in ``(0, 1)``.
+    n, k
+        Number of users, one record each, and of cells that may have records.
+
+    Returns
+    -------
+    The ways, each calibrated to the target, with what they hide, their errors and messages.
+
+    Raises
+    ------
+    InputError
+        If an argument is out of range, or if there are too few users to hide small counts.
+
+    Examples
+    --------
+    >>> for way in compare_sparse(1, 1e-8, 100_000, 10_000):
+    ...     print(way.name, way.shown_from, round(way.error(1000), 1))
+    two-servers 0 4.0
+    shuffler-dummies 0 2.8
+    hashed-dummies 28 5.6
+    sample-threshold 108 48.3
+    curator-threshold 42 2.8
+    """
+    from shuffledp.mechanisms.sparse import sparse_ways
+
+    target, eps = log_of_delta(delta), scalar("eps", eps)
+    Setting(n, 2)  # checks n
+    if not 0.0 < eps <= MAX_SPARSE_EPS or target >= 0.0:
+        raise InputError(
+            f"eps must be positive and at most {MAX_SPARSE_EPS:g}, and delta below 1, got "
+            f"eps={eps}, delta={delta}"
+        )
+    if isinstance(k, bool) or not isinstance(k, int) or not 2 <= k <= MAX_SPARSE_CELLS:
+        raise InputError(f"k must be an integer from 2 to {MAX_SPARSE_CELLS:.0e}, got k={k}")
+    return sparse_ways(eps, target, n, k)
 
 
 def rdp(order: ArrayLike, setting: Setting, *, bound: str = "renyi") -> Any:

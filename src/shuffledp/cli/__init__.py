@@ -7,7 +7,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from itertools import chain
 
-from shuffledp.cli.output import most_accurate_first, print_compared, print_rows
+from shuffledp.cli.output import most_accurate_first, print_compared, print_rows, print_sparse
 from shuffledp.cli.parser import parse
 from shuffledp.errors import DEFECT, InputError, is_out_of_memory, one_line
 
@@ -72,6 +72,9 @@ def _run(parsed: Namespace) -> int:
         if parsed.format == "table" and not parsed.detail and print_compared(rows, inputs):
             return 0
         rows = most_accurate_first(rows)
+    if parsed.command == "compare-sparse" and parsed.format == "table":
+        print_sparse(rows, inputs)
+        return 0
     print_rows(rows, parsed.format, inputs)
     return int(any(row.get("verdict", "proven") != "proven" for row in rows))
 

@@ -17,7 +17,7 @@ from shuffledp.accounting.bound_registry import BOUNDS
 from shuffledp.accounting.conventions import NEIGHBOURS, log_of_delta
 from shuffledp.accounting.curve import Curve, Interval, UpperCurve, exp_down, exp_up
 from shuffledp.accounting.setting import Setting
-from shuffledp.cli.output import Row, print_wrapped
+from shuffledp.cli.output import SPARSE_RECORDS, Row, print_wrapped
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.catalogue import CATALOGUE, VIEWS
 from shuffledp.numerics.arrays import Floats
@@ -274,6 +274,18 @@ def _compare_rows(arguments: Namespace) -> list[Row]:
     return _guaranteed((about | _compared(each) for each in result.mechanisms), setting.rounds)
 
 
+def _compare_sparse_rows(arguments: Namespace) -> list[Row]:
+    n, k = arguments.n, arguments.k
+    about = {"n": n, "k": k, "eps": arguments.eps, "delta": _delta_cell(arguments.delta)}
+    return [
+        about
+        | {"way": way.name, "parameters": way.parameters, "shown_from": way.shown_from}
+        | {f"error_of_{records}": way.error(records) for records in SPARSE_RECORDS}
+        | {"messages": way.messages(n) / n, "dummies": way.dummies(n, k) / n, "trust": way.trust}
+        for way in queries.compare_sparse(arguments.eps, arguments.delta, n, k)
+    ]
+
+
 def _compared(mechanism: ComparedMechanism) -> Row:
     """Return the columns of one mechanism; None where nothing is bounded or calibrated."""
     from shuffledp.mechanisms.target_calibration import format_parameters
@@ -416,6 +428,7 @@ _ROWS: Final[dict[str, Callable[[Namespace], list[Row]]]] = {
     "bounds": _bounds_rows,
     "plan": _plan_rows,
     "compare": _compare_rows,
+    "compare-sparse": _compare_sparse_rows,
     "matrix": _matrix_rows,
     "personalised": _personalised_rows,
     "rounds": _schedule_rows,

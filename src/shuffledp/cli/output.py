@@ -39,6 +39,17 @@ _NOTES: Final = (
     "more: --detail (parameters, largest error, sources), --format json (all digits)",
 )
 _USERS: Final = "*: all users are trusted too, because they add dummies"
+# Numbers of people of a cell whose errors `compare-sparse` prints, and the heads of its table.
+SPARSE_RECORDS: Final = (0, 10, 100, 1000)
+_SPARSE_HEADS_ABOVE: Final = f"{'shown':>26}{'error in people, of a cell with':>33}    sent dummies"
+_SPARSE_HEADS: Final = ("way", "from", *(f"{each:,}" for each in SPARSE_RECORDS), "each", "each")
+_SPARSE_NOTES: Final = (
+    "shown from: the smallest count that is shown with probability 0.95; error: root mean square, "
+    "where hidden cells count as 0; dummies: on average",
+    "two-servers and shuffler-dummies need a list of all cells, and sample-threshold servers that "
+    "see nothing of hidden cells",
+    "more: --format json (parameters, who is trusted, all digits)",
+)
 # Direction in which the floats of each column are rounded in tables. Certified ends and parameters
 # of a guarantee are rounded so that they stay valid. Only columns listed here can be printed.
 _DIRECTIONS: Final[Mapping[str, str]] = {
@@ -63,6 +74,7 @@ _DIRECTIONS: Final[Mapping[str, str]] = {
             *("response_rate", "sampling_rate", "dummies", "alpha", "order", "budget_low"),
             *("budget_high", "messages", "bytes_sent", "cell_sd_users", "largest_cell_sd_users"),
             *("tv_distance", "estimate", "standard_error", "projected", "count"),
+            *(f"error_of_{records}" for records in SPARSE_RECORDS),
         ),
         ROUND_HALF_EVEN,
     ),
@@ -203,6 +215,24 @@ def print_compared(rows: Sequence[Row], inputs: Collection[float] = ()) -> bool:
         print_wrapped(note)
     print_wrapped("; ".join(f"{name}: {rows[0][name]}" for name in _FOOTNOTES))
     return True
+
+
+def print_sparse(rows: Sequence[Row], inputs: Collection[float] = ()) -> None:
+    """Print rows of `compare-sparse` as a table, with who must be trusted below it."""
+    names = takewhile(lambda name: name != "way", rows[0])
+    print_wrapped(", ".join(f"{name} = {_format_cell(name, rows[0], inputs)}" for name in names))
+    print()
+    numbers = (*(f"error_of_{records}" for records in SPARSE_RECORDS), "messages", "dummies")
+    lines = [
+        (row["way"], str(row["shown_from"]), *(_format_short(name, row) for name in numbers))
+        for row in rows
+    ]
+    print(_SPARSE_HEADS_ABOVE)
+    for way, *cells in (_SPARSE_HEADS, *lines):
+        print(f"{way:17} {' '.join(cell.rjust(7) for cell in cells)}")
+    print()
+    for note in _SPARSE_NOTES:
+        print_wrapped(note)
 
 
 def _comparison_cells(row: Row) -> tuple[str, ...]:

@@ -392,6 +392,15 @@ _COMMANDS: Final[dict[str, tuple[str, Options]]] = {
         | ROUNDS
         | PARTICIPATION,
     ),
+    "compare-sparse": (
+        "compare ways to count cells of which nearly all are empty, calibrated to (eps, delta) for "
+        "one round: dummies in all cells or in buckets of cells, sampling with a threshold, and a "
+        "curator's threshold. The columns are: the smallest count that is shown with probability "
+        "0.95; the root mean square errors of a cell that has 0, 10, 100 and 1,000 people, where "
+        "hidden cells count as 0; the messages and the dummies per user; in json and csv, "
+        "parameters and who must be trusted as well",
+        _required(SIZES | EPS | DELTA),
+    ),
     "matrix": (
         "enclose delta at given eps, or eps at given delta, for n users of a randomiser given as a "
         "matrix; also print the local budget of one report (local_eps0) and the error of the "
