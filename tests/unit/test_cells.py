@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from unit.layers import written
 
-from shuffledp.data.cells import cropping_region, make_cells
+from shuffledp.data.cells import all_hexagons, cropping_region, make_cells
 from shuffledp.data.regions import Box, Region, region_from_config
 from shuffledp.data.values import to_identifier
 from shuffledp.errors import InputError
@@ -110,6 +110,39 @@ def test_hexagons_are_found_by_every_spelling_of_their_ids():
     spellings = [index, index.upper(), f"0{index}", str(int(index, 16)), "x"]
     assert cells.numbers(to_identifier(pa.array(spellings))[0]).tolist() == [5, 5, 5, 5, -1]
     assert cells.numbers(to_identifier(pa.array([int(index, 16)]))[0]).tolist() == [5]
+
+
+@pytest.mark.parametrize("resolution", [0, 3, 9, 15])
+def test_all_hexagons_of_the_earth_are_numbered_and_found_without_a_list(resolution):
+    cells = all_hexagons(resolution)
+    expected = EVERY_HEXAGON
+    if resolution != 3:
+        expected = [h3.latlng_to_cell(*centre, resolution) for centre in CENTRES]
+    latitude, longitude = np.array([h3.cell_to_latlng(cell) for cell in expected]).T
+    numbers = cells.locate(latitude, longitude)
+    assert numbers.min() >= 0 and numbers.max() < len(cells)
+    assert len(set(numbers.tolist())) == len(set(expected))
+    assert cells.total == h3.get_num_cells(resolution)
+    rows = cells.rows(numbers[::40])
+    assert rows["id"].tolist() == expected[::40]
+    assert rows["cell"].tolist() == numbers[::40].tolist()
+    identifiers = [*expected[::40], "8", "zz", h3.latlng_to_cell(0, 0, (resolution + 1) % 16)]
+    found = cells.numbers(to_identifier(pa.array(identifiers))[0])
+    assert found.tolist() == [*numbers[::40].tolist(), -1, -1, -1]
+
+
+def test_hexagons_across_the_180th_meridian_are_cut_there():
+    cells = all_hexagons(4)
+    centres = CENTRES[np.abs(CENTRES[:, 0]) < 80]
+    latitude, longitude = centres[:, 0], np.where(centres[:, 1] < 0, -179.99, 179.99)
+    rows = cells.rows(cells.locate(latitude, longitude))
+    assert rows.geometry.is_valid.all()
+    assert rows.geom_type.isin(["Polygon", "MultiPolygon"]).all()
+    widths = rows.geometry.explode().bounds
+    assert (widths["maxx"] - widths["minx"]).max() < 20
+    sizes = rows.geometry.to_crs(6933).area
+    own = np.array([h3.cell_area(cell, "m^2") for cell in rows["id"]])
+    assert np.allclose(sizes, own, rtol=0.02)
 
 
 def test_polygons_that_only_touch_the_region_are_left_out(holed):

@@ -5,6 +5,7 @@ The configuration of a grid has one key: `shape`, `step` or `metres` for rectang
 """
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -30,6 +31,8 @@ ELSEWHERE: Final = "elsewhere"
 KINDS: Final = (*LATTICE_MAKERS, "h3", "cells")
 _MAX_CELLS_COUNTED_EXACTLY: Final = 100_000  # counting a million polygons takes ten seconds
 _MAX_RESOLUTION: Final = 15
+_BASE_CELLS: Final = 122
+_BASE_CELL_BIT: Final = 45  # of the index of a hexagon, where the number of its base cell begins
 _MAX_HEXADECIMAL_DIGITS: Final = 16  # of the index of a hexagon; it has 18 or 19 decimal digits
 _NEAR_DEGREES: Final = 0.01  # by which a position may move if it is converted and back
 _MAX_HEXAGON_WIDTH: Final = 90.0  # degrees of longitude
@@ -61,6 +64,15 @@ class Cells:
 
     def __len__(self) -> int:
         return len(self.table)
+
+    @property
+    def total(self) -> int:
+        """Number of cells that exist."""
+        return len(self)
+
+    def rows(self, numbers: Integers) -> "gpd.GeoDataFrame":
+        """Return the rows of the table of cells with these numbers."""
+        return self.table.iloc[numbers]
 
     def with_elsewhere(self) -> "Cells":
         """Return the cells and one more, for known positions and named places in none of them."""
@@ -108,11 +120,14 @@ class Cells:
         ]
         named = [self.canonical_id(text) for text in texts]
         unknown = len(self) - 1 if self.elsewhere else -1
-        known = (self._cell_of_id.get(each, unknown) for each in named)
+        known = (unknown if (number := self._number(each)) is None else number for each in named)
         numbers = np.array([*known, unknown], np.int64)  # the last one is for a missing id
         index = encoded.indices.fill_null(len(named)).to_numpy(zero_copy_only=False)
         found: Integers = numbers[index]
         return found
+
+    def _number(self, identifier: bytes) -> int | None:
+        return self._cell_of_id.get(identifier)
 
     @cached_property
     def _cell_of_id(self) -> dict[bytes, int]:
@@ -258,13 +273,16 @@ def _lattice_numbers(region: Region, lattice: Lattice, polygons: Any) -> Integer
 # --- H3 hexagons ----------------------------------------------------------------------------
 
 
+def _check_range(value: object) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_RESOLUTION:
+        return value
+    raise InputError(f"h3 must be a resolution from 0 to {_MAX_RESOLUTION}, got {value!r}")
+
+
 def _check_resolution(region: Region, value: object) -> int:
-    valid = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_RESOLUTION
-    if not valid:
-        raise InputError(f"h3 must be a resolution from 0 to {_MAX_RESOLUTION}, got {value!r}")
     import h3
 
-    resolution: int = value  # type: ignore[assignment]
+    resolution = _check_range(value)
     box = region.box
     if box.east - box.west > _MAX_HEXAGON_WIDTH:
         raise InputError(
@@ -318,6 +336,98 @@ def _hexagon_cells(region: Region, value: object) -> Cells:
         return np.where(index[position] == hexagon, position, -1)
 
     return Cells(table, locate, _canonical_hexagon)
+
+
+@dataclass(frozen=True)
+class AllHexagons(Cells):
+    """All hexagons of the earth of a resolution, which are not listed: the table has no rows.
+
+    The number of a hexagon is its base cell and its digits, as a number of base 7; it depends on no
+    record. `rows` returns those of a table of some hexagons.
+    """
+
+    resolution: int = field(kw_only=True)
+
+    def __len__(self) -> int:
+        return int(_BASE_CELLS * 7**self.resolution)
+
+    @property
+    def total(self) -> int:
+        import h3
+
+        number: int = h3.get_num_cells(self.resolution)
+        return number
+
+    def rows(self, numbers: Integers) -> "gpd.GeoDataFrame":
+        import geopandas as gpd
+        import h3.api.numpy_int as h3
+
+        distinct, index = np.unique(numbers, return_inverse=True)
+        hexagons = _hexagon_of_number(distinct, self.resolution).tolist()
+        names = np.array([h3.int_to_str(each) for each in hexagons], dtype=object)
+        shapes = np.array([_hexagon_shape(h3.cell_to_boundary(each)) for each in hexagons], object)
+        columns = {"cell": numbers, "id": names[index], "name": names[index]}
+        return gpd.GeoDataFrame(columns, geometry=shapes[index], crs=WGS84)
+
+    def _number(self, identifier: bytes) -> int | None:
+        import h3.api.numpy_int as h3
+
+        if not re.fullmatch(rb"[0-9a-f]{15}", identifier):
+            return None
+        index = int(identifier, 16)
+        if not h3.is_valid_cell(index) or h3.get_resolution(index) != self.resolution:
+            return None
+        return int(_number_of_hexagon(np.array([index]), self.resolution)[0])
+
+
+def all_hexagons(resolution: object) -> AllHexagons:
+    """Return all hexagons of a resolution; raise `InputError` unless it is from 0 to 15."""
+    import geopandas as gpd
+    import h3.api.numpy_int as h3
+
+    level = _check_range(resolution)
+
+    def locate(latitude: Floats, longitude: Floats) -> Integers:
+        points = zip(latitude.tolist(), longitude.tolist(), strict=True)
+        hexagons = [h3.latlng_to_cell(lat, lng, level) for lat, lng in points]
+        return _number_of_hexagon(np.array(hexagons, np.int64), level)
+
+    columns = {"cell": np.empty(0, np.int64), "id": [], "name": []}
+    table = gpd.GeoDataFrame(columns, geometry=[], crs=WGS84)
+    return AllHexagons(table, locate, _canonical_hexagon, resolution=level)
+
+
+def _number_of_hexagon(hexagons: Integers, resolution: int) -> Integers:
+    """Return base cell and digits of indices of hexagons as one number, digits in base 7."""
+    number: Integers = hexagons >> _BASE_CELL_BIT & 0x7F
+    for digit in range(1, resolution + 1):
+        number = 7 * number + (hexagons >> 3 * (_MAX_RESOLUTION - digit) & 7)
+    return number
+
+
+def _hexagon_of_number(numbers: Integers, resolution: int) -> Integers:
+    """Return the indices of hexagons, the inverse of `_number_of_hexagon`."""
+    rest = numbers
+    hexagons = np.full(len(numbers), 1 << 59 | resolution << 52)
+    for digit in range(_MAX_RESOLUTION, resolution, -1):
+        hexagons |= 7 << 3 * (_MAX_RESOLUTION - digit)  # digits that are not used
+    for digit in range(resolution, 0, -1):
+        rest, last = np.divmod(rest, 7)
+        hexagons |= last << 3 * (_MAX_RESOLUTION - digit)
+    hexagons |= rest << _BASE_CELL_BIT
+    return hexagons
+
+
+def _hexagon_shape(boundary: Any) -> Any:
+    """Return the polygon of a hexagon, cut at the 180th meridian."""
+    ring = np.array(boundary)[:, ::-1]
+    if np.ptp(ring[:, 0]) < 180.0:
+        return shapely.Polygon(ring)
+    ring[:, 0] += np.where(ring[:, 0] < 0.0, 360.0, 0.0)
+    whole = shapely.make_valid(shapely.Polygon(ring))  # around a pole it is not
+    east = shapely.intersection(whole, shapely.box(0.0, -90.0, 180.0, 90.0))
+    west = shapely.intersection(whole, shapely.box(180.0, -90.0, 360.0, 90.0))
+    return shapely.union(east, shapely.transform(west, lambda xy: xy - [360.0, 0.0]))
 
 
 def _canonical_hexagon(identifier: bytes) -> bytes:

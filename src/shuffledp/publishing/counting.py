@@ -5,6 +5,7 @@ user that count are drawn at random, independently of other users and of the ord
 """
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC
 from pathlib import Path
@@ -30,6 +31,7 @@ MAX_MALFORMED_SHARE: Final = 0.01
 """Default of the share of malformed records above which a file is refused."""
 
 _BUFFER_RECORDS: Final = 1 << 22
+_MAX_LISTED: Final = 4_000_000  # counts in memory, including those that are 0
 _GROUPS: Final = 32  # into which users are divided, to save memory
 
 
@@ -57,24 +59,30 @@ class Histogram:
         """Number of counts."""
         return self.areas * (1 if self.windows is None else len(self.windows))
 
+    def filled(self, places: Integers, counts: Integers) -> Integers:
+        """Return all counts, shape ``(size,)``, from those above 0 and their numbers."""
+        every = np.zeros(self.size, dtype=np.int64)
+        every[places] = counts
+        return every
+
 
 def count_records(
     source: Path | Frame,
     layout: Layout,
     histogram: Histogram,
     max_malformed_share: float = MAX_MALFORMED_SHARE,
-) -> Integers:
+) -> tuple[Integers, Integers]:
     """Count the records of a file or folder.
 
     Records outside the cells or windows do not count, nor do records without a position, with the
-    name of an unknown place, or without a user if users are protected. The result has shape
-    ``(histogram.size,)``.
+    name of an unknown place, or without a user if users are protected. The result has the numbers
+    of the counts above 0, in ascending order, and these counts.
 
     A `CheckinError` is raised if the file cannot be read, too many of its records are malformed, or
     no record lies in a cell. The message depends on the records: it is for the data holder only.
     """
     areas = histogram.areas
-    counts = np.zeros(histogram.size, dtype=np.int64)
+    counts = (_Every if histogram.size <= _MAX_LISTED else _Occurring)(histogram.size)
     bounded: _Bounded | None = None
     if histogram.contributions.unit == "user":
         bounded = _Bounded(histogram.size, areas, histogram.contributions)
@@ -96,11 +104,13 @@ def count_records(
         if bounded is not None:
             bounded.add(place[kept], rows["user"].filter(pa.array(kept)))
         else:
-            counts += np.bincount(place[kept], minlength=histogram.size)
+            counts.add(place[kept])
     survey.check(max_malformed_share)
     if bounded is not None:
-        counts = bounded.counts()
-    if not counts.any():
+        for places in bounded.places():
+            counts.add(places)
+    found = counts.above_zero()
+    if not found[0].size:
         hint = "are latitude and longitude swapped?"
         if "place" in layout.columns:
             hint = _ids_hint(histogram.cells)
@@ -109,7 +119,7 @@ def count_records(
             + (" within the period" if histogram.windows else "")
             + f": check the columns ({hint}), the cells and the dates"
         )
-    return counts
+    return found
 
 
 def _located(cells: Cells, rows: Any, place: str, coordinates: tuple[str, str]) -> Integers:
@@ -119,48 +129,89 @@ def _located(cells: Cells, rows: Any, place: str, coordinates: tuple[str, str]) 
     return cells.locate(*(rows[name].to_numpy() for name in coordinates))
 
 
-def read_counts(source: Path | Frame, layout: Layout, histogram: Histogram) -> Integers:
+def read_counts(
+    source: Path | Frame, layout: Layout, histogram: Histogram
+) -> tuple[Integers, Integers]:
     """Read counts from a file whose layout has the columns place (a cell's id) and count.
 
-    Cells that the file does not name have a count of 0. `histogram` has no windows. The result has
-    shape ``(histogram.size,)``. Raises `CheckinError` if the file cannot be read, a row is
+    Cells that the file does not name have a count of 0. `histogram` has no windows. The result is
+    that of `count_records`. Raises `CheckinError` if the file cannot be read, a row is
     malformed, names no cell, or names one that an earlier row names.
     """
-    counts = np.zeros(histogram.size, dtype=np.int64)
-    named = np.zeros(histogram.size, dtype=bool)
+    parts = [(np.empty(0, np.int64), np.empty(0, np.int64))]
     survey = Survey(source, layout)
     for part, batch in read_records(source, layout, progress=False):
         survey.add(part, batch)
         if batch.unplaced:
             raise CheckinError(f"{source} has counts without the id of a cell: add it")
         place = histogram.cells.numbers(batch.rows["place"])
-        number, times = np.unique(place, return_counts=True)
-        if len(number) and number[0] < 0:
+        if (place < 0).any():
             first = batch.rows["place"][int(np.flatnonzero(place < 0)[0])].as_py()
             text = first.decode(errors="replace") if isinstance(first, bytes) else str(first)
             raise CheckinError(
                 f"{source}: the column {layout.columns['place']} has {shortened(repr(text))}, "
                 f"which is not the id of a cell; {_ids_hint(histogram.cells)}"
             )
-        if named[number].any() or (times > 1).any():
-            cell = number[named[number] | (times > 1)][0]
-            raise CheckinError(
-                f"{source}: the column {layout.columns['place']} has "
-                f"{histogram.cells.table['id'].iloc[cell]!r} twice: add up their counts"
-            )
-        named[number] = True
-        counts[place] = batch.rows["count"].to_numpy()
+        parts.append((place, batch.rows["count"].to_numpy()))
     survey.check(0)
-    return counts
+    places, counts = map(np.concatenate, zip(*parts, strict=True))
+    distinct, first, times = np.unique(places, return_index=True, return_counts=True)
+    if (times > 1).any():
+        twice = histogram.cells.rows(distinct[times > 1][:1])["id"].iloc[0]
+        raise CheckinError(
+            f"{source}: the column {layout.columns['place']} has {twice!r} twice: add up their "
+            "counts"
+        )
+    above = counts[first] > 0
+    return distinct[above], counts[first][above]
 
 
 def _ids_hint(cells: Cells) -> str:
     """Return how the ids of cells are written, and how those of polygons are chosen."""
-    shown = ", ".join(repr(each) for each in cells.table["id"].iloc[:2])
+    shown = ", ".join(repr(each) for each in cells.rows(np.arange(2))["id"])
     return (
         f"the ids of the cells are such as {shown} (--cell-id names the property of polygons or "
         "points that contains them)"
     )
+
+
+class _Every:
+    """Counts of all places."""
+
+    def __init__(self, size: int) -> None:
+        self._counts = np.zeros(size, dtype=np.int64)
+
+    def add(self, places: Integers) -> None:
+        self._counts += np.bincount(places, minlength=len(self._counts))
+
+    def above_zero(self) -> tuple[Integers, Integers]:
+        """Return the places that have records, in ascending order, and their counts."""
+        places = np.flatnonzero(self._counts)
+        return places, self._counts[places]
+
+
+class _Occurring:
+    """Counts of the places that have records; the others take no memory."""
+
+    def __init__(self, size: int) -> None:
+        del size
+        self._parts: list[tuple[Integers, Integers]] = []
+        self._size = 0
+
+    def add(self, places: Integers) -> None:
+        self._parts.append(np.unique(places, return_counts=True))
+        self._size += len(self._parts[-1][0])
+        if self._size > max(_BUFFER_RECORDS, 2 * len(self._parts[0][0])):
+            self._parts = [self.above_zero()]
+            self._size = len(self._parts[0][0])
+
+    def above_zero(self) -> tuple[Integers, Integers]:
+        """Return the places that have records, in ascending order, and their counts."""
+        if not self._parts:
+            return np.empty(0, np.int64), np.empty(0, np.int64)
+        places, counts = map(np.concatenate, zip(*self._parts, strict=True))
+        distinct, index = np.unique(places, return_inverse=True)
+        return distinct, np.bincount(index, weights=counts).astype(np.int64)
 
 
 class _Bounded:
@@ -172,7 +223,6 @@ class _Bounded:
     """
 
     def __init__(self, size: int, cells: int, contributions: Contributions) -> None:
-        self._size = size
         window = cells if contributions.windows > 1 else size  # counts that share a bound
         self._groups = [_Users(window, contributions) for _ in range(_GROUPS)]
         self._users = UserNumbers()
@@ -190,11 +240,9 @@ class _Bounded:
         ):
             group.add(*part)
 
-    def counts(self) -> Integers:
-        counts = np.zeros(self._size, dtype=np.int64)
-        for group in self._groups:
-            counts += np.bincount(group.places(), minlength=self._size)
-        return counts
+    def places(self) -> Iterator[Integers]:
+        """Yield the places of the records that count."""
+        return (group.places() for group in self._groups)
 
 
 def _random_integers(size: int) -> NDArray[np.uint64]:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from shuffledp.accounting.contributions import Contributions
 from shuffledp.accounting.thresholds import Threshold, smallest_threshold
-from shuffledp.data.cells import Cells, make_cells
+from shuffledp.data.cells import AllHexagons, Cells, all_hexagons, make_cells
 from shuffledp.data.regions import Box, Region, region_from_config
 from shuffledp.data.sources import CLOCKS, LENGTHS, PROFILES
 from shuffledp.data.windows import Windows, windows_from_config
@@ -16,6 +16,7 @@ from shuffledp.errors import InputError
 from shuffledp.publishing.counting import Histogram
 from shuffledp.publishing.levels import (
     CELLS,
+    MAX_RECORDS,
     TOTAL,
     WINDOWS,
     Axis,
@@ -119,7 +120,7 @@ def make_design(
     eps = exact_number("eps", protection.eps)
     delta = float(exact_number("delta", protection.delta))
     names = list(levels.shares) + [name for name in levels.errors if name not in (CELLS, WINDOWS)]
-    grid, places = _cells(cells, properties_of(names))
+    grid, places = _cells(cells, properties_of(names), listed=not protection.sparse)
     files = {
         "path": str(Path(cells.kind).absolute()) if Path(cells.kind).exists() else None,
         "name": cells.name,
@@ -130,7 +131,7 @@ def make_design(
     sparse = protection.sparse
     if sparse:
         _check_sparse(protection, levels, delta)
-    _check_size(histogram, sparse=sparse)
+    _check_size(histogram, levels, sparse=sparse)
     if cells.flows and not sparse:
         if levels.errors:
             raise InputError("--levels auto is not for trips: give shares of levels")
@@ -181,7 +182,20 @@ def _check_sparse(protection: Protection, levels: Levels, delta: float) -> None:
         )
 
 
-def _check_size(histogram: Histogram, *, sparse: bool) -> None:
+def _check_size(histogram: Histogram, levels: Levels, *, sparse: bool) -> None:
+    if isinstance(histogram.cells, AllHexagons):
+        if levels.shares:
+            raise InputError("levels need a list of the cells: give --box or --outline")
+        if histogram.size >= 2**62:  # counts are numbered by integers of 64 bits
+            raise InputError(
+                "so many hexagons, pairs or windows cannot be numbered: choose larger hexagons"
+            )
+        if histogram.contributions.records_per_user > MAX_RECORDS:
+            raise InputError(
+                f"without --box, --records-per-user must be at most {MAX_RECORDS:,}, got "
+                f"{histogram.contributions.records_per_user:,}"
+            )
+        return  # only hexagons with records take memory
     limit = MAX_SPARSE_COUNTS if sparse else MAX_COUNTS
     if histogram.size > limit:
         raise InputError(
@@ -306,12 +320,15 @@ def _contributions(protection: Protection, windows: Windows | None) -> Contribut
     return Contributions(unit, m, distinct, times)
 
 
-def _cells(choice: MapCells, groups: Sequence[str]) -> tuple[Cells, dict[str, Any]]:
+def _cells(
+    choice: MapCells, groups: Sequence[str], *, listed: bool
+) -> tuple[Cells, dict[str, Any]]:
     text = str(choice.kind)
     kind, colon, value = text.partition(":")
     kind = _SPELLINGS.get(kind.lower(), kind.lower())
     lattice = bool(colon) and kind in _SPECS
-    region = _region(choice.box, choice.outline, needed=lattice)
+    anywhere = kind == "h3" and choice.box is None and choice.outline is None and not listed
+    region = _region(choice.box, choice.outline, needed=lattice and not anywhere)
     if lattice:
         if choice.name is not None or choice.identifier is not None:
             raise InputError(
@@ -332,9 +349,14 @@ def _cells(choice: MapCells, groups: Sequence[str]) -> tuple[Cells, dict[str, An
         words = {"kind": f"polygons of {Path(text).name}"}
     words["box"] = None if choice.box is None else list(choice.box)
     words["outline"] = None if choice.outline is None else Path(choice.outline).name
-    cells = make_cells(region, spec)
+    if anywhere and lattice:
+        cells: Cells = all_hexagons(spec[kind])
+    else:
+        cells = make_cells(region, spec)
     if not lattice and cells.table.geometry.iloc[0].geom_type == "Point":
         words["kind"] = f"points of {Path(text).name}"
+    if anywhere and choice.elsewhere:
+        raise InputError("hexagons without --box cover the earth: leave out --elsewhere")
     return (cells.with_elsewhere() if choice.elsewhere else cells), words
 
 

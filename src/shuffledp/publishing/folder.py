@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from shuffledp.data.cell_files import write_geojson
+from shuffledp.data.cells import AllHexagons
 from shuffledp.figures.published_map import draw_published_map
 from shuffledp.pipeline.files import file_sha256, flush
 from shuffledp.pipeline.tables import PACKED
@@ -49,14 +50,15 @@ def map_table(design: Design, values: pd.DataFrame) -> "gpd.GeoDataFrame":
     if windows is not None:
         named["window"] = np.array(windows.names)[window]
     if design.histogram.flows:
-        ends = np.divmod(area, len(cells))
+        shown, at = np.unique(np.divmod(area, len(cells)), return_inverse=True)
+        places, ends = cells.rows(shown), at.reshape(2, -1)
         for column, suffix in (("id", ""), ("name", "_name")):
-            texts = cells.table[column].to_numpy()
+            texts = places[column].to_numpy()
             named |= {f"{each}{suffix}": texts[at] for each, at in zip(_ENDS, ends, strict=True)}
         named |= {name: values[name].to_numpy() for name in values.columns}
-        lines = lines_between(cells.table.geometry, *ends)
+        lines = lines_between(places.geometry, *ends)
         return _typed(gpd.GeoDataFrame(named, geometry=lines, crs=cells.table.crs))
-    table = cells.table.iloc[area]
+    table = cells.rows(area)
     named |= {name: table[name].to_numpy() for name in ("cell", "id", "name")}
     if not design.measurements.several:
         named["noisy_count"] = values["raw"].to_numpy()
@@ -117,7 +119,12 @@ def write_files(folder: Path, design: Design, tables: Tables, statement: Mapping
     (folder / "statement.md").write_text(in_words(statement), encoding="utf-8")
     (folder / "statement.yaml").write_text(registry_record(statement), encoding="utf-8")
     if design.histogram.flows:
-        places = cells.table[["id", "name", "geometry"]].assign(**cells.groups)
+        if isinstance(cells, AllHexagons):  # only those of pairs that are shown
+            ends = np.divmod(tables[0, 0].index.to_numpy() % design.histogram.areas, len(cells))
+            listed = cells.rows(np.unique(ends))
+        else:
+            listed = cells.table.assign(**cells.groups)
+        places = listed[["id", "name", *cells.groups, "geometry"]]
         places.to_parquet(folder / "places.parquet", index=False, **PACKED)
     if design.threshold is not None:
         return

@@ -22,7 +22,7 @@ import pandas as pd
 import scipy
 
 from shuffledp.accounting.contributions import Contributions
-from shuffledp.data.cells import ELSEWHERE, Cells
+from shuffledp.data.cells import ELSEWHERE, AllHexagons, Cells
 from shuffledp.data.windows import Windows
 from shuffledp.errors import InputError, did_you_mean
 from shuffledp.numerics.arrays import Floats, Integers
@@ -51,6 +51,7 @@ _MANTISSA: Final = 52  # bits
 _MIN_DEVIATION: Final = 1e-6  # records
 _NUMBER: Final = re.compile(r"\d{1,9}(\.\d{1,15})?")
 _MIN_SHARE: Final = Decimal("1e-6")
+MAX_RECORDS: Final = 1_000_000  # of a user, in cells that are not listed
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,20 @@ class Level:
     def sizes(self) -> Integers:
         """Number of leaves of each group."""
         return np.bincount(self.group)
+
+
+@dataclass(frozen=True)
+class _Unlisted(Level):
+    """Cells of which only the number is known."""
+
+    number: int
+
+    def __len__(self) -> int:
+        return self.number
+
+    @property
+    def sizes(self) -> Integers:
+        return np.ones(min(self.number, MAX_RECORDS), np.int64)
 
 
 @dataclass(frozen=True)
@@ -99,6 +114,8 @@ class FlowLevel(Level):
     @property
     def sizes(self) -> Integers:
         """Number of pairs of cells of each group."""
+        if isinstance(self.start, _Unlisted):
+            return self.start.sizes
         return np.multiply.outer(self.start.sizes, self.end.sizes).ravel()
 
 
@@ -163,6 +180,8 @@ def cells_levels(cells: Cells, kind: str, names: Iterable[str]) -> list[Level]:
     `kind` is that of the cells, such as ``h3:8``. Raises `InputError` if a level does not exist, or
     levels are not nested.
     """
+    if isinstance(cells, AllHexagons):
+        return [_Unlisted(CELLS, np.empty(0, np.int64), (), (), len(cells))]
     table = cells.table
     finest = Level(CELLS, np.arange(len(cells)), tuple(table["id"]), tuple(table["name"]))
     coarser = []
@@ -458,7 +477,8 @@ class Measurements:
         if self.separate or not self.several:
             # One noise for each count.
             value = compute([Part(self.measured[time, area].noise, np.ones(1), np.ones(1))], 1)
-            return np.full((len(self.times.levels[time]), len(self.areas.levels[area])), value)
+            shape = (len(self.times.levels[time]), len(self.areas.levels[area]))
+            return np.broadcast_to(value, shape)  # there may be too many to list
         times, areas = self.chains
         (time_class, time_first), (area_class, area_first) = (
             times.classes[time],

@@ -91,7 +91,7 @@ class MapCells:
         columns of an id, latitude and longitude. Points need the column `place` of the records.
     box, outline
         Region of the cells: south, north, west and east in degrees, or a GeoJSON file. One is
-        needed except for a file of polygons or points.
+        needed except for a file of polygons or points, and for hexagons of a sparse map.
     name, identifier
         Properties of the polygons or points that hold their names and ids.
     elsewhere

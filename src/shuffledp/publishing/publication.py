@@ -269,18 +269,23 @@ def _publish_new(
 
 
 def _write_map(
-    arguments: _CheckedArguments, counts: Integers, state: State, folder: Path
+    arguments: _CheckedArguments, found: tuple[Integers, Integers], state: State, folder: Path
 ) -> dict[str, Any]:
-    """Add noise to the counts, write the files of the map to a folder, and return the statement."""
+    """Add noise to the counts, write the files of the map to a folder, and return the statement.
+
+    `found` has the numbers of the counts above 0, and these.
+    """
     design = arguments.design
     limit = state.total
     assert limit is not None
     measurements, cells = design.measurements, design.histogram.cells
     areas, threshold = design.histogram.areas, design.threshold
-    sums = measurements.sums(counts.reshape(-1, areas))
+    above, counts = found
+    sums = {}
+    if threshold is None or measurements.several:
+        sums = measurements.sums(design.histogram.filled(above, counts).reshape(-1, areas))
     if threshold is not None:
-        above = np.flatnonzero(counts)
-        sums[0, 0] = counts[above]
+        sums[0, 0] = counts
     noisy = {at: add_noise(sums[at], each.noise) for at, each in measurements.measured.items()}
     if threshold is None:
         tables = estimates_of_levels(noisy, measurements)
@@ -321,7 +326,7 @@ def _write_map(
     return statement
 
 
-def _counts(arguments: _CheckedArguments) -> Integers:
+def _counts(arguments: _CheckedArguments) -> tuple[Integers, Integers]:
     source, layout, histogram = arguments.source, arguments.layout, arguments.design.histogram
     if not arguments.counted:
         return count_records(source, layout, histogram, arguments.max_malformed_share)

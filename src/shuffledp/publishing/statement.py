@@ -85,7 +85,7 @@ def make_statement(
             "hidden_at_most": hidden_at_most(design),
         },
         "cells": {
-            "number": len(histogram.cells),
+            "number": histogram.cells.total,
             "elsewhere": histogram.cells.elsewhere,
             "flows": histogram.flows,
             **design.places,
@@ -146,10 +146,11 @@ def levels_in_numbers(design: Design) -> list[dict[str, Any]]:
     for t, s in measurements.combinations:
         time, area = measurements.times.levels[t], measurements.areas.levels[s]
         deviations = measurements.standard_deviations(t, s)
+        number = deviations.size
         row: dict[str, Any] = {
             "areas": area.name,
             "times": None if design.histogram.windows is None else time.name,
-            "number": deviations.size,
+            "number": number,
             "share": "0",
         }
         if (t, s) in measurements.measured:
@@ -161,7 +162,9 @@ def levels_in_numbers(design: Design) -> list[dict[str, Any]]:
                 "sensitivity_l2_squared": each.sensitivity.l2_squared,
             }
         listed = [each != ELSEWHERE for each in area.ids]
-        if any(listed):  # levels of trips list no ids
+        if measurements.separate:
+            deviations = deviations[:1, :1]  # all are the same, and too many to list
+        elif any(listed):  # levels of trips list no ids
             deviations = deviations[:, listed]
         row |= {
             "error": float(np.sqrt((deviations**2).mean())),
