@@ -85,7 +85,7 @@ def _crossing(
             return high
         if estimated_gap(low) >= 0.0:
             return low
-        return scipy.optimize.brentq(estimated_gap, low, high, xtol=XTOL)
+        return scipy.optimize.brentq(estimated_gap, low, high, xtol=max(0.01 * xtol, XTOL))
 
     point = estimated_root(target)
     meets = gap(point) <= 0.0

@@ -110,6 +110,11 @@ class _Composition:
         self._lower_laws = cache(self._compute_lower_laws)
 
     @property
+    def _depth(self) -> float:
+        """Depth of the first truncation; that of several losses, which take long, is sufficient."""
+        return DEFAULT_DEPTH if len(self._losses) == 1 else 1.5 * DEFAULT_DEPTH
+
+    @property
     def _step(self) -> float:
         """Distance between grid points; a power of 2, so that its multiples are exact floats."""
         counts = np.array(self._counts, np.float64)
@@ -153,7 +158,7 @@ class _Composition:
         if eps >= self._budget:
             return -np.inf
         log_left_out_share = max(loss.log_left_out_share for loss in self._losses)
-        high = upper_log_hockey_stick(self._upper_laws, eps, log_left_out_share)
+        high = upper_log_hockey_stick(self._upper_laws, eps, log_left_out_share, self._depth)
         if high < BASIC_COMPOSITION_BELOW or len(self._losses) == 1:
             high = min(high, self._sum_of_deltas(eps))
         return min(high, 0.0)
@@ -190,10 +195,11 @@ class _Composition:
     def curve(self) -> UpperCurve:
         """Return the curve of all rounds together."""
 
+        @cache
         def estimate(eps: float) -> float:
             if eps >= self._budget:
                 return -np.inf
-            return log_chernoff(self._upper_laws(DEFAULT_DEPTH), eps)
+            return log_chernoff(self._upper_laws(self._depth), eps)
 
         has_lower_end = any(loss.down for loss in self._losses) or any(
             curve.lower is not None for curve, _ in self._rounds

@@ -19,13 +19,14 @@ composition takes into account.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from shuffledp.accounting.pairs import Pair, symmetric_form
 from shuffledp.accounting.rounds.outcome_bundles import DEFAULT_DEPTH, bundles, share_above
 from shuffledp.accounting.setting import LARGEST_EPS0
-from shuffledp.numerics.arrays import UNIT, Floats
+from shuffledp.numerics.arrays import UNIT, Floats, Integers
 
 # Grid steps per standard deviation of the loss.
 STEPS_PER_DEVIATION = 128
@@ -85,6 +86,12 @@ class LossDistribution:
     def losses(self) -> Floats:
         """The grid points."""
         return self.step * (self.start + np.arange(self.mass.size, dtype=np.float64))
+
+    @cached_property
+    def support(self) -> tuple[Integers, Floats, Floats]:
+        """Indices and losses of the grid points with mass, and the logs of their masses."""
+        used = np.flatnonzero(self.mass)
+        return used, self.losses[used], np.log(self.mass[used])
 
 
 @dataclass(frozen=True)
@@ -346,35 +353,42 @@ def pooled_down(
     losses, masses = losses[order], masses[order]
     start = int(np.floor(losses[0] / step))
     pools = np.zeros(int(np.floor(losses[-1] / step)) - start + 3)
-    values, remaining = losses.tolist(), masses.tolist()
+    # The grid points above and below each atom, and expm1 of the distance: a pool has the loss of
+    # a point if the sum of mass * expm1(point - loss) over its atoms is 0. The atoms below the
+    # point contribute the deficit, each atom above it a surplus.
+    ceiling, floor = np.ceil(losses / step), np.floor(losses / step)
+    lack = np.expm1(step * ceiling - losses)
+    excess = (-np.expm1(step * floor - losses)).tolist()
+    on_grid = (lack <= 0.0).tolist()
+    above_index, below_index = (
+        (each - start).astype(np.int64).tolist() for each in (ceiling, floor)
+    )
+    lacking, remaining, atoms = lack.tolist(), masses.tolist(), len(losses)
     i = 0
-    while i < len(values):
-        point_index = int(np.ceil(values[i] / step))
-        point = step * point_index
-        if values[i] >= point:
-            pools[point_index - start] += remaining[i]
+    while i < atoms:
+        point = above_index[i]
+        if on_grid[i]:
+            pools[point] += remaining[i]
             i += 1
             continue
-        # A pool has the loss `point` if the sum of mass * expm1(point - loss) over its atoms is 0.
-        # The atoms below the point contribute the deficit, each atom above it a surplus.
         below = deficit = 0.0
-        while i < len(values) and values[i] < point:
+        while i < atoms and above_index[i] == point and not on_grid[i]:
             below += remaining[i]
-            deficit += remaining[i] * np.expm1(point - values[i])
+            deficit += remaining[i] * lacking[i]
             i += 1
         reached, above = i, 0.0
-        while reached < len(values) and values[reached] < point + step:
-            surplus = -np.expm1(point - values[reached])
-            if surplus * remaining[reached] > deficit:
+        while reached < atoms and below_index[reached] == point:
+            surplus = excess[reached] * remaining[reached]
+            if surplus > deficit:
                 break
             above += remaining[reached]
-            deficit -= surplus * remaining[reached]
+            deficit -= surplus
             reached += 1
-        if reached == len(values) or values[reached] >= point + step:
-            pools[point_index - 1 - start] += below
+        if reached == atoms or below_index[reached] != point:
+            pools[point - 1] += below
             continue
-        taken = deficit / -np.expm1(point - values[reached])
-        pools[point_index - start] += below + above + taken
+        taken = deficit / excess[reached]
+        pools[point] += below + above + taken
         remaining[reached] -= taken
         i = reached
     # The sum of a pool has one rounding error per atom. A relative error r of the masses changes a

@@ -54,11 +54,8 @@ class _TiltedRounds:
 
     def __init__(self, rounds: Rounds, eps: float) -> None:
         self.rounds = rounds
-        self.used = [law.mass > 0.0 for law, _ in rounds]
-        self.losses = [law.losses[used] for (law, _), used in zip(rounds, self.used, strict=True)]
-        self.log_mass = [
-            np.log(law.mass[used]) for (law, _), used in zip(rounds, self.used, strict=True)
-        ]
+        support = [law.support for law, _ in rounds]
+        self.used, self.losses, self.log_mass = map(list, zip(*support, strict=True))
         self.counts = [count for _, count in rounds]
         self.largest_sum = sum(
             count * float(losses[-1])
@@ -233,6 +230,7 @@ def upper_log_hockey_stick(
     rounds_at: Callable[[float], Rounds],
     eps: float,
     log_left_out_share: float = LOG_LEFT_OUT_SHARE,
+    depth: float = DEFAULT_DEPTH,
 ) -> float:
     """Return an upper bound on the log hockey-stick divergence of independent rounds.
 
@@ -246,8 +244,10 @@ def upper_log_hockey_stick(
         Central budget of all rounds, at least 0.
     log_left_out_share
         Log of the largest share of the result that truncated outcomes may contribute.
+    depth
+        First depth that is tried.
     """
-    depth, predicted, previous = DEFAULT_DEPTH, False, np.inf
+    predicted, previous = False, np.inf
     while True:
         rounds = rounds_at(depth)
         infinite = _log_infinite(rounds).high
