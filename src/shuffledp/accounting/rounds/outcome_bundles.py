@@ -7,26 +7,31 @@ a sum of s fair coins of value +1 or -1.
 
 A bundle consists of the outcomes in a range of u, a range of n3 and, where s is large, a range of
 s; D lies in a known range. For all s in a bundle, u has the law for the largest of them (upper
-bounds) or for the smallest (lower bounds).
+bounds) or for the smallest (lower bounds). For upper bounds, bundles of different s and n3 with
+nearly the same D are then joined.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from shuffledp.accounting.conventions import Side
 from shuffledp.accounting.laws.binomial import log_cdf_ends, log_pmf, log_pmf_error, log_tail_ends
 from shuffledp.accounting.pairs import Pair, SymmetricForm, symmetric_form
-from shuffledp.numerics.arrays import UNIT, Floats
+from shuffledp.numerics.arrays import UNIT, Floats, Integers
 
 # By Bernstein's inequality, a truncation window of depth d omits a probability of exp(-d) per side.
 # At depths beyond MAX_DEPTH that probability would nearly underflow.
 DEFAULT_DEPTH, MAX_DEPTH = 46.0, 690.0
 # Relative range of D within a bundle of n3, and of s within a bundle of s. Each of them changes eps
 # by about 1e-5 (relative).
-MAX_RELATIVE_RANGE_OF_D = 4e-3
+MAX_RELATIVE_RANGE_OF_D: Final[Mapping[Side, float]] = {"upper": 2e-3, "lower": 4e-3}
 RELATIVE_BUNDLE_WIDTH_OF_S = 1e-4
+# Range of D within joined bundles, relative to the smallest H; it changes eps by about 1e-7.
+RELATIVE_WIDTH_OF_D = 2.5e-4
 MAX_ELEMENTS_AT_ONCE = 1_000_000
 # Relative error of the pair's probabilities and their ratios, in units of rounding (`UNIT`).
 INPUT_UNITS = 20.0
@@ -144,7 +149,7 @@ class _ThirdCounts:
     error: float
 
 
-def _third_counts(form: SymmetricForm, s: Floats, depth: float) -> _ThirdCounts:
+def _third_counts(form: SymmetricForm, side: Side, s: Floats, depth: float) -> _ThirdCounts:
     trials = (form.n - s)[:, None]
     rest = form.p3 + form.p4
     # Probabilities of the third and the fourth category, given that a report is in one of them.
@@ -154,10 +159,8 @@ def _third_counts(form: SymmetricForm, s: Floats, depth: float) -> _ThirdCounts:
         return _ThirdCounts(edges, np.ones_like(trials), np.zeros_like(trials), 0.0, 0.0)
     half_width = np.ceil(_bernstein_deviation(float(trials.max()) * third * fourth, depth))
     # Bundles become wider with the depth, so that their number does not grow.
-    width = max(
-        1.0,
-        np.floor(MAX_RELATIVE_RANGE_OF_D * depth / DEFAULT_DEPTH * 2.0 * form.n / form.weight_3),
-    )
+    relative = MAX_RELATIVE_RANGE_OF_D[side] * depth / DEFAULT_DEPTH
+    width = max(1.0, np.floor(relative * 2.0 * form.n / form.weight_3))
     if 2.0 * half_width <= width:
         # One bundle covers the whole window.
         mean = trials * third
@@ -195,7 +198,7 @@ def _rows(form: SymmetricForm, side: Side, depth: float) -> _Rows:
     width = max(1, int(RELATIVE_BUNDLE_WIDTH_OF_S * depth / DEFAULT_DEPTH * first))
     starts = np.arange(0, s.size, width)
     coins = np.append(s[starts[1:] - 1], s[-1]) if side == "upper" else s[starts]
-    third = _third_counts(form, s, depth)
+    third = _third_counts(form, side, s, depth)
     excess_s = s - np.repeat(coins, np.diff(np.append(starts, s.size)))
     base = (form.weight_difference * s + form.gain * excess_s + form.constant)[:, None]
     mass = np.exp(log_pmf(s, form.n, share, rest))[:, None]
@@ -216,6 +219,47 @@ def _rows(form: SymmetricForm, side: Side, depth: float) -> _Rows:
     )
 
 
+@dataclass(frozen=True)
+class _Joined:
+    """Bundles of s and n3 (cells) with nearly the same D, joined.
+
+    ``number`` is that of the joined bundle of each cell, row by row. For each joined bundle, ``h``
+    and ``coins`` are those of one of its cells; D lies between ``h + g coins + below`` and ``h + g
+    coins + above``, so that D - g u needs no difference of large numbers.
+    """
+
+    number: Integers
+    h: Floats
+    coins: Floats
+    below: Floats
+    above: Floats
+
+
+def _join(coins: Floats, low: Floats, high: Floats, gain: float, side: Side) -> _Joined:
+    """Join cells, whose H lies between ``low`` and ``high``, and which have ``coins`` by row."""
+    all_coins = np.broadcast_to(coins[:, None], low.shape).ravel()
+    low, high = low.ravel(), high.ravel()
+    d = low + gain * all_coins
+    order = np.argsort(d, kind="stable")
+    # Relative to D - g u, which is at least H, the range stays small.
+    width = RELATIVE_WIDTH_OF_D * max(float(low.min()), 0.0) if side == "upper" else 0.0
+    step = np.floor((d[order] - d[order[0]]) / width) if width > 0.0 else np.arange(d.size)
+    is_first = np.append(True, np.diff(step) > 0.0)
+    first = np.flatnonzero(is_first)
+    number = np.empty(d.size, np.int64)
+    number[order] = np.cumsum(is_first) - 1
+    cell = order[first]
+    shift = gain * (all_coins - all_coins[cell][number])
+    below, above = (each - low[cell][number] + shift for each in (low, high))
+    return _Joined(
+        number,
+        low[cell],
+        all_coins[cell],
+        np.minimum.reduceat(below[order], first),
+        np.maximum.reduceat(above[order], first),
+    )
+
+
 def _bundles(
     form: SymmetricForm, rows: _Rows, side: Side, largest_u: float, step: float
 ) -> Iterator[Atoms]:
@@ -226,60 +270,65 @@ def _bundles(
     bundle_size = max(1, int(step / BUNDLES_PER_STEP / loss_per_half_u)) if step > 0.0 else 1
     starts = np.arange(0, half_u.size, bundle_size)
     ends = np.append(starts[1:], half_u.size) - 1
-    rows_at_once = max(1, MAX_ELEMENTS_AT_ONCE // (half_u.size + starts.size * rows.total.shape[1]))
-    for i in range(0, rows.coins.size, rows_at_once):
-        part = slice(i, i + rows_at_once)
+    columns = rows.total.shape[1]
+    rows_at_once = max(1, MAX_ELEMENTS_AT_ONCE // (half_u.size + starts.size * columns))
+    even, odd = (np.flatnonzero(rows.coins % 2.0 == parity) for parity in (0.0, 1.0))
+    for part in (
+        same[i : i + rows_at_once]
+        for same in (even, odd)
+        for i in range(0, same.size, rows_at_once)
+    ):
         coins = rows.coins[part, None]
-        u = 2.0 * half_u + coins % 2.0
+        u = 2.0 * half_u + coins[0] % 2.0
         heads = (coins + u) / 2.0
         pmf = np.exp(log_pmf(heads, coins, 0.5)) * np.where(u > 0.0, 1.0, 0.5)
-        inside = np.broadcast_to(heads <= coins, u.shape)
+        inside = heads <= coins
         error = np.where(inside, log_pmf_error(np.minimum(heads, coins), coins, 0.5, 0.5, 0.0), 0.0)
-        pmf_error = float(error.max()) + UNIT * (bundle_size + 4.0)
-        pmf_u = np.add.reduceat(pmf * u, starts, axis=1)
-        pmf = np.add.reduceat(pmf, starts, axis=1)
-        first, last = (u[:, edge, None] for edge in (starts, ends))
-        with np.errstate(invalid="ignore"):
-            middle = np.clip((pmf_u / pmf)[:, :, None], first, last)
-        total, moment = rows.total[part, None, :], rows.moment[part, None, :]
-        low, high = rows.low[part, None, :], rows.high[part, None, :]
-        mean = np.clip(moment / np.where(total > 0.0, total, 1.0), low, high)
-        coins = coins[:, :, None]
-        coin_moment = moment + form.gain * coins * total
-        mass = (pmf[:, :, None] * coin_moment + form.gain * pmf_u[:, :, None] * total) / (
-            2.0 * form.n
+        # Sums over u, for each s, of its probability, of u, and of coins - u.
+        pmf, pmf_u, pmf_rest = (
+            np.add.reduceat(pmf * each, starts, axis=1)
+            for each in (1.0, u, np.maximum(coins - u, 0.0))
         )
+        joined = _join(coins[:, 0], rows.low[part], rows.high[part], form.gain, side)
+        at = np.arange(part.size).repeat(columns), joined.number
+        total, moment = (
+            csr_array((each[part].ravel(), at), (part.size, joined.h.size)).T
+            for each in (rows.total, rows.moment)
+        )
+        # Sums of B, of B u and of B (D - g u), by joined bundle and u.
+        sum_b, sum_u = total @ pmf, total @ pmf_u
+        sum_rest = moment @ pmf + form.gain * (total @ pmf_rest)
+        mass = (sum_rest + 2.0 * form.gain * sum_u) / (2.0 * form.n)
         keep = mass > 0.0
-
-        def loss_denominator(h: Floats, u: Floats, coins: Floats = coins) -> Floats:
-            return h + form.gain * (coins - u)
-
-        smallest, middle_loss, largest_loss = (
-            np.broadcast_to(_loss(form.gain * u, loss_denominator(h, u)), keep.shape)[keep]
-            for u, h in ((first, high), (middle, mean), (last, low))
-        )
-        mass_error = rows.error + pmf_error
-        # The errors of the means of u and H are at most twice `mass_error` times their ranges.
-        # Relative to `loss_denominator`, the smaller of D - g u and D + g u, this bounds the error
-        # of the loss.
-        ranges = 6.0 * form.gain * (last - first) + 2.0 * (high - low)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            relative_ranges = np.broadcast_to(ranges / loss_denominator(mean, middle), keep.shape)[
-                keep
-            ]
+        first, last = u[starts], u[ends]
+        mass, mass_error = mass[keep], rows.error + float(error.max())
+        mass_error += UNIT * (bundle_size + part.size + columns + 12.0)
+        middle = _loss(form.gain * sum_u[keep], sum_rest[keep])
+        # The errors of the means of u and D are at most twice `mass_error` times their ranges.
+        # Relative to the mean of D - g u, this bounds the error of the loss.
+        ranges = 6.0 * form.gain * (last - first) + 2.0 * (joined.above - joined.below)[:, None]
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            relative_ranges = (ranges * sum_b / sum_rest)[keep]
         relative_ranges = relative_ranges[np.isfinite(relative_ranges)]
         loss_error = mass_error * float(relative_ranges.max(initial=0.0)) + UNIT * (
-            2.0 * form.units + 32.0
+            2.0 * form.units + 48.0
         )
-        mass = mass[keep]
         if side == "lower":
-            yield middle_loss, mass, mass_error, loss_error
+            yield middle, mass, mass_error, loss_error
             continue
+        smallest, largest = (
+            _loss(
+                np.broadcast_to(form.gain * u, keep.shape)[keep],
+                (form.gain * (joined.coins[:, None] - u) + (joined.h + beyond)[:, None])[keep],
+            )
+            for u, beyond in ((first, joined.above), (last, joined.below))
+        )
+        middle = np.clip(middle, smallest, largest)
         # The whole mass of a bundle that contains an infinite loss is moved to the infinite loss.
-        share = share_above(smallest, middle_loss, largest_loss)
-        upper = mass * np.where(np.isinf(largest_loss), 1.0, share)
+        share = share_above(smallest, middle, largest)
+        upper = mass * np.where(np.isinf(largest), 1.0, share)
         yield smallest, mass - upper, mass_error, loss_error
-        yield largest_loss, upper, mass_error, loss_error
+        yield largest, upper, mass_error, loss_error
 
 
 def bundles(
