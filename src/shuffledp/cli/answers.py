@@ -476,6 +476,19 @@ def _setting_to_certify(arguments: Namespace) -> Setting:
     return Setting(mechanism=mechanism, **sizes)
 
 
+def restyle(arguments: Namespace) -> None:
+    """Write a published map again, and say where."""
+    from shuffledp.publishing.restyle import restyle as restyle_map
+
+    folder = restyle_map(
+        *(arguments.map, arguments.output),
+        title=arguments.title,
+        names=arguments.names,
+        pictures=arguments.pictures or (),
+    )
+    print_wrapped(f"{folder} has the same numbers as {arguments.map}. This cost nothing.")
+
+
 def publish(arguments: Namespace) -> None:
     """Publish a map, and print what it promises and what is left in the ledger; or preview it."""
     from shuffledp.publishing import options

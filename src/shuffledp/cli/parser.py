@@ -393,12 +393,12 @@ _COMMANDS: Final[dict[str, tuple[str, Options]]] = {
         | PARTICIPATION,
     ),
     "compare-sparse": (
-        "compare ways to count cells of which nearly all are empty, calibrated to (eps, delta) for "
-        "one round: dummies in all cells or in buckets of cells, sampling with a threshold, and a "
-        "curator's threshold. The columns are: the smallest count that is shown with probability "
-        "0.95; the root mean square errors of a cell that has 0, 10, 100 and 1,000 people, where "
-        "hidden cells count as 0; the messages and the dummies per user; in json and csv, "
-        "parameters and who must be trusted as well",
+        "compare ways to count cells of which nearly all are empty: each is calibrated to (eps, "
+        "delta) for one round: dummies in all cells or in buckets of cells, sampling with a "
+        "threshold, and a curator's threshold. The columns are: the smallest count that is shown "
+        "with probability 0.95; the root mean square errors of a cell that has 0, 10, 100 and "
+        "1,000 people, where hidden cells count as 0; the messages and the dummies per user; in "
+        "json and csv, parameters and who must be trusted as well",
         _required(SIZES | EPS | DELTA),
     ),
     "matrix": (
@@ -546,6 +546,17 @@ _COMMANDS: Final[dict[str, tuple[str, Options]]] = {
             "--minus": _option("windows to subtract", nargs="+", metavar="NAME"),
         },
     ),
+    "restyle": (
+        "write a published map again with another title, other names or further pictures, from the "
+        "published folder alone: free of charge",
+        {
+            "map": _file("folder that 'shuffledp publish' wrote", "FOLDER"),
+            "--title": _option("new title"),
+            "--names": _file("CSV file with columns id and name: new names of cells"),
+            "--pictures": _option("pictures in addition to PNG", nargs="+", choices=["svg", "pdf"]),
+            "--output": _file("folder to create", "FOLDER", required=True),
+        },
+    ),
     "ledger": (
         "show what was published about a population, what it cost and what is left",
         {
@@ -561,7 +572,7 @@ _COMMANDS: Final[dict[str, tuple[str, Options]]] = {
     ),
 }
 # These commands print JSON, a script or sentences, and so have no --format.
-_WITHOUT_FORMAT: Final = ("certify", "completion", "publish")
+_WITHOUT_FORMAT: Final = ("certify", "completion", "publish", "restyle")
 
 
 def _make_parser() -> argparse.ArgumentParser:

@@ -1,9 +1,9 @@
 """Draw a published map: estimates of each window, hatched where a cell may be empty."""
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -26,11 +26,17 @@ MAX_PANELS: Final = 12  # largest number of windows that are drawn, evenly space
 _MAYBE_EMPTY: Final = Fill("none", "0.6", "////", line=0.3)
 _TITLE_CHARACTERS: Final = 100  # in a line of the title
 _PIXELS_PER_INCH: Final = 200
+# No file says when or by which software it was drawn.
+_METADATA: Final[Mapping[str, dict[str, Any]]] = {
+    "png": {"Software": None},
+    "svg": {"Date": None, "Creator": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
 
 
 @local_style()
 def draw_published_map(
-    destination: Path,
+    destinations: Sequence[Path],
     cells: pd.DataFrame,
     estimates: Floats,
     maybe_empty: Bools,
@@ -38,7 +44,7 @@ def draw_published_map(
     title: str,
     note: str,
 ) -> None:
-    """Write a published map as PNG; its title is followed by a note on what is promised.
+    """Write a published map, in the formats of the names; its title is followed by a note.
 
     `cells` has columns ``name`` and ``geometry`` (WGS 84 degrees). `maybe_empty` says whether the
     interval of a cell includes 0; it and `estimates` have shape ``(windows, k)``. `windows` are
@@ -62,7 +68,9 @@ def draw_published_map(
     add_colour_bar(bar, collection, "records per cell (estimate)")
     bar.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if top < 100 * bottom else (1,)))
     bar.xaxis.set_minor_formatter(NullFormatter())
-    figure.savefig(destination, dpi=_PIXELS_PER_INCH, format="png", metadata={"Software": None})
+    for each in destinations:
+        kind = each.suffix.removeprefix(".")
+        figure.savefig(each, dpi=_PIXELS_PER_INCH, format=kind, metadata=_METADATA[kind])
 
 
 def lower_end(drawn: Floats, top: float) -> float:

@@ -1,7 +1,7 @@
 """Add up the counts of areas of a published map, with intervals, from its folder alone."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from shuffledp.publishing.estimates import whole_interval
 from shuffledp.publishing.levels import (
     CELLS,
     TOTAL,
+    WINDOWS,
     Axis,
     Level,
     Measurements,
@@ -80,7 +81,7 @@ def area(
     are at least 0 for a count.
     """
     folder = Path(folder)
-    table, statement = _read(folder)
+    table, statement = read_map(folder)
     names = list(dict.fromkeys(table["window"])) if "window" in table else [""]
     if statement.get("sparse"):
         raise InputError(f"{folder} hides small counts, so that sums of them are not known")
@@ -88,7 +89,7 @@ def area(
     shown = table.iloc[: len(table) // len(names)]
     ends = [(polygon, cells)]
     if of_trips:
-        shown = _read_geometries(folder / "places.parquet")
+        shown = read_geometries(folder / "places.parquet")
         ends.append((to_polygon, to_cells))
         if all(each is None for end in ends for each in end):
             raise InputError("give a polygon, or the ids of cells, where trips begin or end")
@@ -103,7 +104,7 @@ def area(
         chosen.append(found)
         weights = np.multiply.outer(weights, np.isin(np.arange(len(shown)), found)).ravel()
         cut |= dict.fromkeys(parts)
-    measurements = _measurements(statement, shown, names, of_trips)
+    measurements = measurements_of(statement, shown, names, of_trips)
     counts = table["count"].to_numpy(dtype=np.float64).reshape(-1, len(weights)) @ weights
     rows = []
     for label, of_windows in _window_weights(statement, names, windows, minus):
@@ -117,20 +118,22 @@ def area(
     return pd.DataFrame(rows)
 
 
-def _read(folder: Path) -> tuple["gpd.GeoDataFrame", dict[str, Any]]:
+def read_map(folder: Path) -> tuple["gpd.GeoDataFrame", dict[str, Any]]:
+    """Return map.parquet and the statement of a folder; raise `InputError` if it has no map."""
     if not (folder / "statement.json").is_file():
         raise InputError(f"{folder} is not the folder of a published map: it has no statement.json")
     try:
         statement = json.loads((folder / "statement.json").read_text(encoding="utf-8"))
-        table = _read_geometries(folder / "map.parquet")
+        table = read_geometries(folder / "map.parquet")
     except (OSError, ValueError) as error:
         raise InputError(f"{folder} is not the folder of a published map ({error})") from error
-    if "levels" not in statement or "count" not in table:
-        raise InputError(f"{folder} was published by an earlier version, which wrote no levels")
+    if not {"levels", "sparse"} <= set(statement) or "count" not in table:
+        raise InputError(f"{folder} was published by an earlier version, which wrote less")
     return table, statement
 
 
-def _read_geometries(path: Path) -> "gpd.GeoDataFrame":
+def read_geometries(path: Path) -> "gpd.GeoDataFrame":
+    """Return a GeoParquet file as a table, after its pages were checked."""
     import geopandas as gpd
 
     return gpd.read_parquet(path, **CHECKED)
@@ -208,8 +211,8 @@ def _window_weights(
     return [(label, added - subtracted)]
 
 
-def _measurements(
-    statement: dict[str, Any], cells: "gpd.GeoDataFrame", windows: list[str], of_trips: bool
+def measurements_of(
+    statement: Mapping[str, Any], cells: "gpd.GeoDataFrame", windows: list[str], of_trips: bool
 ) -> Measurements:
     """Return the levels and their noise, as they were published."""
     mechanism: Any = _NOISES[statement["mechanism"]["name"]]
@@ -220,7 +223,7 @@ def _measurements(
     for row in statement["levels"]:
         if row["times"] not in times:
             labels = row.get("time_of_window", windows)
-            times[row["times"]] = labelled_level(str(row["times"]), labels)
+            times[row["times"]] = labelled_level(row["times"] or WINDOWS, labels)
         names = [row["origins"], row["destinations"]] if of_trips else [row["areas"]]
         for name in names:
             if name not in areas:

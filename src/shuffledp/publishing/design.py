@@ -115,7 +115,7 @@ def make_design(
     cells: MapCells, protection: Protection, levels: Levels, period: Period | None
 ) -> Design:
     """Return the design of a map; raise `InputError` if a choice cannot be used."""
-    windows, period_words = _windows(period)
+    windows, period_words = windows_of(period)
     contributions = _contributions(protection, windows)
     eps = exact_number("eps", protection.eps)
     delta = float(exact_number("delta", protection.delta))
@@ -272,7 +272,8 @@ def _axis(
 # --- Windows, contributions and cells ---------------------------------------------------------
 
 
-def _windows(period: Period | None) -> tuple[Windows | None, dict[str, Any] | None]:
+def windows_of(period: Period | None) -> tuple[Windows | None, dict[str, Any] | None]:
+    """Return the windows of a period, and its words for the statement."""
     if period is None:
         return None, None
     if period.every is not None and period.every not in LENGTHS:

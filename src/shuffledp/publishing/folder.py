@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -100,13 +100,19 @@ def levels_table(design: Design, tables: Tables) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def write_files(folder: Path, design: Design, tables: Tables, statement: Mapping[str, Any]) -> None:
+def write_files(
+    folder: Path,
+    design: Design,
+    tables: Tables,
+    statement: Mapping[str, Any],
+    pictures: Sequence[str] = (),
+) -> None:
     """Write all files of a publication to an empty folder.
 
     They are map.csv, map.parquet (GeoParquet), with levels levels.csv, for trips places.parquet,
     statement.json, statement.yaml, statement.md and, unless there are too many cells, map.png (of
     departures if records are trips), map.html and map.geojson. A sparse map has no picture and no
-    page.
+    page. `pictures` are further formats, such as svg.
     """
     cells, windows = design.histogram.cells, design.histogram.windows
     table = map_table(design, tables[0, 0])
@@ -142,7 +148,7 @@ def write_files(folder: Path, design: Design, tables: Tables, statement: Mapping
         shape = (len(names), k)
         shapes = cells.table.iloc[:known]
         draw_published_map(
-            folder / "map.png",
+            [folder / f"map.{kind}" for kind in ("png", *pictures)],
             shapes.set_geometry(as_polygons(shapes.geometry)),
             drawn["estimate"].to_numpy(dtype=np.float64).reshape(shape)[:, :known],
             (drawn["low"] == 0).to_numpy().reshape(shape)[:, :known],
