@@ -159,9 +159,7 @@ def draw_names(axes: Axes, layers: gpd.GeoDataFrame, width: float) -> None:
     degrees_per_inch = (
         (east - west) / width * np.array([1.0, np.cos(np.radians((south + north) / 2.0))])
     )
-    # Middle and half width of each text in inches. The first three cover the north arrow.
-    corner = np.array([east, north]) / degrees_per_inch - 6.0 / 72.0
-    occupied = [np.array([*corner - [0.0, down / 72.0], 8.0 / 72.0]) for down in (0.0, 5.0, 10.0)]
+    occupied = list[Floats]()  # middle and half width of each text in inches
     for kind, name, ends in named_places(layers, (west, south, east, north)):
         across, up = np.diff(ends, axis=0)[0] / degrees_per_inch
         length = len(name) * _GLYPH_WIDTH * _NAME_SIZE / 72.0

@@ -18,7 +18,6 @@ from matplotlib.colors import Colormap, ListedColormap, Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, PathPatch
 from matplotlib.path import Path as Outline
-from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, ScalarFormatter
 from matplotlib.transforms import ScaledTranslation
 from numpy.typing import NDArray
@@ -161,7 +160,7 @@ def _inner_ticks(low: float, high: float) -> list[float]:
 
 
 def draw_scale_bar(axes: Axes) -> None:
-    """Draw a north arrow and, below the map, a scale bar of a round length.
+    """Draw a scale bar of a round length and a north arrow below the map.
 
     The length is 1, 2 or 5 times a power of ten, at most a quarter of the map's width.
     """
@@ -174,19 +173,6 @@ def draw_scale_bar(axes: Axes) -> None:
     share = length / per_degree / (east - west)
     figure = axes.get_figure()
     assert figure is not None
-    corner = axes.transAxes + ScaledTranslation(-6.0 / 72.0, -2.0 / 72.0, figure.dpi_scale_trans)
-    axes.annotate(
-        "N",
-        (1.0, 1.0),
-        (0.0, -15.0),
-        xycoords=corner,
-        textcoords="offset points",
-        ha="center",
-        va="center",
-        fontsize=6,
-        arrowprops={"arrowstyle": "->", "lw": 0.8, "shrinkA": 0, "shrinkB": 0},
-        path_effects=[withStroke(linewidth=1.4, foreground="white")],
-    )
     row = axes.transAxes + ScaledTranslation(0.0, _BELOW_LABELS / 72.0, figure.dpi_scale_trans)
     bracket = "|-|,widthA=0.25,widthB=0.25"
     axes.annotate(
@@ -206,6 +192,20 @@ def draw_scale_bar(axes: Axes) -> None:
         ha="left",
         va="center",
         fontsize=7,
+        annotation_clip=False,
+    )
+    # Beside the longest label of a length: on the map, the arrow might cover cells.
+    beside = row + ScaledTranslation(44.0 / 72.0, 7.0 / 72.0, figure.dpi_scale_trans)
+    axes.annotate(
+        "N",
+        (share, 0.0),
+        (0.0, -14.0),
+        xycoords=beside,
+        textcoords="offset points",
+        ha="center",
+        va="center",
+        fontsize=6,
+        arrowprops={"arrowstyle": "->", "lw": 0.8, "shrinkA": 0, "shrinkB": 0},
         annotation_clip=False,
     )
 
