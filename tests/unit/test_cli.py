@@ -269,7 +269,8 @@ def test_a_matrix_with_a_zero_has_no_eps_for_a_small_delta(capsys, tmp_path):
     assert row["delta_upper"] == pytest.approx(0.6, rel=1e-6)
     assert row["delta_upper"] >= 0.6
     status, out, err = run(capsys, *question[:4], "--delta", "0.59")
-    assert (status, err) == (0, "")
+    assert status == 0
+    assert "delta=0.59 is at least 1/n" in err
     assert re.search(r"local_eps0 +inf\n", out)
     assert re.search(r"eps_upper +inf\n", out)
 
@@ -299,6 +300,28 @@ def test_the_hidden_slot_gives_a_matrix_a_smaller_delta(capsys, channel):
     assert "hidden_slot" not in blanket
     assert blanket["delta_lower"] == hidden["delta_lower"]
     assert hidden["delta_lower"] < hidden["delta_upper"] < 0.7 * blanket["delta_upper"]
+
+
+def test_completion_knows_the_names_of_mechanisms_and_bounds(capsys):
+    pytest.importorskip("shtab", reason="shtab is not installed")
+    with pytest.raises(SystemExit) as ended:
+        main(["completion", "bash"])
+    assert ended.value.code == 0
+    printed = capsys.readouterr().out
+    assert "prio3-histogram" in printed and "strong-adversary" in printed
+
+
+def test_a_list_can_be_filtered_by_words(capsys):
+    names = [row["name"] for row in rows(capsys, "list", "Mechanism", "laplace")]
+    assert names == ["discrete-laplace", "prio3-histogram"]
+    assert "has the word 'zzz'" in refused(capsys, "list", "krr", "zzz")
+
+
+@pytest.mark.parametrize(("delta", "warned"), [("0.0001", True), ("0.00009", False)])
+def test_a_delta_that_promises_nothing_is_pointed_out(capsys, delta, warned):
+    status, _, error = run(capsys, "epsilon", *SETTING, "--delta", delta)
+    assert status == 0
+    assert ("at least 1/n" in error) == warned
 
 
 def test_completion_without_its_package_says_what_to_install(capsys, monkeypatch):

@@ -13,6 +13,7 @@ from oracle import exact
 from oracle.high_precision import gaussian_log_delta
 from scipy.special import ndtr, ndtri
 
+from shuffledp import epsilon, mechanism
 from shuffledp.accounting.composition import compose, compose_rounds
 from shuffledp.accounting.krr import upper_log_delta
 from shuffledp.accounting.rounds.tradeoff import (
@@ -155,3 +156,10 @@ def test_the_mu_of_composed_gaussians_is_as_accurate_as_their_curve_requires(rou
     mu = compose_rounds(curves).composable.mu
     exact_square = sum(count * 2 / Fraction(sigma) ** 2 for sigma, count in rounds)
     assert abs(Fraction(mu) ** 2 / exact_square - 1) <= 2 * 8 * UNIT
+
+
+@pytest.mark.parametrize("sigma", [1e-200, 1e-300])
+def test_noise_that_is_hardly_any_has_no_eps_and_no_warning(sigma):
+    """Warnings are errors in tests: the square of a huge number must not overflow aloud."""
+    setting = Setting(100, 100, mechanism=mechanism("gaussian", sigma=sigma), rounds=2)
+    assert epsilon(1e-6, setting).upper == np.inf

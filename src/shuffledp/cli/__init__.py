@@ -4,8 +4,9 @@ import os
 import re
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
+from typing import Any
 
 from shuffledp.cli.output import most_accurate_first, print_compared, print_rows, print_sparse
 from shuffledp.cli.parser import parse
@@ -68,6 +69,7 @@ def _run(parsed: Namespace) -> int:
     typed = chain.from_iterable(one if isinstance(one, list) else [one] for one in values)
     inputs = [number for number in typed if isinstance(number, float)]
     rows = answers.answer(parsed)
+    _warn_of_delta(rows)
     if parsed.command == "compare":
         if parsed.format == "table" and not parsed.detail and print_compared(rows, inputs):
             return 0
@@ -77,6 +79,19 @@ def _run(parsed: Namespace) -> int:
         return 0
     print_rows(rows, parsed.format, inputs)
     return int(any(row.get("verdict", "proven") != "proven" for row in rows))
+
+
+def _warn_of_delta(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Say on standard error which deltas promise nothing for single users."""
+    for row in rows:
+        n, delta = row.get("n"), row.get("delta")
+        if isinstance(n, int) and isinstance(delta, float) and delta >= 1.0 / n:
+            print(
+                f"shuffledp: delta={delta:g} is at least 1/n: whoever publishes one of {n:,} "
+                "records as it is keeps this promise; take a much smaller delta",
+                file=sys.stderr,
+            )
+            return
 
 
 def _with_options(message: str) -> str:

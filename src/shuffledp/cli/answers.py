@@ -389,14 +389,19 @@ def _verify_rows(arguments: Namespace) -> list[Row]:
     return rows
 
 
-def _list_rows(_: Namespace) -> list[Row]:
+def _list_rows(arguments: Namespace) -> list[Row]:
     names = ("name", "kind", "guarantee", "source", "about")
     bounds = [{name: getattr(bound, name) for name in names} for bound in BOUNDS.values()]
     mechanisms = [
         dict(zip(names, (each.name, "mechanism", None, each.source, each.trust), strict=True))
         for each in CATALOGUE.values()
     ]
-    return bounds + mechanisms
+    rows = bounds + mechanisms
+    for word in arguments.words:
+        rows = [row for row in rows if word.lower() in " ".join(map(str, row.values())).lower()]
+        if not rows:
+            raise InputError(f"no bound or mechanism has the word {word!r} with the others")
+    return rows
 
 
 def _ledger_rows(arguments: Namespace) -> list[Row]:

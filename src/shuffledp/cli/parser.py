@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from shuffledp.data.sources import CLOCKS, LENGTHS, PROFILES, QUOTING, USER_TYPES
 from shuffledp.errors import InputError, shortened
-from shuffledp.mechanisms.catalogue import VIEWS
+from shuffledp.mechanisms.catalogue import CATALOGUE, VIEWS
 from shuffledp.numerics import number_parsing
 from shuffledp.version import find_version
 
@@ -564,7 +564,14 @@ _COMMANDS: Final[dict[str, tuple[str, Options]]] = {
             "file": _file("ledger that 'shuffledp publish' wrote"),
         },
     ),
-    "list": ("list bounds and mechanisms: kind, whether each is a guarantee, and source", {}),
+    "list": (
+        "list bounds and mechanisms: kind, whether each is a guarantee, and source",
+        {
+            "words": _option(
+                "words that a row must contain, such as mechanism or krr", nargs="*", metavar="WORD"
+            ),
+        },
+    ),
     "completion": (
         "print shell code that completes commands and options; add this line to a start-up file: "
         'eval "$(shuffledp completion bash)"',
@@ -600,6 +607,20 @@ def _make_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _complete_names(parser: argparse.ArgumentParser) -> None:
+    """Let completion know the names of mechanisms and bounds, which their options check later."""
+    from shuffledp.accounting.accountant import CERTIFIED
+    from shuffledp.accounting.bound_registry import BOUNDS
+
+    names = {"mechanism": list(CATALOGUE), "bound": [CERTIFIED, *BOUNDS]}
+    for commands in parser._actions:
+        if isinstance(commands, argparse._SubParsersAction):
+            for command in commands.choices.values():
+                for action in command._actions:
+                    if action.dest in names and action.choices is None:
+                        action.choices = names[action.dest]
+
+
 def parse(words: Sequence[str]) -> argparse.Namespace:
     """Parse the words of the command line; the command's name is in ``command``.
 
@@ -615,6 +636,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
             raise InputError(
                 "completion needs shtab, which is not installed: pip install shtab"
             ) from error
+        _complete_names(parser)
         print(shtab.complete(parser, parsed.shell))
         parser.exit()
     return parsed

@@ -89,8 +89,9 @@ def classical_sigma(eps: ArrayLike, delta: float, sensitivity: float) -> Floats:
 class DiffprivlibRequest:
     """Arguments of diffprivlib's ``GaussianAnalytic``.
 
-    Below a delta of about 1e-16 its sigma is too small for (eps, delta)-DP, and from 1e-18 down it
-    is constant. This explains paper A's Gaussian noise at eps = eps0.
+    Where delta is near ``exp(eps) 1e-17`` or smaller, its sigma is wrong; at eps = 1 it is too
+    small below a delta of about 1e-12, and constant from 1e-18 down. This explains paper A's
+    Gaussian noise at eps = eps0.
     """
 
     eps: float

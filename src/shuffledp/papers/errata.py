@@ -219,9 +219,10 @@ def _d7() -> Iterator[str]:
 
 
 def _l1() -> Iterator[str]:
-    for delta in 1e-12, 1e-20, 1e-40:
-        theirs = gaussian.DiffprivlibRequest(1, delta, 1.0).sigma
-        yield f"{delta:g} {theirs:.4f} {gaussian.gaussian_sigma(1, float(log(delta)), 1.0):.4f}"
+    for eps, delta in (1, 1e-12), (1, 1e-15), (1, 1e-20), (1, 1e-40), (10, 1e-10), (25, 1e-6):
+        theirs = gaussian.DiffprivlibRequest(eps, delta, 1.0).sigma
+        right = gaussian.gaussian_sigma(eps, float(log(delta)), 1.0)
+        yield f"{eps} {delta:g} {theirs:.5f} {right:.5f} {100 * (theirs / right - 1):+.5f} %"
 
 
 CHECKS: Final[Mapping[str, Callable[[], Iterator[str]]]] = {

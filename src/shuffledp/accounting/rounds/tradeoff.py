@@ -90,7 +90,8 @@ def gdp_to_log_delta(eps: ArrayLike, mu: ArrayLike) -> Floats:
     # Here mu > 2, and the second term is well below the first. In both cases
     # exp(eps) phi(a - mu) = phi(a), so that a large eps does not cancel.
     argument, tail = a[body], (s - a)[body]
-    second = 0.5 * np.exp(-0.5 * argument * argument) * erfcx(np.sqrt(0.5) * tail)
+    with np.errstate(over="ignore"):  # the square of a huge argument: exp of it is 0
+        second = 0.5 * np.exp(-0.5 * argument * argument) * erfcx(np.sqrt(0.5) * tail)
     value[body] = log_ndtr(argument) + np.log1p(-second / ndtr(argument))
     x = -a[~body]
     value[~body] = _log_mills_difference(x, s[~body]) - 0.5 * x * x - 0.5 * np.log(2.0 * np.pi)
