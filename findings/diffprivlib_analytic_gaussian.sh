@@ -1,7 +1,7 @@
 #!/bin/bash
-# diffprivlib 0.6.6 with scikit-learn 1.8.0: GaussianAnalytic finds the standard deviation for which the exact delta of the
-# Gaussian mechanism is the one asked for, but takes a difference of two numbers near 1 for delta. So
-# it is too small for a tiny delta, and too large for a large eps.
+# diffprivlib 0.6.6 with scikit-learn 1.8.0: GaussianAnalytic finds the standard deviation for which
+# the exact delta of the Gaussian mechanism is the one asked for, but computes delta as a difference
+# of two numbers near 1. So it is too small for a tiny delta, and too large for a large eps.
 # Seen: "eps 1, delta 1e-15: its noise has delta 1.041e-15", "eps 25, delta 1e-06: ... 4.269e-07".
 set -eu
 folder=$(mktemp -d)
