@@ -208,6 +208,7 @@ eps0: float = shuffledp.calibrate(1, 1e-6, Setting(1000, 5)).eps0
 n: int = shuffledp.plan(k=5, eps0=1, eps=1, delta=1e-6).setting.n
 for each in shuffledp.compare(1, 1e-6, Setting(1000, 5), mechanisms=["krr"]).mechanisms:
     sd: float = each.calibration.cell_sd if each.calibration else 0.0
+shown: int = min(way.shown_from for way in shuffledp.compare_sparse(1, 1e-6, 1000, 5))
 renyi: float = shuffledp.rdp(2, setting) + shuffledp.fdp(0.05, setting)
 least: float = min(shuffledp.bounds(1e-6, setting).values())
 text: str = shuffledp.certify(0.1, setting).text
