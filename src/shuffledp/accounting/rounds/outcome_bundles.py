@@ -32,6 +32,8 @@ MAX_RELATIVE_RANGE_OF_D: Final[Mapping[Side, float]] = {"upper": 2e-3, "lower": 
 RELATIVE_BUNDLE_WIDTH_OF_S = 1e-4
 # Range of D within joined bundles, relative to the smallest H; it changes eps by about 1e-7.
 RELATIVE_WIDTH_OF_D = 2.5e-4
+# Largest ratio of D to H with which bundles are joined.
+MAX_RATIO_OF_JOINED = 1000.0
 MAX_ELEMENTS_AT_ONCE = 1_000_000
 # Relative error of the pair's probabilities and their ratios, in units of rounding (`UNIT`).
 INPUT_UNITS = 20.0
@@ -225,7 +227,8 @@ class _Joined:
 
     ``number`` is that of the joined bundle of each cell, row by row. For each joined bundle, ``h``
     and ``coins`` are those of one of its cells; D lies between ``h + g coins + below`` and ``h + g
-    coins + above``, so that D - g u needs no difference of large numbers.
+    coins + above``, so that D - g u needs no difference of large numbers. ``error`` bounds the
+    rounding errors of h, below and above, relative to D - g u.
     """
 
     number: Integers
@@ -233,6 +236,7 @@ class _Joined:
     coins: Floats
     below: Floats
     above: Floats
+    error: float
 
 
 def _join(coins: Floats, low: Floats, high: Floats, gain: float, side: Side) -> _Joined:
@@ -241,8 +245,10 @@ def _join(coins: Floats, low: Floats, high: Floats, gain: float, side: Side) -> 
     low, high = low.ravel(), high.ravel()
     d = low + gain * all_coins
     order = np.argsort(d, kind="stable")
-    # Relative to D - g u, which is at least H, the range stays small.
-    width = RELATIVE_WIDTH_OF_D * max(float(low.min()), 0.0) if side == "upper" else 0.0
+    # Relative to D - g u, which is at least H, range and rounding errors of D stay small.
+    least, most = float(low.min()), float(d.max())
+    joins = side == "upper" and least * MAX_RATIO_OF_JOINED > most
+    width = RELATIVE_WIDTH_OF_D * least if joins else 0.0
     step = np.floor((d[order] - d[order[0]]) / width) if width > 0.0 else np.arange(d.size)
     is_first = np.append(True, np.diff(step) > 0.0)
     first = np.flatnonzero(is_first)
@@ -257,6 +263,7 @@ def _join(coins: Floats, low: Floats, high: Floats, gain: float, side: Side) -> 
         all_coins[cell],
         np.minimum.reduceat(below[order], first),
         np.maximum.reduceat(above[order], first),
+        16.0 * UNIT * most / least if joins else 0.0,
     )
 
 
@@ -313,6 +320,7 @@ def _bundles(
         loss_error = mass_error * float(relative_ranges.max(initial=0.0)) + UNIT * (
             2.0 * form.units + 48.0
         )
+        loss_error += 2.0 * joined.error
         if side == "lower":
             yield middle, mass, mass_error, loss_error
             continue
