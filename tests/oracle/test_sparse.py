@@ -94,7 +94,7 @@ def test_several_rounds_of_sampling_compose():
 def test_each_way_keeps_the_target(ways):
     servers, shuffler, hashed, sampled, curator = ways
     for way in (servers, shuffler):
-        assert way.noise.noise().curve().upper(EPS) <= LOG_DELTA
+        assert way.calibrated.noise().curve().upper(EPS) <= LOG_DELTA
     assert exp(hashed.noise.curve().upper(EPS / 2)) * 2 <= exp(LOG_DELTA) * (1 + 1e-9)
     assert sampled_curve(N, sampled.rate, sampled.threshold).upper(EPS) <= LOG_DELTA
     # A smaller threshold shows a removal with more than delta; an addition only adds to it.

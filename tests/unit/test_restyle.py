@@ -138,6 +138,9 @@ def test_what_is_no_map_and_what_exists_is_refused(records):
         restyle(".", "new")
     with pytest.raises(InputError, match="exists and is never overwritten"):
         restyle("map", "map")
+    with pytest.raises(InputError, match="must be Unicode text"):
+        restyle("map", "new", title="\udcff")
+    assert not Path("new").exists()
     with pytest.raises(InputError, match="pictures must be svg or pdf"):
         restyle("map", "new", pictures=["gif"])
     assert shapely.is_valid(gpd.read_parquet("map/map.parquet").geometry).all()

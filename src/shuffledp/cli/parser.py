@@ -553,7 +553,9 @@ _COMMANDS: Final[dict[str, tuple[str, Options]]] = {
             "map": _file("folder that 'shuffledp publish' wrote", "FOLDER"),
             "--title": _option("new title"),
             "--names": _file("CSV file with columns id and name: new names of cells"),
-            "--pictures": _option("pictures in addition to PNG", nargs="+", choices=["svg", "pdf"]),
+            "--pictures": _option(
+                "svg, pdf or both, in addition to PNG", nargs="+", metavar="FORMAT"
+            ),
             "--output": _file("folder to create", "FOLDER", required=True),
         },
     ),

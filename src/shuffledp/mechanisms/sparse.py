@@ -8,23 +8,25 @@ record in one round; each states what it hides, its errors and its messages.
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from math import ceil, exp, log, sqrt
-from typing import ClassVar
+from typing import Any
 
 import numpy as np
 from scipy.stats import binom
 
-from shuffledp.accounting.additive import GeometricNoise
+from shuffledp.accounting.additive import AdditiveNoise, GeometricNoise
 from shuffledp.accounting.calibrate import smallest_integer
 from shuffledp.accounting.contributions import Contributions
+from shuffledp.accounting.curve import exp_down
 from shuffledp.accounting.sample_threshold import log_removal, sampled_curve
 from shuffledp.accounting.setting import Setting
 from shuffledp.accounting.thresholds import smallest_threshold
 from shuffledp.errors import InputError
+from shuffledp.mechanisms.additive_noise import AdditiveMechanism
 from shuffledp.mechanisms.shuffler_dummies import ShufflerDummies, ShufflerDummiesParameters
 from shuffledp.mechanisms.target_calibration import format_parameters
 from shuffledp.mechanisms.two_servers import ServersParameters, TwoServers
 
-# A count is surely shown if it is shown with this probability.
+# A cell is called shown from the count on that is shown with this probability.
 SURE = 0.95
 # Probability that an empty bucket is taken for one with records.
 FALSE_POSITIVES = 0.01
@@ -35,8 +37,8 @@ RATES = (*(tenths / 10 for tenths in range(1, 10)), 0.05, 0.02, 0.01)
 class SparseWay(ABC):
     """A way to count records in cells, with parameters. A hidden cell counts as 0."""
 
-    name: ClassVar[str]
-    trust: ClassVar[str]
+    name: str
+    trust: str
 
     @property
     def parameters(self) -> str:
@@ -72,20 +74,14 @@ class SparseWay(ABC):
 class AllCells(SparseWay):
     """Noise in all cells, whose list must be known: `two_servers` or `shuffler_dummies`."""
 
-    mechanism: TwoServers | ShufflerDummies
-    noise: ServersParameters
-
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        return self.mechanism.name
-
-    @property
-    def trust(self) -> str:  # type: ignore[override]
-        return self.mechanism.entry.trust
+    name: str
+    trust: str
+    calibrated: ServersParameters
+    noise: AdditiveNoise
 
     @property
     def parameters(self) -> str:
-        return format_parameters(self.noise)
+        return format_parameters(self.calibrated)
 
     def shown(self, records: int) -> float:
         del records
@@ -93,11 +89,11 @@ class AllCells(SparseWay):
 
     def error(self, records: int) -> float:
         del records
-        return sqrt(self.mechanism.noise(self.noise).variance)  # type: ignore[arg-type]
+        return sqrt(self.noise.variance)
 
     def dummies(self, n: int, k: int) -> float:
         del n
-        return k * self.mechanism.noise(self.noise).mean  # type: ignore[arg-type]
+        return k * self.noise.mean
 
 
 @dataclass(frozen=True)
@@ -201,15 +197,20 @@ def sparse_ways(eps: float, log_delta: float, n: int, k: int) -> list[SparseWay]
     Raises `InputError` if there are too few users, or if delta is too small.
     """
     setting = Setting(n, 2)  # noise in a cell does not depend on k
-    dense = [
-        AllCells(mechanism, mechanism.calibrate(eps, log_delta, setting))
-        for mechanism in (TwoServers(), ShufflerDummies())
-    ]
+    dense = list[SparseWay]()
+    mechanisms: tuple[AdditiveMechanism[Any], ...] = (TwoServers(), ShufflerDummies())
+    for mechanism in mechanisms:
+        calibrated = mechanism.calibrate(eps, log_delta, setting)
+        noise = mechanism.noise(calibrated)
+        dense.append(AllCells(mechanism.name, mechanism.entry.trust, calibrated, noise))
     stage = ShufflerDummies().calibrate(eps / 2.0, log_delta - log(2.0) - 1e-12, setting)
     try:
-        threshold = smallest_threshold(exp(log_delta), 2.0 / eps, Contributions("record", 1))
+        threshold = smallest_threshold(exp_down(log_delta), 2.0 / eps, Contributions("record", 1))
     except ArithmeticError:
-        raise InputError(f"eps={eps} is too small for a threshold: give a larger one") from None
+        raise InputError(
+            f"no threshold is large enough for eps={eps}, log delta={log_delta:.6g}: give a larger "
+            "eps or delta"
+        ) from None
     return [
         *dense,
         _hashed(stage, n, k),
@@ -219,7 +220,7 @@ def sparse_ways(eps: float, log_delta: float, n: int, k: int) -> list[SparseWay]
 
 
 def _hashed(stage: ShufflerDummiesParameters, n: int, k: int) -> HashedDummies:
-    """Return the number of buckets with the fewest dummies."""
+    """Return hashed dummies with the number of buckets that needs the fewest of them."""
     threshold = ceil(-2.0 * log(FALSE_POSITIVES) / stage.eps)
     one = HashedDummies(stage.eps, stage.nu, 1, threshold)
     # Dummies are those of the buckets, some that do not depend on their number, and others that are

@@ -211,7 +211,7 @@ def publish(
     if "count" not in layout.columns:
         layout = replace(layout, blank_places=places.elsewhere)
     design = make_design(places, protection, levels or Levels(), windows)
-    _check_text(title, design)
+    check_text(title, design)
     arguments = _CheckedArguments(design, data, layout, records.max_malformed_share, title)
     if book_path.absolute().is_relative_to(output):
         raise InputError(
@@ -508,7 +508,7 @@ def _check_columns(layout: Layout, *, unit: Unit, period: object) -> None:
         raise InputError("a period needs records with a time: a file of counts has none")
 
 
-def _check_text(title: str, design: Design) -> None:
+def check_text(title: str, design: Design) -> None:
     """Check before anything is charged that all text of a map can be written."""
     if not isinstance(title, str):
         raise InputError(f"title must be a text, got {title!r}")

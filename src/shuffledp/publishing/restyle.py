@@ -22,6 +22,7 @@ from shuffledp.publishing.folder import Tables, flush_folder, write_files
 from shuffledp.publishing.levels import CELLS
 from shuffledp.publishing.noise import Guarantee
 from shuffledp.publishing.options import Period
+from shuffledp.publishing.publication import check_text
 
 _NUMBERS: Final = ("raw", "count", "estimate", "low", "high", "joint_low", "joint_high")
 PICTURES: Final = ("svg", "pdf")
@@ -70,19 +71,14 @@ def restyle(
     if output.exists() or output.is_symlink():
         raise InputError(f"{output} exists and is never overwritten: give another --output")
     table, statement = read_map(folder)
-    design, tables = _design_and_tables(folder, table, statement)
+    if title is not None:
+        statement = {**statement, "title": title}
     given = _read_names(names) if isinstance(names, str | Path) else dict(names or {})
-    ids = design.histogram.cells.table["id"]
-    if unknown := sorted(set(given) - set(ids)):
-        raise InputError(f"no cell of {folder} has the id {unknown[0]!r}: its ids are in map.csv")
-    own = design.histogram.cells.table["name"]
-    design.histogram.cells.table["name"] = [
-        given.get(each, name) for each, name in zip(ids, own, strict=True)
-    ]
-    changed = statement if title is None else {**statement, "title": title}
+    design, tables = _design_and_tables(folder, table, statement, given)
+    check_text(statement["title"], design)
     with replacing(output) as temporary:
         temporary.mkdir()
-        write_files(temporary, _renamed(design), tables, changed, pictures)
+        write_files(temporary, design, tables, statement, pictures)
         flush_folder(temporary)
     return output
 
@@ -101,21 +97,10 @@ def _read_names(path: str | Path) -> dict[str, str]:
     return found
 
 
-def _renamed(design: Design) -> Design:
-    """Return a design whose finest level has the names of the cells."""
-    areas = design.measurements.areas
-    names = tuple(design.histogram.cells.table["name"])
-    if design.histogram.flows or design.threshold is not None:
-        return design  # names of levels are not used
-    levels = (replace(areas.levels[0], names=names), *areas.levels[1:])
-    measurements = replace(design.measurements, areas=replace(areas, levels=levels))
-    return replace(design, measurements=measurements)
-
-
 def _design_and_tables(
-    folder: Path, table: Any, statement: Mapping[str, Any]
+    folder: Path, table: Any, statement: Mapping[str, Any], names: Mapping[str, str]
 ) -> tuple[Design, Tables]:
-    """Return what `folder.write_files` needs to write the same files again."""
+    """Return what `folder.write_files` needs to write the files again, with new names of cells."""
     unit, sparse, flows = statement["unit"], statement["sparse"], "origin" in table
     windows = None
     if (words := statement["period"]) is not None:
@@ -128,11 +113,12 @@ def _design_and_tables(
         shown.insert(0, "cell", np.arange(len(shown)))
     else:
         shown = table.drop_duplicates("id").reset_index(drop=True)
-    levels = [row["areas"] for row in statement["levels"] if not flows]
-    if flows:
-        levels = [row["origins"] for row in statement["levels"]]
-    groups = {name: list(shown[name]) for name in dict.fromkeys(levels) if name in shown}
-    groups.pop(CELLS, None)
+    if unknown := sorted(set(names) - set(shown["id"])):
+        raise InputError(f"no cell of {folder} has the id {unknown[0]!r}: its ids are in map.csv")
+    pairs = zip(shown["id"], shown["name"], strict=True)
+    shown = shown.assign(name=[names.get(each, name) for each, name in pairs])
+    levels = {row["origins" if flows else "areas"] for row in statement["levels"]} - {CELLS}
+    groups = {name: list(shown[name]) for name in shown.columns if name in levels}
     cells = Cells(
         shown[["cell", "id", "name", "geometry"]],
         _nowhere,
@@ -147,11 +133,15 @@ def _design_and_tables(
     )
     histogram = Histogram(cells, windows, contributions, flows)
     measurements = measurements_of(statement, shown, window_names, flows)
+    areas = measurements.areas
+    if not flows:
+        cell_level = replace(areas.levels[0], names=tuple(shown["name"]))
+        areas = replace(areas, levels=(cell_level, *areas.levels[1:]))
     guarantee = statement["guarantee"]
     promised = Guarantee(guarantee["eps"], guarantee["delta"], guarantee["rho"])
     design = Design(
         histogram=histogram,
-        measurements=replace(measurements, separate=sparse is not None),
+        measurements=replace(measurements, areas=areas, separate=sparse is not None),
         eps=Decimal(repr(guarantee["eps"])),
         promised=promised,
         replaced=Guarantee(guarantee["eps_for_replacement"], guarantee["delta_for_replacement"]),
@@ -180,7 +170,7 @@ def _design_and_tables(
                 tables[t, s] = part[own].reset_index(drop=True)
                 begin += size
         if begin != len(rows):
-            raise InputError(f"{folder}/levels.csv has not the levels of its statement")
+            raise InputError(f"{folder}/levels.csv and statement.json do not have the same levels")
     return design, tables
 
 

@@ -146,11 +146,10 @@ def levels_in_numbers(design: Design) -> list[dict[str, Any]]:
     for t, s in measurements.combinations:
         time, area = measurements.times.levels[t], measurements.areas.levels[s]
         deviations = measurements.standard_deviations(t, s)
-        number = deviations.size
         row: dict[str, Any] = {
             "areas": area.name,
             "times": None if design.histogram.windows is None else time.name,
-            "number": number,
+            "number": deviations.size,
             "share": "0",
         }
         if (t, s) in measurements.measured:
