@@ -80,7 +80,10 @@ def compose_rounds(rounds: CountedCurves) -> UpperCurve:
 
 def _is_trivial(curve: UpperCurve) -> bool:
     """Return whether delta is 1 at eps = 0 and just below the budget (or at `LARGEST_EPS0`)."""
-    return curve.upper(0.0) >= 0.0 and curve.upper(min(0.999 * curve.budget, LARGEST_EPS0)) >= 0.0
+    largest, ceiling = min(0.999 * curve.budget, LARGEST_EPS0), curve.hints.ceiling
+    if ceiling is not None and ceiling(largest) < 0.0:
+        return False
+    return curve.upper(0.0) >= 0.0 and curve.upper(largest) >= 0.0
 
 
 def _gaussian_rounds_merged(rounds: CountedCurves) -> CountedCurves:
@@ -159,9 +162,22 @@ class _Composition:
             return -np.inf
         log_left_out_share = max(loss.log_left_out_share for loss in self._losses)
         high = upper_log_hockey_stick(self._upper_laws, eps, log_left_out_share, self._depth)
-        if high < BASIC_COMPOSITION_BELOW or len(self._losses) == 1:
+        if high < BASIC_COMPOSITION_BELOW or self._sum_may_be_below(high, eps):
             high = min(high, self._sum_of_deltas(eps))
         return min(high, 0.0)
+
+    def _sum_may_be_below(self, high: float, eps: float) -> bool:
+        """Return whether `_sum_of_deltas` of one loss may be below ``high``.
+
+        Its distribution on the grid has about the delta of the curve, without left-out outcomes. A
+        factor of 2 is more than rounding to the grid adds.
+        """
+        laws = self._upper_laws(self._depth)
+        if len(self._losses) > 1 or len(laws) > 1:
+            return len(self._losses) == 1
+        (law, count) = laws[0]
+        once = log_hockey_stick([(replace(law, infinite=0.0), 1)], quotient_down(eps, count)).low
+        return bool(np.log(count / 2.0) + once <= high)
 
     def _sum_of_deltas(self, eps: float) -> float:
         """Return log delta by basic composition: eps is divided among the rounds, deltas add up."""

@@ -19,7 +19,13 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from shuffledp.accounting.conventions import Side
-from shuffledp.accounting.laws.binomial import log_cdf_ends, log_pmf, log_pmf_error, log_tail_ends
+from shuffledp.accounting.laws.binomial import (
+    log_cdf_ends,
+    log_pmf,
+    log_pmf_error,
+    log_pmf_with_error,
+    log_tail_ends,
+)
 from shuffledp.accounting.pairs import Pair, SymmetricForm, symmetric_form
 from shuffledp.numerics.arrays import UNIT, Floats, Integers
 
@@ -267,6 +273,23 @@ def _join(coins: Floats, low: Floats, high: Floats, gain: float, side: Side) -> 
     )
 
 
+def _coin_sums(coins: Floats, u: Floats) -> tuple[Floats, float]:
+    """Return the probability that the sum of ``coins`` (rows) is u (columns), and its error.
+
+    The relative error is at most the second result. Where coins grow by 2, the first row is
+    multiplied by ratios, each with at most five roundings.
+    """
+    by_ratio = coins.size > 2 and coins[0, 0] >= u[-1] and bool((np.diff(coins, axis=0) == 2).all())
+    computed = coins[:1] if by_ratio else coins
+    heads = np.minimum((computed + u) / 2.0, computed)
+    value, errors = log_pmf_with_error(heads, computed, 0.5, 0.5, 0.0)
+    pmf, error = np.exp(value), float(errors.max())
+    if not by_ratio:
+        return np.where(u <= coins, pmf, 0.0), error
+    ratios = (coins * (coins - 1.0))[1:] / ((coins - u) * (coins + u))[1:]
+    return np.cumprod(np.vstack([pmf, ratios]), axis=0), error + 5.0 * UNIT * coins.size
+
+
 def _bundles(
     form: SymmetricForm, rows: _Rows, side: Side, largest_u: float, step: float
 ) -> Iterator[Atoms]:
@@ -287,10 +310,8 @@ def _bundles(
     ):
         coins = rows.coins[part, None]
         u = 2.0 * half_u + coins[0] % 2.0
-        heads = (coins + u) / 2.0
-        pmf = np.exp(log_pmf(heads, coins, 0.5)) * np.where(u > 0.0, 1.0, 0.5)
-        inside = heads <= coins
-        error = np.where(inside, log_pmf_error(np.minimum(heads, coins), coins, 0.5, 0.5, 0.0), 0.0)
+        pmf, pmf_error = _coin_sums(coins, u)
+        pmf *= np.where(u > 0.0, 1.0, 0.5)
         # Sums over u, for each s, of its probability, of u, and of coins - u.
         pmf, pmf_u, pmf_rest = (
             np.add.reduceat(pmf * each, starts, axis=1)
@@ -308,7 +329,7 @@ def _bundles(
         mass = (sum_rest + 2.0 * form.gain * sum_u) / (2.0 * form.n)
         keep = mass > 0.0
         first, last = u[starts], u[ends]
-        mass, mass_error = mass[keep], rows.error + float(error.max())
+        mass, mass_error = mass[keep], rows.error + pmf_error
         mass_error += UNIT * (bundle_size + part.size + columns + 12.0)
         middle = _loss(form.gain * sum_u[keep], sum_rest[keep])
         # The errors of the means of u and D are at most twice `mass_error` times their ranges.

@@ -35,6 +35,8 @@ DEPTH_INCREMENT = 24.0
 MAX_TRANSFORM_POINTS = 4_000_000
 # Largest number of Newton steps in the search for the tilt, and its relative tolerance.
 MAX_TILT_STEPS, TILT_XTOL = 200, 1e-4
+# Number of losses that are pooled for this search, if there are at least so many.
+POOL_SIZE, MIN_SIZE_TO_POOL = 8, 4096
 # Chernoff's bound usually exceeds the log of a hockey-stick divergence by less than this.
 LOG_CHERNOFF_EXCESS = 8.0
 
@@ -75,9 +77,10 @@ class _TiltedRounds:
         Bounds are valid for every tilt; they are tightest if the tilted mean is close to ``mean``.
         """
         lam, low, high = 0.0, 0.0, np.inf
+        pooled = list(map(_pooled, self.losses, self.log_mass))
         first_step = 64.0 / max(float(losses[-1]) for losses in self.losses)
         for _ in range(MAX_TILT_STEPS):
-            above, slope = self._excess(lam, mean)
+            above, slope = self._excess(pooled, lam, mean)
             if above >= 0.0 and lam == 0.0:
                 break
             low, high = (lam, high) if above < 0.0 else (low, lam)
@@ -91,10 +94,12 @@ class _TiltedRounds:
                 break
         return float(lam)
 
-    def _excess(self, lam: float, mean: float) -> tuple[float, float]:
+    def _excess(
+        self, laws: list[tuple[Floats, Floats]], lam: float, mean: float
+    ) -> tuple[float, float]:
         """Return the tilted mean of the sum minus the target mean, and the tilted variance."""
         above, variance = -mean, 0.0
-        for count, losses, log_mass in zip(self.counts, self.losses, self.log_mass, strict=True):
+        for count, (losses, log_mass) in zip(self.counts, laws, strict=True):
             exponents = log_mass + lam * losses
             weights = np.exp(exponents - exponents.max())
             weights /= weights.sum()
@@ -138,6 +143,17 @@ class _TiltedRounds:
                 )
             )
         )
+
+
+def _pooled(losses: Floats, log_mass: Floats) -> tuple[Floats, Floats]:
+    """Return about the same law with fewer losses, which is enough to find a tilt."""
+    if losses.size < MIN_SIZE_TO_POOL:
+        return losses, log_mass
+    starts = np.arange(0, losses.size, POOL_SIZE)
+    largest = np.maximum.reduceat(log_mass, starts)
+    weights = np.exp(log_mass - np.repeat(largest, POOL_SIZE)[: losses.size])
+    total = np.add.reduceat(weights, starts)
+    return np.add.reduceat(weights * losses, starts) / total, largest + np.log(total)
 
 
 def _max_exponent(losses: Floats, log_mass: Floats, lam: float) -> float:
