@@ -5,8 +5,8 @@ neighbours. A smaller number is better in every row, so a ratio above 1 says tha
 these rows come first. docs/peers.md explains them.
 
 A peer's number is *published*, the value of a *formula* of a paper, the result of a *run* of its
-program in this process, or, for programs that pip does not have, *recorded* from a run of their
-published code at the commit that is named.
+program in this process, or, for programs that are none of our dependencies, *recorded* from a run
+of the version or commit that is named.
 """
 
 import csv
@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import astuple, dataclass, fields
 from functools import reduce
-from math import exp, expm1, log, sqrt
+from math import exp, expm1, log, sinh, sqrt
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 from dp_accounting.pld.privacy_loss_distribution import from_two_probability_mass_functions
 from scipy.optimize import brentq, minimize_scalar
-from scipy.stats import binom, multinomial
+from scipy.stats import binom, multinomial, norm
 
 from shuffledp import Setting, compare, epsilon, mechanism, publish
 from shuffledp.accounting.additive import GeometricNoise
@@ -252,11 +252,16 @@ RECORDED = {
         (100_000, 408, 4.0, 0.17697317),
         (10_000, 2, 1.0, 0.05556169),
     ],
+    # One report of 2-RR among n - 1 of the other record is a random allocation: one of n steps has
+    # the law of that report, the others the law of the rest. Upper end, with a grid of 5e-5.
+    ("random allocation (PLD_accounting 2.0, 2602.17284)", "certified"): [
+        (10_000, 2, 1.0, 0.03596896),
+    ],
 }
 
 
 def other_accountants() -> Iterator[Row]:
-    """Programs that pip does not have, as recorded."""
+    """Programs that are none of our dependencies, as recorded."""
     for (peer, bound), settings in RECORDED.items():
         for n, k, eps0, theirs in settings:
             ours = epsilon(1e-6, Setting(n, k, eps0=eps0), bound=bound).promised
@@ -289,6 +294,57 @@ def decomposition() -> Iterator[Row]:
     ours = epsilon(1e-6, Setting(n, k, eps0=eps0)).promised
     yield Row("privacy blanket by FFT (Su, Cheng, Wang, 2504.07414)", "eps of k-RR, eps0 = 4", n, k,
               ours, 1e-6, REPLACEMENT, theirs, "formula", ours, "certified")  # fmt: skip
+
+
+def blanket_eps(n: int, k: int, eps0: float, delta: float) -> float:
+    """Return eps of k-RR by the blanket divergence, summed over all relevant counts in floats.
+
+    Takagi and Liew evaluate it by FFT within a relative error that the user chooses; this is the
+    limit of a small one.
+    """
+    q = 1.0 / (exp(eps0) + k - 1)
+    shares = [q, q, (k - 2) * q]
+    halves = [8 * sqrt(n * share) + 8 for share in shares]
+    axes = [np.arange(max(0, int(n * p - half)), min(n, int(n * p + half)) + 1)
+            for p, half in zip(shares, halves, strict=True)]  # fmt: skip
+    a, b, c = (axis.ravel() for axis in np.meshgrid(*axes, indexing="ij"))
+    cells = np.stack([a, b, c, n - a - b - c], axis=-1)
+    masses = multinomial.pmf(cells, n, [*shares, 1 - k * q])
+
+    def excess(eps: float) -> float:
+        gains = exp(eps0) * a + b + c - exp(eps) * (a + exp(eps0) * b + c)
+        return float(masses @ np.maximum(gains, 0.0)) / n - delta
+
+    return float(brentq(excess, 0.0, eps0, xtol=1e-9))
+
+
+def blanket_divergence() -> Iterator[Row]:
+    """Takagi and Liew (arXiv 2601.19154): the blanket divergence at finite n."""
+    for n, k, eps0 in ((10_000, 408, 4.0), (10_000, 2, 1.0)):
+        theirs, ours = blanket_eps(n, k, eps0, 1e-6), epsilon(1e-6, Setting(n, k, eps0=eps0))
+        yield Row("blanket divergence (Takagi, Liew, 2601.19154)", f"eps of k-RR, eps0 = {eps0:g}",
+                  n, k, ours.promised, 1e-6, REPLACEMENT, theirs, "formula", ours.promised,
+                  "certified")  # fmt: skip
+
+
+def gaussian_limit(eps: float, n: int, eps0: float) -> float:
+    """Return the leading term of delta of 2-RR for many users.
+
+    It is ``mu (phi(t) - t Phi(-t))`` at eps = t mu, with mu^2 = I / n. With two cells the Fisher
+    constant I is ``(p - q)^2 / (p q)``, p and q = 1 - p for a true and a false report, in all data.
+    """
+    mu = 2 * sinh(eps0 / 2) / sqrt(n)
+    t = eps / mu
+    return float(mu * (norm.pdf(t) - t * norm.cdf(-t)))
+
+
+def asymptotics() -> Iterator[Row]:
+    """Shvets (arXiv 2602.09029): the Gaussian limit for records of two kinds; not a bound."""
+    for n in (10_000, 1_000_000):
+        theirs = brentq(lambda eps, n=n: gaussian_limit(eps, n, 1.0) - 1e-6, 0.0, 1.0, xtol=1e-12)
+        ours = epsilon(1e-6, Setting(n, 2, eps0=1.0)).promised
+        yield Row("Gaussian limit (Shvets, 2602.09029)", "eps of k-RR, eps0 = 1", n, 2, ours, 1e-6,
+                  REPLACEMENT, theirs, "formula", ours, "certified")  # fmt: skip
 
 
 def enumerated(n: int, k: int, eps0: float) -> tuple[dict, dict]:
@@ -334,8 +390,15 @@ def composed(*parts: tuple[tuple[dict, dict], int]) -> Any:
     return reduce(lambda one, other: one.compose(other), plds)
 
 
+# Upper end of eps of the 35 rounds below that PLD_accounting 2.0 has on a grid of 1e-4.
+PLD_ACCOUNTING = 2.71213623
+
+
 def dp_accounting() -> Iterator[Row]:
-    """Google's dp_accounting on every outcome of our pairs; its time grows like n^3."""
+    """Google's dp_accounting on every outcome of our pairs; its time grows like n^3.
+
+    PLD_accounting takes its discretised pairs and composes each for its rounds.
+    """
     peer = "dp_accounting 0.6.0"
     krr = Setting(100, 16, eps0=1.0, rounds=30)
     noise = mechanism("user-dummies", dummies=0.8, chances=1)
@@ -357,6 +420,8 @@ def dp_accounting() -> Iterator[Row]:
         for quantity, peers, mine in (("eps", theirs, ours), ("s", their_seconds, our_seconds)):
             yield Row(peer, f"{what}, {quantity}", n, k, ours, 1e-6, REPLACEMENT, peers, "run",
                       mine, "certified")  # fmt: skip
+    yield Row("PLD_accounting 2.0", f"{what}, eps", n, k, ours, 1e-6, REPLACEMENT, PLD_ACCOUNTING,
+              "recorded", ours, "certified")  # fmt: skip
 
 
 COMPARISONS = (
@@ -367,6 +432,8 @@ COMPARISONS = (
     trips,
     other_accountants,
     decomposition,
+    blanket_divergence,
+    asymptotics,
     dp_accounting,
 )
 

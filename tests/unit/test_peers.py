@@ -32,6 +32,19 @@ def test_the_grid_of_the_blanket_is_above_the_certified_eps(peers):
     assert 1e-6 < at_eps < 2e-6
 
 
+def test_the_blanket_divergence_is_the_certified_eps_of_three_cells_or_more(peers):
+    certified = epsilon(1e-6, Setting(200, 16, eps0=2.0))
+    assert peers.blanket_eps(200, 16, 2.0, 1e-6) == pytest.approx(certified.upper, rel=1e-6)
+
+
+def test_the_certified_delta_approaches_the_gaussian_limit(peers):
+    errors = [
+        abs(peers.gaussian_limit(epsilon(1e-6, Setting(n, 2, eps0=1.0)).upper, n, 1.0) / 1e-6 - 1)
+        for n in (10**3, 10**4, 10**5)
+    ]
+    assert errors[2] < errors[1] / 2 < errors[0] / 3 and errors[2] < 0.1
+
+
 def test_a_threshold_shows_a_user_who_completes_it(peers):
     """One person is never shown at a threshold of two; of two, both are sampled with p^2."""
     eps, p, tau = 5.0, 0.01, 2
