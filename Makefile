@@ -61,7 +61,7 @@ wheel: $(READY) ## Build the package that pip installs, in dist/
 	$(BIN)/python -m pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation -w dist .
 
 bench: $(READY) ## Measure accountant and reading against their targets and alternatives
-	$(BIN)/python benchmarks/accounting.py
+	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/ingest.py
 
 peers: $(READY) ## Compare with other programs and papers on the same work, in results/peers.csv

@@ -14,27 +14,15 @@ pytestmark = pytest.mark.workflow
 
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 
-MECHANISM = '''
-"""k-RR once more, under another name."""
-
-from shuffledp.mechanisms.randomised_response import KRandomisedResponse
-
-
-class Twin(KRandomisedResponse):
-    """K-RR with fewer estimates."""
-
-    name = "twin"
-    estimators = {name: KRandomisedResponse.estimators[name] for name in ("raw", "projected")}
-'''
+MECHANISM = re.search(r"```python\n(.*?)```", PAGE, re.DOTALL)[1]
 ENTRY = """
     Entry(
         name="twin",
         label="twin",
         class_path="shuffledp.mechanisms.twin.Twin",
         source="nobody: a test",
-        disclosed=_DISCLOSED_IF_RANDOMISED,
-        estimators=_estimators("twin of shuffle+INV", "#CC79A7", "v"),
-        matched=False,
+        disclosed=_DISCLOSED_TO_CURATOR,
+        estimators=_estimators("twin of Laplace", "#CC79A7", "v"),
     ),"""
 BOUND = '''
 """Twice the delta of the clones bound."""
@@ -260,9 +248,9 @@ def test_every_recipe_is_enough(extended):
     privacy = pd.read_parquet(clone.path / "results" / "privacy" / "town.shape.parquet")
     assert set(privacy["bound"]) == {"upper", "lower", "doubled"}
     # The other figures take its looks from the same table.
-    assert "twin of shuffle+INV" in svg(clone, "comparison")
+    assert "twin of Laplace" in svg(clone, "comparison")
     individual = clone.path / "results" / "tables" / "individual.town.shape.eps0-2.html"
-    assert "twin of shuffle+INV" in individual.read_text()
+    assert "twin of Laplace" in individual.read_text()
     assert "twin (1)" in svg(clone, "mechanisms.town.shape")
     assert "doubled: " in svg(clone, "privacy.town.shape")
     assert "town" in svg(clone, "stairs.town.shape")
@@ -272,9 +260,15 @@ def test_every_recipe_is_enough(extended):
     assert "one dot for each" in svg(clone, "checkins.town.shape")
 
     plan = ["plan", "--n", "10000", "--k", "16", "--eps0", "2", "--delta", "1e-6"]
-    (row,) = command(clone, *plan, "--mechanism", "gaussian", "krr", "twin")
-    assert row["twin_cell_sd_users"] == row["krr_cell_sd_users"]
-    assert row["krr_cell_sd_users"] > row["gaussian_cell_sd_users"] > 0
+    (row,) = command(clone, *plan, "--mechanism", "discrete-laplace", "krr", "twin")
+    assert row["krr_cell_sd_users"] > row["twin_cell_sd_users"] > 0
+    for rounds in ("1", "3"):
+        target = ["--n", "10000", "--k", "16", "--eps", "1", "--delta", "1e-6", "--rounds", rounds]
+        twin, real = (
+            next(row for row in command(clone, "compare", *target, "--mechanism", name))
+            for name in ("twin", "discrete-laplace")
+        )
+        assert twin["cell_sd_users"] == pytest.approx(real["cell_sd_users"], rel=1e-3)
     compared = command(clone, "compare", *plan[1:5], "--eps", "1", "--delta", "1e-6")
     assert "twin" in {row["mechanism"] for row in compared}
     assert {"doubled", "twin"} <= {row["name"] for row in command(clone, "list")}

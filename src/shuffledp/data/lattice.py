@@ -81,9 +81,19 @@ def make_lattice(region: Region, spec: Mapping[str, Any]) -> Lattice:
 
 
 def _interval_of(edges: Floats, values: Floats) -> Integers:
-    index = np.searchsorted(edges, values, side="right") - 1
-    index[values == edges[-1]] -= 1
-    index[index == len(edges) - 1] = -1
+    """Return the number of the interval of each value; -1 outside the edges, and for NaN."""
+    inside = (values >= edges[0]) & (values <= edges[-1])
+    values, last = np.where(inside, values, edges[0]), edges.size - 2
+    # Edges are about evenly spaced, so a division finds the interval or one next to it.
+    position = (values - edges[0]) * ((last + 1) / (edges[-1] - edges[0]))
+    index: Integers = np.minimum(position, last).astype(np.int64)
+    index -= values < edges[index]
+    index += (values >= edges[index + 1]) & (index < last)
+    wrong = (values < edges[index]) | (values >= edges[index + 1]) & (index < last)
+    if wrong.any():
+        found = np.searchsorted(edges, values[wrong], side="right") - 1
+        index[wrong] = np.minimum(found, last)
+    index[~inside] = -1
     return index
 
 

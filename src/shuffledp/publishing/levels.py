@@ -183,7 +183,9 @@ def cells_levels(cells: Cells, kind: str, names: Iterable[str]) -> list[Level]:
     if isinstance(cells, AllHexagons):
         return [_Unlisted(CELLS, np.empty(0, np.int64), (), (), len(cells))]
     table = cells.table
-    finest = Level(CELLS, np.arange(len(cells)), tuple(table["id"]), tuple(table["name"]))
+    finest = Level(
+        CELLS, np.arange(len(cells)), *(tuple(table[each].tolist()) for each in ("id", "name"))
+    )
     coarser = []
     for name in names:
         if name in _COLUMNS:

@@ -295,7 +295,7 @@ def add_noise(counts: Integers, noise: Noise) -> Integers:
 
     The noisy counts are unbiased; they may be negative. The shape is that of `counts`.
     """
-    drawn = _measurement(noise)(counts.ravel().tolist())
+    drawn = _measurement(noise)(counts.ravel())
     return np.array(drawn, dtype=np.int64).reshape(counts.shape)
 
 

@@ -516,7 +516,10 @@ def check_text(title: str, design: Design) -> None:
     areas = [name for level in design.measurements.areas.levels for name in level.names]
     try:
         "".join(
-            [title, *map(str, design.places.values()), *table["id"], *table["name"], *areas]
+            [
+                *(title, *map(str, design.places.values()), *areas),
+                *(text for each in ("id", "name") for text in table[each].tolist()),
+            ]
         ).encode()
     except UnicodeEncodeError as error:
         raise InputError(
