@@ -7,7 +7,7 @@ import scipy
 from numpy.typing import ArrayLike
 
 from shuffledp.accounting.conventions import eps_values
-from shuffledp.accounting.laws.binomial import log_pmf
+from shuffledp.accounting.laws.binomial import log_pmf_run
 from shuffledp.accounting.laws.binomial_sum import Chance
 from shuffledp.accounting.one_round.single_bin import channel
 from shuffledp.accounting.setting import Setting
@@ -37,7 +37,7 @@ def _binomial(n: int, chance: Chance) -> _Window:
         return _Window(n, np.ones(1))
     half = WINDOW_DEVIATIONS * np.sqrt(n * p * q) + WINDOW_MARGIN
     start, stop = max(int(np.floor(n * p - half)), 0), min(int(np.ceil(n * p + half)), n)
-    mass = np.exp(log_pmf(np.arange(start, stop + 1.0), n, p, q))
+    mass = np.exp(log_pmf_run(start, stop - start + 1, n, p, q))
     return _Window(start, mass / mass.sum())
 
 
