@@ -98,7 +98,7 @@ def assert_usable_sweeps(config):
     assert len(config["eps"]) > 0
     assert all(_is_number(e, 1e-9, min(config["eps0"])) for e in config["eps"])
     assert max(config["eps"]) < min(config["eps0"])
-    assert "gaussian" in config["mechanisms"]
+    assert "gaussian" in config.get("mechanisms", ["gaussian"])
     assert config["bounds"]
     assert config["unit"] in ("checkin", "user")
 

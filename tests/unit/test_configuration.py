@@ -75,7 +75,8 @@ def test_the_shipped_configurations_are_valid():
         ("regions/paris/title", "San Francisco",
          "regions.paris.title: 'San Francisco' is also the title of san_francisco"),
         ("regions/paris/mechanisms", ["krr"], r"regions\.paris: mechanisms.*gaussian.*got krr"),
-        ("targets/mechanisms", ["none"], "unknown mechanism 'none'"),
+        ("targets/mechanisms", ["none"], "^targets.mechanisms: unknown mechanism 'none'"),
+        ("mechanisms", ["oue"], "targets.mechanisms must name one of .*, which limits it to oue"),
         ("regions/paris/basemap", str(BASEMAPS["san_francisco"]),
          r"paris\.basemap: .*geojson shows another place .*-122\.\d+ to -122"),
         ("regions/paris/individual_every", 192, "individual_every .* 192 for the grid shape"),
@@ -151,7 +152,10 @@ OWN = {
 def test_a_region_has_its_own_values_or_the_common_ones():
     config = DEFAULTS | changed("regions/paris", DEFAULT["regions"]["paris"] | OWN)
     check_schema(config, SCHEMA)
+    config["mechanisms"] = ["two-servers", "gaussian", "oue"]
     regions = effective_regions(config)
+    assert regions["san_francisco"]["targets"]["mechanisms"] == ["gaussian", "two-servers"]
+    assert regions["paris"]["targets"]["mechanisms"] == ["gaussian", "krr"]
     assert {key: regions["paris"][key] for key in OWN} == OWN
     common = {key: config[key] for key in (*OWN, "source")}
     assert {key: regions["san_francisco"][key] for key in common} == common

@@ -168,6 +168,21 @@ def test_several_check_ins_of_each_user_count(clone):
     assert "unit: one user, at most 2 check-ins" in (clone.path / figure).read_text()
 
 
+@pytest.mark.slow
+def test_grids_are_compared_at_the_targets_by_the_mechanisms_of_the_region(clone):
+    grids = {"shape": {"shape": [3, 4]}, "fine": {"shape": [6, 8]}}
+    own = {"n": [400], "mechanisms": ["gaussian", "krr"], "grids": grids}
+    clone.config["regions"]["town"] |= own
+    mechanisms = ["two-servers", "krr", "gaussian"]
+    clone.config |= {"eps0": [1], "targets": {"eps": [1], "delta": 1e-6, "mechanisms": mechanisms}}
+    figures = {grid: f"results/figures/mechanisms.town.{grid}.svg" for grid in grids}
+    clone.run(*figures.values())
+    for grid, figure in figures.items():
+        assert f"town, grid {grid}: every mechanism" in (clone.path / figure).read_text()
+        rows = pd.read_csv(clone.path / f"results/utility/town.{grid}.csv")
+        assert set(rows[rows["calibration"] == "target"]["mechanism"]) == {"gaussian", "krr"}
+
+
 def test_default_configuration_plans_everything(clone):
     default = yaml.safe_load((ROOT / "config" / "config.yaml").read_text())
     clone.config.clear()

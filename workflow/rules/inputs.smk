@@ -70,10 +70,17 @@ def contribution_bound(wildcards):
     return {key: spec[key] for key in ("records_per_user", "distinct")}
 
 
+def place_title(wildcards):
+    """Return the title of a region, with the name of the grid if the region has several."""
+    several = len(REGIONS[wildcards.region]["grids"]) > 1
+    grid = wildcards.get("grid") if several else None
+    return title_of(wildcards) + (f", grid {grid}" if grid else "")
+
+
 def figure_title(wildcards):
     """Return the title of a region's figures, with the unit if a user may have several check-ins."""
     unit = f" (unit: {unit_of(wildcards)})" if contribution_bound(wildcards) else ""
-    return title_of(wildcards) + unit
+    return place_title(wildcards) + unit
 
 
 def individual_memory(wildcards):
@@ -253,11 +260,9 @@ def target_releases(wildcards):
 
 
 def mapped_releases(wildcards):
-    """Return the releases at the targets, which only the first grid of a region has."""
-    region, grid = wildcards.region, wildcards.grid
-    if "targets" not in REGIONS[region] or grid != first_grid(region):
+    """Return the releases at the targets, without which there are no maps."""
+    if "targets" not in REGIONS[wildcards.region]:
         raise WorkflowError(
-            "config: targets: maps have the estimates at the targets, which only the first grid "
-            f"of a region has, and only if there are targets, got the grid {grid} of {region}"
+            "config: targets: maps have the estimates at the targets, and there are none"
         )
     return target_releases(wildcards)

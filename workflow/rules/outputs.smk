@@ -1,11 +1,11 @@
 # Files of the targets `all` and `reproduce`, and of the target of each region.
 
 
-def parts_of(region, grid):
-    """Return the parts of a region's sweep; only its first grid is calibrated to targets."""
+def parts_of(region):
+    """Return the parts of a region's two sweeps, the same for each of its grids."""
     spec = REGIONS[region]
     parts = [f"eps0-{budget(eps0)}" for eps0 in spec["eps0"]]
-    if "targets" in spec and grid == first_grid(region):
+    if "targets" in spec:
         parts += [f"target-{name}" for name in spec["targets"]["mechanisms"]]
     return parts
 
@@ -25,7 +25,7 @@ def tables_of(region):
         each = {
             "place": f"{region}.{grid}",
             "eps0": eps0,
-            "part": parts_of(region, grid),
+            "part": parts_of(region),
         }
         tables += expand(
             "{stage}/{place}.parquet",
@@ -44,13 +44,12 @@ def tables_of(region):
 
 
 def figures_of(region, grid):
-    """Return every figure of a grid; those of targets show a region's first grid."""
+    """Return every figure of a grid."""
     spec, place = REGIONS[region], f"{region}.{grid}"
     names = ["checkins", "privacy", "distances-over-eps"]
-    if grid == first_grid(region):
-        if "targets" in spec:
-            names += ["mechanisms", "recommended"]
-            names += ["series"] if "every" in spec else []
+    if "targets" in spec:
+        names += ["mechanisms", "recommended"]
+        names += ["series"] if "every" in spec else []
     stems = expand("{name}.{place}", name=names, place=place)
     stems += expand(
         "distances.{place}.{calibration}",

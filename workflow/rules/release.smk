@@ -26,7 +26,7 @@ rule summarise_utility:
     input:
         utility=lambda wildcards: [
             result(f"utility/{wildcards.region}.{wildcards.grid}.{part}.parquet")
-            for part in parts_of(wildcards.region, wildcards.grid)
+            for part in parts_of(wildcards.region)
         ],
     output:
         utility=result("utility/{region}.{grid}.parquet"),
@@ -87,8 +87,9 @@ rule write_maps:
 rule maps:
     input:
         [
-            result(f"maps/{region}.{first_grid(region)}.{suffix}")
-            for region in REGIONS
+            result(f"maps/{region}.{grid}.{suffix}")
+            for region, spec in REGIONS.items()
+            for grid in spec["grids"]
             for suffix in ("geojson", "parquet")
         ],
     localrule: True
@@ -152,7 +153,7 @@ rule tabulate_individual:
         **cost(1000, 2),
     params:
         code=DRAWING,
-        title=title_of,
+        title=place_title,
         unit=unit_of,
     script:
         "../scripts/tabulate_individual.py"

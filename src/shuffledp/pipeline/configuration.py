@@ -58,15 +58,20 @@ def effective_regions(config: Spec) -> dict[str, dict[str, Any]]:
     """Return every region with its own values and, where it has none, the common ones.
 
     The schema has accepted the configuration and supplied its defaults. If there are ``targets``,
-    each region has them; their ``mechanisms`` are by default the region's own.
+    each region has them; their ``mechanisms`` are by default the region's own, and otherwise
+    limited to these if the configuration names any.
     """
-    common = {"records_per_user": 1, "distinct": False}
+    common: dict[str, Any] = {"records_per_user": 1, "distinct": False}
+    common["mechanisms"] = ["gaussian", "krr"]
     common |= {key: config[key] for key in _REGION_KEYS if key in config}
     regions = {name: common | dict(spec) for name, spec in config["regions"].items()}
     if "targets" in config:
-        for spec in regions.values():
+        for name, spec in regions.items():
             usual = {"mechanisms": spec["mechanisms"], "colluding": 0, "response_rate": 1.0}
-            spec["targets"] = usual | config["targets"]
+            spec["targets"] = targets = usual | config["targets"]
+            if "mechanisms" in config or "mechanisms" in config["regions"][name]:
+                own = spec["mechanisms"]
+                targets["mechanisms"] = [each for each in targets["mechanisms"] if each in own]
     return regions
 
 
@@ -81,6 +86,8 @@ def check_configuration(config: Spec, basemaps: Mapping[str, Path]) -> None:
     for name, spec in config["sources"].items():
         _check_source(name, spec)
     _source(config, "source", config["source"])
+    with _naming("targets.mechanisms: "):
+        get_entries(config.get("targets", {}).get("mechanisms", []))
     titles: dict[str, str] = {}
     for name, spec in effective_regions(config).items():
         source = _source(config, f"regions.{name}.source", spec["source"])
@@ -181,12 +188,16 @@ def _check_sweeps(region: str, spec: Spec) -> None:
             )
     with _naming(f"regions.{region}: "):
         chosen = get_entries(spec["mechanisms"])
-        get_entries(spec.get("targets", spec)["mechanisms"])
         if set(spec["bounds"]) - _COMMON_BOUNDS:
             from shuffledp.accounting.bound_registry import get_bound
 
             for bound in spec["bounds"]:
                 get_bound(bound)
+    if not spec.get("targets", spec)["mechanisms"]:
+        raise InputError(
+            f"regions.{region}: targets.mechanisms must name one of mechanisms, which limits it to "
+            f"{', '.join(spec['mechanisms'])}"
+        )
     if not any(mechanism.matched for mechanism in chosen):
         raise InputError(
             f"regions.{region}: mechanisms must include one that is calibrated to a privacy, "
