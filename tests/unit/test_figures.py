@@ -201,6 +201,16 @@ def test_estimate_maps_share_one_scale_in_checkins(cells):
     assert "check-ins per cell (estimated share × n, logarithmic)" in texts(figure)
 
 
+def test_maps_of_one_release_state_the_mean_of_all(releases, utility, cells):
+    panels = maps.release_panels(COUNTS, calibrated(first_release(releases), "matched", TARGET))
+    errors = calibrated(utility.query("n == 400 and eps0 == 4"), "matched", TARGET)
+    means = maps.mean_errors(errors, "tv_distance")
+    titles = texts(maps.estimate_maps(MapContext(cells, "Title"), panels, 400, means))
+    first, *others = style.series_rows(errors, ("krr", "projected"))["tv_distance"]
+    distances = f"{first:.3g}\n(mean of 5 releases: {(first + sum(others)) / 5:.3g})"
+    assert f"shuffle+INV, projected\ntotal variation distance {distances}" in titles
+
+
 def test_maps_refuse_another_histogram_or_missing_cells(releases, cells):
     with pytest.raises(InputError, match="12 cells"):
         maps.estimate_maps(MapContext(cells, "Title"), {"Original": np.ones(11)}, 400)
@@ -244,7 +254,9 @@ def test_matched_comparison_draws_means_and_ratios(utility):
                     expected = mean / means["gaussian", like, eps0]
                     np.testing.assert_allclose(ratios[label], expected, rtol=1e-12)
         assert any(np.all(np.asarray(line.get_ydata()) == 1.0) for line in column[2].lines)
-    assert grid[0, 0].get_title(loc="left") == "City, raw estimates"
+    heading = [each.partition(":")[0] for each in grid[0, 0].get_title(loc="left").splitlines()]
+    assert heading == ["City, raw estimates", r"$\epsilon_0=2$", r"$\epsilon_0=4$"]
+    assert not any(axes.texts for axes in figure.axes), "no text runs over a line"
     assert grid[1, 1].get_title(loc="left") == "Town, distributions"
     assert grid[2, 0].get_title(loc="left") == "City, other mechanisms ÷ Gaussian"
     assert grid[2, 0].get_ylabel() == "ratio of mean distances\n(above 1: Gaussian is closer)"

@@ -95,4 +95,7 @@ def estimated(wildcards):
 def curve_caption(wildcards):
     from shuffledp.papers.reproduction import FIGURES
 
-    return FIGURES[wildcards.study][wildcards.figure].caption
+    return (
+        f"{FIGURES[wildcards.study][wildcards.figure].caption} Where a guarantee is a staircase, each "
+        "value holds along its step. A line ends where its theorem does not apply or delta is 0."
+    )

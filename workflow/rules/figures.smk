@@ -61,6 +61,7 @@ use rule draw as draw_privacy with:
 use rule draw as draw_errors with:
     input:
         certainty=result("utility/{region}.{grid}.certainty.eps0-{eps0}.parquet"),
+        utility=result("utility/{region}.{grid}.eps0-{eps0}.parquet"),
         cells=result("grids/{region}.{grid}.parquet"),
         basemap=basemap_file,
         outline=outline_file,
@@ -82,6 +83,7 @@ use rule draw as draw_mechanisms with:
         log_of("draw_mechanisms.{region}.{grid}"),
     params:
         function="figures.mechanisms.draw_mechanisms",
+        title=place_title,
         replaced=replaced_of,
 
 
@@ -89,6 +91,7 @@ use rule draw as draw_recommended with:
     input:
         unpack(target_releases),
         summary=result("utility/{region}.{grid}.csv"),
+        utility=result("utility/{region}.{grid}.parquet"),
         samples=result("samples/{region}.{grid}.parquet"),
         cells=result("grids/{region}.{grid}.parquet"),
         basemap=basemap_file,
@@ -139,6 +142,7 @@ rule cell_sizes:
 use rule draw as draw_estimates with:
     input:
         releases=result("releases/{region}.{grid}.eps0-{eps0}.parquet"),
+        utility=result("utility/{region}.{grid}.eps0-{eps0}.parquet"),
         samples=result("samples/{region}.{grid}.parquet"),
         cells=result("grids/{region}.{grid}.parquet"),
         basemap=basemap_file,

@@ -32,7 +32,8 @@ KIND_LABELS: Final[Mapping[Kind, str]] = MappingProxyType(
 GUARANTEES: Final[tuple[Kind, ...]] = ("upper", "exact")
 
 # A bound or curve has the colour of the first entry one of whose strings its name contains. The
-# palettes are that of Okabe and Ito, without yellow, too light for lines, and the muted one of Tol.
+# palettes are that of Okabe and Ito, without yellow and orange, too light for lines, and the muted
+# one of Tol.
 _COLOURS: Final = (
     ("#0072B2", ("fourier",)),
     ("#D55E00", ("single-bin",)),
@@ -40,7 +41,7 @@ _COLOURS: Final = (
     ("#CC79A7", ("strong",)),
     ("#56B4E9", ("explicit data set", "certified lower")),
     ("#8C510A", ("closed-form", "closed form", "feldman")),
-    ("#E69F00", ("clones", "(6.1)")),
+    ("#661100", ("clones", "(6.1)")),
     # One paper has five bounds, each in its own colour.
     ("#00382A", ("balle-krr",)),
     ("#00664B", ("blanket-bennett-generic",)),

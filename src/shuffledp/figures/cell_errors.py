@@ -1,5 +1,6 @@
 """Draw the errors of single cells."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Unpack
 
@@ -17,8 +18,9 @@ from shuffledp.figures.map_panels import (
     draw_values,
     map_panels,
 )
-from shuffledp.figures.maps import best_estimates, release_title
+from shuffledp.figures.maps import best_estimates, mean_errors, release_title
 from shuffledp.mechanisms.catalogue import DISTRIBUTION, POSTERIOR, get_estimator
+from shuffledp.pipeline.selection import calibrated
 from shuffledp.pipeline.tables import read_tables
 
 # Diverging, safe for the colour-blind, and different from the colour of water.
@@ -27,42 +29,50 @@ _MIN_MARKED_ERROR: Final = 0.2  # share of the largest error; errors above it ar
 
 
 def draw_errors(
-    certainty: Path, *, title: str, unit: str, target_delta: float, **files: Unpack[MapFiles]
+    certainty: Path,
+    utility: Path,
+    *,
+    title: str,
+    unit: str,
+    target_delta: float,
+    **files: Unpack[MapFiles],
 ) -> Figure:
     """Draw `error_maps` of the release at the largest n.
 
-    `certainty` is a Parquet file with the columns of `pipeline.tables.CERTAINTY`, `title` the name
-    of the region, `unit` the unit of the guarantee, and `target_delta` the delta to which the
-    releases are calibrated.
+    `certainty` and `utility` are Parquet files with the columns of `pipeline.tables.CERTAINTY` and
+    `UTILITY`, for one eps0, `title` the name of the region, `unit` the unit of the guarantee, and
+    `target_delta` the delta to which the releases are calibrated.
     """
     n = int(read_tables([certainty], columns=["n"])["n"].max())
     tables = [read_tables([certainty], n=n, estimator=each) for each in (DISTRIBUTION, POSTERIOR)]
     rows = pd.concat([table for table in tables if len(table)], ignore_index=True)
     full_title = release_title(title, unit, rows, "matched", target_delta)
+    errors = calibrated(read_tables([utility], n=n), "matched", target_delta)
     place = MapContext.read(full_title, unit, **files)
-    first = place.window.start or 0
-    shown = rows["cell"].between(first, first + len(place.cells) - 1)
-    return error_maps(place, rows[shown].assign(cell=rows["cell"] - first))
+    return error_maps(place, rows, mean_errors(errors, "cell_error"))
 
 
 @style.local_style()
-def error_maps(place: MapContext, rows: pd.DataFrame) -> Figure:
+def error_maps(place: MapContext, rows: pd.DataFrame, means: Mapping[str, str]) -> Figure:
     """Draw the errors of the `best_estimates` on a common scale that is symmetric about 0.
 
     `place` has a title of `shuffledp.figures.maps.release_title`; `rows` have the columns of
-    `pipeline.tables.CERTAINTY` for one release of each mechanism.
+    `pipeline.tables.CERTAINTY` for one release of each mechanism. The titles of the maps state the
+    root mean square error over all cells and windows, and end with the `mean_errors`.
     """
     best = best_estimates(rows)
     series = style.list_series(best)
     errors = [
         style.series_rows(best, each).sort_values("cell")["error"].to_numpy() for each in series
     ]
+    labels = [get_estimator(*each).label for each in series]
+    titles = [
+        f"{label}\nroot mean square error {np.sqrt((error**2).mean()):,.3g}{means.get(label, '')}"
+        for label, error in zip(labels, errors, strict=True)
+    ]
+    errors = [error[place.window] for error in errors]
     largest = max(float(np.abs(error).max()) for error in errors)
     norm = Normalize(-largest, largest)
-    titles = [
-        f"{get_estimator(*each).label}\nroot mean square error {np.sqrt((error**2).mean()):,.3g}"
-        for each, error in zip(series, errors, strict=True)
-    ]
     threshold = float(f"{_MIN_MARKED_ERROR * largest:.1g}")
     marked = f"by more than {threshold:,g} {style.plural(place.unit)}"
     legend = [

@@ -24,7 +24,6 @@ from shuffledp.pipeline.tables import read_tables
 
 _MIN_LOG10_DELTA: Final = -12.0  # smallest delta shown
 _MAX_COLUMNS: Final = 3  # panels in a row
-_MAX_LABEL_ABOVE: Final = 0.65  # share of the eps axis; farther right, the curve meets the label
 _PANEL_GAP: Final = {"wspace": 0.06}  # room for the last tick label of one panel and the next
 
 
@@ -59,8 +58,8 @@ def delta_curves(curves: pd.DataFrame, title: str, unit: str, target_delta: floa
         _label_delta_axis(axes, lowest)
         axes.set_xlim(0.0, panel["eps"].max())
         _shade_unsafe(axes, panel)
-        _mark_target(axes, panel, target_delta)
-        axes.set_title(rf"$\epsilon_0={eps0:g}$", loc="left")
+        target = _mark_target(axes, panel, target_delta)
+        axes.set_title(f"$\\epsilon_0={eps0:g}$\n{target}", loc="left")
         axes.set_xlabel(r"$\epsilon$ of the shuffled reports")
     for axes in panels[::columns]:
         axes.set_ylabel(r"$\delta$")
@@ -151,30 +150,19 @@ def _shade_unsafe(axes: Axes, rows: pd.DataFrame) -> None:
     )
 
 
-def _mark_target(axes: Axes, rows: pd.DataFrame, target_delta: float) -> None:
-    """Mark the target delta, and the eps that the bound ``upper`` certifies there."""
+def _mark_target(axes: Axes, rows: pd.DataFrame, target_delta: float) -> str:
+    """Mark the target delta and the eps that bound ``upper`` certifies there; return a title."""
     level = np.log10(target_delta)
     axes.axhline(level, color="0.4", linewidth=0.8, linestyle=(0, (2, 2)), zorder=1)
-    label = rf"target $\delta={style.power(target_delta)}$"
+    title = rf"target $\delta={style.power(target_delta)}$"
     upper = rows[(rows["bound"] == "upper") & np.isfinite(rows["log10_delta"])]
-    above_line = True
     if not upper.empty:
         # The certified eps is a point of the table; nothing is interpolated.
         nearest = upper.loc[(upper["log10_delta"] - level).abs().idxmin()]
         if np.isclose(nearest["log10_delta"], level, atol=1e-6):
             axes.plot(nearest["eps"], level, "o", color="#000000", markersize=5, zorder=4)
-            label += ":\n" + rf"$\epsilon\leq{style.format_eps(nearest['eps'])}$ certified"
-            above_line = nearest["eps"] < _MAX_LABEL_ABOVE * axes.get_xlim()[1]
-    axes.annotate(
-        label,
-        (1.0, level if above_line else 0.0),
-        (-2, 3 if above_line else -3),
-        xycoords=axes.get_yaxis_transform(),
-        textcoords="offset points",
-        ha="right",
-        va="bottom" if above_line else "top",
-        fontsize=7.5,
-    )
+            title += rf": $\epsilon\leq{style.format_eps(nearest['eps'])}$ certified"
+    return title
 
 
 def _label_delta_axis(axes: Axes, lowest: float) -> None:

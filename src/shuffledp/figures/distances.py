@@ -134,10 +134,10 @@ def _eps_range(panel: pd.DataFrame) -> str:
         return ", no matched mechanism"
     low, high = eps.iloc[0], eps.iloc[-1]
     if low == high:
-        return rf", calibrated to $\epsilon={low:.3g}$"
+        return rf", calibrated to $\epsilon={style.format_eps(low)}$"
     range_ = (
-        rf", all at $\epsilon={low:.2g}$ for n = {eps.index[0]:,}, "
-        rf"which falls to {high:.2g} for n = {eps.index[-1]:,}"
+        rf", all at $\epsilon={style.format_eps(low)}$ for n = {eps.index[0]:,}, "
+        rf"which falls to {style.format_eps(high)} for n = {eps.index[-1]:,}"
     )
     hats = panel[panel["calibration"] == DELTA_HAT]["log10_delta"]
     if hats.empty:
@@ -229,11 +229,12 @@ def matched_comparison(summary: pd.DataFrame, target_delta: float) -> Figure:
     """
     regions = list(summary["region"].unique())
     # Two columns fill the page's width; more columns make the figure wider.
-    figure = style.new_figure(6.8, style.FULL_WIDTH * max(1.0, len(regions) / 2.0))
+    dashes = dict(zip(sorted(summary["eps0"].unique()), cycle(_DASHES), strict=False))
+    width = style.FULL_WIDTH * max(1.0, len(regions) / 2.0)
+    figure = style.new_figure(6.8 + 0.15 * len(dashes), width)
     panels = figure.subplots(
         3, len(regions), sharex="col", sharey="row", squeeze=False, height_ratios=(1, 1, 0.9)
     )
-    dashes = dict(zip(sorted(summary["eps0"].unique()), cycle(_DASHES), strict=False))
     for column, region in zip(panels.T, regions, strict=True):
         _draw_region(column, region, summary[summary["region"] == region], dashes)
     for axes, estimate in zip(panels[:2, 0], ("raw", "projected"), strict=True):
@@ -244,14 +245,16 @@ def matched_comparison(summary: pd.DataFrame, target_delta: float) -> Figure:
         f"ratio of mean distances\n(above 1: {' or '.join(references)} is closer)"
     )
     entries = style.legend_marks(style.list_series(summary))
-    # The legend is filled column by column. A blank entry after an odd number of series keeps the
-    # first two budgets in one column.
-    blank = [style.legend_mark(" ")] * (len(entries) % 2)
     budgets = [
         Line2D([], [], color="black", linestyle=line, label=rf"$\epsilon_0={eps0:g}$")
         for eps0, line in dashes.items()
     ]
-    figure.legend(handles=[*entries, *blank, *budgets], loc="outside lower center", ncols=4)
+    # The legend is filled column by column; blank entries keep the budgets in the last one.
+    lines = max(len(budgets), -(-len(entries) // 3))
+    blank = [style.legend_mark(" ")]
+    handles = [*entries, *blank * (-len(entries) % lines)]
+    handles += [*budgets, *blank * (-len(budgets) % lines)]
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles) // lines)
     units = " or ".join(summary["unit"].unique())
     gap = style.after_title(units)
     figure.suptitle(
@@ -276,11 +279,10 @@ def _draw_region(column: Iterable[Axes], title: str, rows: pd.DataFrame, dashes:
             lines = style.series_rows(panel_rows, series)
             _draw_lines(axes, lines, series, shift, dashes, ("tv_distance", "p10", "p90"))
         axes.set_yscale("log")
-        axes.margins(y=0.15)  # room for the labels of the budgets
         style.plain_log_axis(axes.yaxis)
         axes.grid(visible=True, axis="y")
-        axes.set_title(f"{style.escape_math(title)}, {heading}", loc="left")
-        _label_budgets(axes, panel_rows, eps=estimate == "raw")
+        certified = _certified_eps(panel_rows) if estimate == "raw" else ""
+        axes.set_title(f"{style.escape_math(title)}, {heading}{certified}", loc="left")
     below.axhline(1.0, color="black", linewidth=0.8)
     spread = 2.0 * rows["standard_error"].fillna(0.0)
     others = rows[rows["mechanism"] != rows["reference"]]
@@ -318,22 +320,12 @@ def _draw_lines(
         )
 
 
-def _label_budgets(axes: Axes, rows: pd.DataFrame, *, eps: bool) -> None:
-    """Write eps0 above its lines and, if `eps`, the certified eps at the smallest and largest n."""
+def _certified_eps(rows: pd.DataFrame) -> str:
+    """Return lines of a title: for each eps0 the certified eps at the smallest and largest n."""
+    lines = ""
     for eps0, budget in rows.groupby("eps0"):
-        text = rf"$\epsilon_0={eps0:g}$"
         certified = budget.groupby("n")["eps"].max().dropna()
-        if eps and not certified.empty:
-            first, last = f"{certified.iloc[0]:.2g}", f"{certified.iloc[-1]:.2g}"
-            text += (
-                rf" ($\epsilon={first}$)"
-                if first == last
-                else rf" ($\epsilon$ from {first} to {last})"
-            )
-        means = budget.groupby("n")["tv_distance"].max()
-        anchor = len(means) // 4
-        point = (means.index[anchor], means.iloc[anchor])
-        # In the right half a text ends at its point, so that it stays within the panel.
-        in_right_half = len(means) > 1 and point[0] ** 2 > 1.0 * means.index[0] * means.index[-1]
-        side = "right" if in_right_half else "left"
-        axes.annotate(text, point, (2, 6), textcoords="offset points", fontsize=7.5, ha=side)
+        if not certified.empty:
+            ends = dict.fromkeys(style.format_eps(certified.iloc[end]) for end in (0, -1))
+            lines += f"\n$\\epsilon_0={eps0:g}$: $\\epsilon={'$ falling to $'.join(ends)}$"
+    return lines

@@ -226,7 +226,7 @@ def draw_attribution(axes: Axes, layers: gpd.GeoDataFrame) -> None:
         axes.annotate(
             attributions,
             (1.0, 0.0),
-            (0.0, _BELOW_LABELS - 8.0),
+            (0.0, _BELOW_LABELS - 15.0),  # below the arrow of the scale bar
             xycoords="axes fraction",
             textcoords="offset points",
             ha="right",

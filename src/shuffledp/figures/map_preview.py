@@ -3,11 +3,9 @@
 from pathlib import Path
 
 import matplotlib.pyplot as plt
-import numpy as np
 import pandas as pd
-from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
-from shuffledp.figures.style import escape_math, local_style
+from shuffledp.figures.style import escape_math, local_style, ordered_colours, plain_log_axis
 
 _ROW_INCHES = 0.34
 
@@ -22,7 +20,7 @@ def draw_preview(destination: Path, table: pd.DataFrame, at_least: float | None)
     names = list(dict.fromkeys(table["name"]))
     figure, axes = plt.subplots(figsize=(7.5, 1.4 + _ROW_INCHES * len(names)), layout="constrained")
     budgets = sorted(set(table["eps"]))
-    colours = plt.get_cmap("viridis")(np.linspace(0.0, 0.85, len(budgets)))
+    colours = ordered_colours(len(budgets))
     for eps, colour in zip(budgets, colours, strict=True):
         rows = table[table["eps"] == eps]
         heights = [names.index(name) for name in rows["name"]]
@@ -30,8 +28,7 @@ def draw_preview(destination: Path, table: pd.DataFrame, at_least: float | None)
     if at_least is not None:
         axes.axvline(at_least / 4, color="0.4", linestyle="--", label=f"25 % of {at_least:g}")
     axes.set_xscale("log")
-    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
-    axes.xaxis.set_minor_formatter(NullFormatter())
+    plain_log_axis(axes.xaxis)
     axes.set_yticks(range(len(names)), [escape_math(name) for name in names])
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.grid(axis="x", which="both", color="0.9")

@@ -34,7 +34,7 @@ from shuffledp.figures.map_panels import (
 )
 from shuffledp.mechanisms.catalogue import DISTRIBUTION, POSTERIOR, get_estimator
 from shuffledp.numerics.arrays import Floats, Integers
-from shuffledp.pipeline.selection import read_calibrated
+from shuffledp.pipeline.selection import calibrated, read_calibrated
 from shuffledp.pipeline.tables import read_tables
 from shuffledp.pipeline.units import counted, has_bound
 
@@ -80,6 +80,7 @@ def draw_checkins(
 
 def draw_estimates(
     releases: Path,
+    utility: Path,
     samples: Path,
     *,
     title: str,
@@ -90,8 +91,9 @@ def draw_estimates(
 ) -> Figure:
     """Read the first release at the largest n and draw `estimate_maps`.
 
-    `releases` and `samples` are Parquet files of the estimates and of the true counts;
-    `calibration` and `target_delta` are those of `shuffledp.pipeline.selection.calibrated`.
+    `releases`, `utility` and `samples` are Parquet files of the estimates of one eps0, of their
+    errors and of the true counts; `calibration` and `target_delta` are those of
+    `shuffledp.pipeline.selection.calibrated`.
     """
     n = int(read_tables([samples], columns=["n"])["n"].max())
     original = read_tables([samples], n=n).sort_values("cell")["count"].to_numpy()
@@ -102,7 +104,9 @@ def draw_estimates(
     full_title = release_title(title, unit, rows, calibration, target_delta)
     panels = release_panels(original, rows)
     del rows  # frees memory before the maps are drawn
-    return estimate_maps(MapContext.read(full_title, unit, **files), panels, n)
+    errors = calibrated(read_tables([utility], n=n), calibration, target_delta)
+    place = MapContext.read(full_title, unit, **files)
+    return estimate_maps(place, panels, n, mean_errors(errors, "tv_distance"))
 
 
 @style.local_style()
@@ -169,6 +173,19 @@ def best_estimates(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[posterior | (~has_posterior & (rows["estimator"] == DISTRIBUTION))]
 
 
+def mean_errors(utility: pd.DataFrame, column: str) -> dict[str, str]:
+    """Return the line of a panel's title with the mean error over all releases, by label.
+
+    `utility` has the columns of `pipeline.tables.UTILITY` for one n, eps0 and calibration; `column`
+    is that of the error. The dictionary lacks mechanisms with a single release.
+    """
+    table = utility.groupby(["mechanism", "estimator"])[column].agg(["size", "mean"]).reset_index()
+    return {
+        get_estimator(*series).label: f"\n(mean of {size} releases: {mean:,.3g})"
+        for *series, size, mean in table[table["size"] > 1].itertuples(index=False)
+    }
+
+
 def release_panels(original: Integers, rows: pd.DataFrame) -> dict[str, Floats]:
     """Return the histograms for `estimate_maps`: the original and one release of each mechanism.
 
@@ -207,19 +224,24 @@ def release_title(
     )
     return (
         rf"{style.escape_math(region_title)}: n = {style.count_units(n, unit)}, "
-        rf"$\epsilon_0={eps0:g}$, $\epsilon={style.format_eps(eps)}$"
+        rf"$\epsilon_0={eps0:g}$, $\epsilon={style.format_eps(eps)}$; one release of each mechanism"
         f"\n{calibrated_to}"
     )
 
 
 @style.local_style()
-def estimate_maps(place: MapContext, estimates: Mapping[str, Floats], n: int) -> Figure:
+def estimate_maps(
+    place: MapContext,
+    estimates: Mapping[str, Floats],
+    n: int,
+    means: Mapping[str, str] | None = None,
+) -> Figure:
     """Draw estimated histograms side by side on a common colour scale (paper A, figures 4 and 5).
 
     `estimates` are shares of n by panel title, in the order of the cells: shape ``(k,)``, or
     ``(windows * k,)``, of which the maps show ``place.window``. The first is the original; the
-    titles of the others state their total variation distance to it, over all windows. The title of
-    `place` should state region, privacy and calibration.
+    titles of the others state their total variation distance to it, over all windows, and end with
+    the `mean_errors`. The title of `place` should state region, privacy and calibration.
     """
     k = len(place.cells)
     shown = {name: np.shape(estimate[place.window]) for name, estimate in estimates.items()}
@@ -229,7 +251,8 @@ def estimate_maps(place: MapContext, estimates: Mapping[str, Floats], n: int) ->
     norm = LogNorm(1.0, max(values.max(), 10.0))
     distances = [
         f"\ntotal variation distance {0.5 * np.abs(value - values[0]).sum() / n:.3g}"
-        for value in values[1:]
+        f"{(means or {}).get(name, '')}"
+        for name, value in list(zip(estimates, values, strict=True))[1:]
     ]
     titles = [name + distance for name, distance in zip(estimates, ["", *distances], strict=True)]
     values = values[:, place.window]

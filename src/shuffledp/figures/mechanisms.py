@@ -40,7 +40,7 @@ _TRUST: Final = {
 _LINE_HEIGHT: Final = 0.16  # inches
 
 
-def draw_mechanisms(summary: Path) -> Figure:
+def draw_mechanisms(summary: Path, *, title: str) -> Figure:
     """Read the summary and draw `mechanism_errors` at its targets."""
     rows = at_targets(pd.read_csv(summary))
     if rows.empty:
@@ -48,11 +48,11 @@ def draw_mechanisms(summary: Path) -> Figure:
             "targets: this figure compares mechanisms at targets, but the run has none: set their "
             "eps and delta (config/README.md)"
         )
-    return mechanism_errors(rows)
+    return mechanism_errors(rows, title)
 
 
 @style.local_style()
-def mechanism_errors(summary: pd.DataFrame) -> Figure:
+def mechanism_errors(summary: pd.DataFrame, title: str) -> Figure:
     """Draw errors of all mechanisms at equal certified privacy, against eps and against n.
 
     `summary` has the rows of `shuffledp.pipeline.selection.at_targets` for one region. Errors
@@ -101,10 +101,9 @@ def mechanism_errors(summary: pd.DataFrame) -> Figure:
     )
     colluding, response_rate = summary[["colluding", "response_rate"]].iloc[0]
     setting = Setting(int(n), 2, colluding=colluding, response_rate=response_rate)
-    title = style.escape_math(summary["region"].iloc[0])
     figure.suptitle(
-        f"{title}{setting.participation_text}: every mechanism is calibrated to the same "
-        rf"certified ($\epsilon$, $\delta={style.power(delta)}$)"
+        f"{style.escape_math(title)}{setting.participation_text}: every mechanism is calibrated to "
+        rf"the same certified ($\epsilon$, $\delta={style.power(delta)}$)"
     )
     return figure
 

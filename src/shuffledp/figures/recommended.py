@@ -11,11 +11,11 @@ from shuffledp.data.grid import read_cells, windows_of
 from shuffledp.errors import InputError
 from shuffledp.figures import style
 from shuffledp.figures.map_panels import MapContext
-from shuffledp.figures.maps import estimate_maps, release_panels
+from shuffledp.figures.maps import estimate_maps, mean_errors, release_panels
 from shuffledp.mechanisms.catalogue import CATALOGUE, DISTRIBUTION, POSTERIOR, UNBIASED
 from shuffledp.mechanisms.recommendation import best_by_trust, recommended
 from shuffledp.numerics.arrays import Floats, Integers
-from shuffledp.pipeline.selection import STANDARD_ERRORS, read_target, usual_target
+from shuffledp.pipeline.selection import STANDARD_ERRORS, TARGET, read_target, usual_target
 from shuffledp.pipeline.tables import read_tables
 
 _MAX_PLACES: Final = 6  # panels of the figure of a series
@@ -23,6 +23,7 @@ _MAX_PLACES: Final = 6  # panels of the figure of a series
 
 def draw_recommended(
     summary: Path,
+    utility: Path,
     samples: Path,
     *,
     title: str,
@@ -35,9 +36,9 @@ def draw_recommended(
     """Draw the true map, that of the best mechanism with a curator, and the recommended one.
 
     The figure shows the `best_estimates` at the largest n, and at the target eps that is closest to
-    1. `summary` is a CSV file of the errors of all mechanisms at the targets, `samples` a Parquet
-    file of the true counts. `releases` are Parquet files of the releases at the targets, by
-    ``releases_`` and the mechanism's name.
+    1. `summary` is a CSV file of the mean errors of all mechanisms at the targets; `utility` and
+    `samples` are Parquet files of the errors of each release and of the true counts. `releases` are
+    Parquet files of the releases at the targets, by ``releases_`` and the mechanism's name.
     """
     rows = usual_target(pd.read_csv(summary), UNBIASED)
     names = dict.fromkeys(filter(None, [best_by_trust(rows).get("curator"), recommended(rows)]))
@@ -45,12 +46,13 @@ def draw_recommended(
         read_target(rows, releases, list(names), each) for each in (DISTRIBUTION, POSTERIOR)
     ]
     chosen = pd.concat([each for each in estimates if len(each)])
-    n = int(rows["n"].iloc[0])
+    n, eps = int(rows["n"].iloc[0]), float(rows["eps"].iloc[0])
+    errors = read_tables([utility], n=n, eps=eps, calibration=TARGET)
     original = read_tables([samples], n=n).sort_values("cell")["count"].to_numpy()
-    place = MapContext.read(
-        _title(title, unit, rows), unit, cells=cells, basemap=basemap, outline=outline
-    )
-    return estimate_maps(place, release_panels(original, chosen), n)
+    full_title = f"{_title(title, unit, rows)}; one release of each mechanism"
+    place = MapContext.read(full_title, unit, cells=cells, basemap=basemap, outline=outline)
+    panels = release_panels(original, chosen)
+    return estimate_maps(place, panels, n, mean_errors(errors, "tv_distance"))
 
 
 def draw_series(
@@ -64,7 +66,7 @@ def draw_series(
 ) -> Figure:
     """Draw the counts of the busiest cells over the windows of time, by the recommended mechanism.
 
-    The parameters are those of `draw_recommended`.
+    The parameters are those of `draw_recommended`, without the errors of each release.
     """
     rows = usual_target(pd.read_csv(summary), UNBIASED)
     name = recommended(rows)
@@ -76,7 +78,7 @@ def draw_series(
     windows = windows_of(cells)
     places = read_cells(cells)["name"].to_numpy().reshape(len(windows), -1)[0]
     return series_figure(
-        _title(title, unit, rows),
+        f"{_title(title, unit, rows)}; one release",
         windows,
         places.tolist(),
         truth.reshape(len(windows), -1),

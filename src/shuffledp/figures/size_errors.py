@@ -14,7 +14,7 @@ from shuffledp.mechanisms.catalogue import CATALOGUE, DISTRIBUTION, POSTERIOR, U
 # Colours and markers of the estimators, which are all of one mechanism.
 _LOOKS: Final = {
     UNBIASED: ("#999999", "o", ":", "raw (unbiased)"),
-    "clipped": ("#E69F00", "s", "--", "clipped: negative counts are 0"),
+    "clipped": ("#8C510A", "s", "--", "clipped: negative counts are 0"),
     DISTRIBUTION: ("#0072B2", "D", "-.", "projected onto distributions"),
     POSTERIOR: ("#D55E00", "^", "-", "posterior median"),
 }

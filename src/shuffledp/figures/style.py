@@ -154,8 +154,8 @@ def distance_label(largest: float) -> str:
 
 
 def ordered_colours(number: int) -> list[str]:
-    """Return colours from dark to light, whose order remains visible in greyscale."""
-    positions = np.linspace(0.0, 0.75, max(number, 2))
+    """Return colours from dark to less dark, whose order remains visible in greyscale."""
+    positions = np.linspace(0.0, 0.6, max(number, 2))
     return [to_hex(colour) for colour in mpl.colormaps["cividis"](positions)]
 
 

@@ -188,7 +188,7 @@ _ENTRIES: Final = (
         "user-dummies", "dummies by users", "user_dummies.UserDummies",
         "close to FE1: Luo, Wang and Yi 2022; pureDUMP: Li, Liu, Feng et al. 2020, a "
         "preprint; fake users: Cheu and Zhilyaev 2022; exact delta: here",
-        "#E69F00", "X", extra_trust="all users, to add dummies",
+        "#8C510A", "X", extra_trust="all users, to add dummies",
     ),
     _with_noise(
         "shuffler-dummies", "dummies by the shuffler", "shuffler_dummies.ShufflerDummies",
@@ -208,7 +208,7 @@ _ENTRIES: Final = (
         "prio3-histogram", "Prio3Histogram", "prio3_histogram.Prio3Histogram",
         "Corrigan-Gibbs and Boneh 2017; Davis, Patton, Rosulek and Schoppmann 2023; "
         "draft-irtf-cfrg-vdaf; noise as in libprio (PureDpDiscreteLaplace)",
-        "#B8860B", r"$\spadesuit$",
+        "#AA4499", r"$\spadesuit$",
         extra_trust="both aggregators, to add noise each", servers="two aggregators",
     ),
     _shuffled(
@@ -232,7 +232,7 @@ _ENTRIES: Final = (
     _shuffled(
         "rappor", "RAPPOR", "unary_encoding.ShuffledRappor",
         "Erlingsson, Pihur and Korolova 2014, the basic one",
-        "#8C510A", "8",
+        "#BB8866", "8",
     ),
     _shuffled(
         "local-hashing", "local hashing, best g", "local_hashing.ShuffledHashing",
