@@ -1,6 +1,7 @@
 """A published map with another title and other names, from its folder alone."""
 
 import json
+import re
 from pathlib import Path
 
 import geopandas as gpd
@@ -14,6 +15,7 @@ from shuffledp.cli import main
 from shuffledp.errors import InputError
 from shuffledp.publishing.options import Levels, MapCells, Period, Protection, Source
 from shuffledp.publishing.restyle import restyle
+from shuffledp.publishing.together import write_page
 
 STOPS = pd.DataFrame(
     {
@@ -144,3 +146,58 @@ def test_what_is_no_map_and_what_exists_is_refused(records):
     with pytest.raises(InputError, match="pictures must be svg or pdf"):
         restyle("map", "new", pictures=["gif"])
     assert shapely.is_valid(gpd.read_parquet("map/map.parquet").geometry).all()
+
+
+# --- Several maps on one page ---------------------------------------------------------------
+
+
+def monthly(records, month, **more):
+    """Publish the records of a month, in a folder of its name."""
+    options = {"cells": MapCells("shape:4x3", box=BOX), "protection": RECORD} | more
+    return shuffledp.publish(
+        Source(records, "r", **point(time="time")), f"{month}", ledger=f"l{month}", title="Taps",
+        windows=Period(f"2024-{month:02}-01", f"2024-{month:02}-28"), **options,
+    ).folder  # fmt: skip
+
+
+def page_data(path):
+    text = Path(path).read_text(encoding="utf-8")
+    return json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])
+
+
+def test_a_page_shows_several_maps_and_promises_the_sum(records, capsys):
+    folders = [monthly(records, month) for month in (1, 2, 3)]
+    assert main(["page", *map(str, folders), "--output", "q.html", "--title", "Quarter"]) == 0
+    assert "3 maps" in capsys.readouterr().out
+    data = page_data("q.html")
+    assert data["windows"] == [f"2024-0{m}-01 to 2024-0{m}-28" for m in (1, 2, 3)]
+    assert (
+        "eps = 3 " in data["promise"][1]
+        and "eps = 6" in dict(data["facts"])["If one record is replaced"]
+    )
+    (values,) = data["values"][0]
+    tables = [pd.read_csv(folder / "map.csv") for folder in folders]
+    for name, column in (("count", "noisy_count"), ("estimate", "estimate")):
+        assert values[name] == [table[column].tolist() for table in tables]
+    alone = json.loads((folders[0] / "statement.json").read_text())["intervals"]
+    assert data["joint"] > alone["half_width_of_all_cells_together"]
+
+
+def test_maps_that_do_not_belong_together_are_refused(records):
+    monthly(records, 1)
+    monthly(records, 2, protection=Protection("record", 2))
+    monthly(records, 3, cells=MapCells("shape:3x4", box=BOX))
+    published(records, "levels")
+    for folders, words in (
+        (["1"], "at least two"),
+        (["1", "2"], "mechanism"),
+        (["1", "3"], "cells"),
+        (["1", "1"], "same period"),
+        (["1", "map"], "levels"),
+        (["1", "nowhere"], "statement.json"),
+    ):
+        with pytest.raises(InputError, match=words):
+            write_page(folders, "page.html")
+        assert not Path("page.html").exists()
+    with pytest.raises(InputError, match="never overwritten"):
+        write_page(["1", "1"], "stops.csv")

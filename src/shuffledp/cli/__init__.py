@@ -57,7 +57,7 @@ def _run(parsed: Namespace) -> int:
     """Execute a parsed command and return the exit status."""
     from shuffledp.cli import answers  # loads NumPy and SciPy, which --help does not need
 
-    if parsed.command in ("publish", "certify", "restyle"):
+    if parsed.command in ("publish", "certify", "restyle", "page"):
         try:
             getattr(answers, parsed.command)(parsed)
         except InputError as error:

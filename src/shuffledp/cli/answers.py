@@ -494,6 +494,14 @@ def restyle(arguments: Namespace) -> None:
     print_wrapped(f"{folder} has the same numbers as {arguments.map}. This cost nothing.")
 
 
+def page(arguments: Namespace) -> None:
+    """Write one page over several maps, and say what they promise together."""
+    from shuffledp.publishing.together import write_page
+
+    written = write_page(arguments.maps, arguments.output, title=arguments.title)
+    print_wrapped(f"{written} shows {len(arguments.maps)} maps. This cost nothing.")
+
+
 def publish(arguments: Namespace) -> None:
     """Publish a map, and print what it promises and what is left in the ledger; or preview it."""
     from shuffledp.publishing import options

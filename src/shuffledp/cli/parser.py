@@ -559,6 +559,15 @@ _COMMANDS: Final[dict[str, tuple[str, Options]]] = {
             "--output": _file("folder to create", "FOLDER", required=True),
         },
     ),
+    "page": (
+        "write one page over several published maps of the same cells, such as one for each month, "
+        "with differences, from the published folders alone: free of charge",
+        {
+            "maps": _file("folders that 'shuffledp publish' wrote", "FOLDER", nargs="+"),
+            "--title": _option("title of the page (default: that of the first map)"),
+            "--output": _file("HTML file to create", required=True),
+        },
+    ),
     "ledger": (
         "show what was published about a population, what it cost and what is left",
         {
@@ -581,7 +590,7 @@ _COMMANDS: Final[dict[str, tuple[str, Options]]] = {
     ),
 }
 # These commands print JSON, a script or sentences, and so have no --format.
-_WITHOUT_FORMAT: Final = ("certify", "completion", "publish", "restyle")
+_WITHOUT_FORMAT: Final = ("certify", "completion", "page", "publish", "restyle")
 
 
 def _make_parser() -> argparse.ArgumentParser:

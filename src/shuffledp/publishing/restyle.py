@@ -13,6 +13,7 @@ import pandas as pd
 from shuffledp.accounting.contributions import Contributions
 from shuffledp.accounting.thresholds import Threshold
 from shuffledp.data.cells import Cells
+from shuffledp.data.windows import Windows
 from shuffledp.errors import InputError
 from shuffledp.pipeline.files import replacing
 from shuffledp.publishing.area import measurements_of, read_geometries, read_map
@@ -74,7 +75,7 @@ def restyle(
     if title is not None:
         statement = {**statement, "title": title}
     given = _read_names(names) if isinstance(names, str | Path) else dict(names or {})
-    design, tables = _design_and_tables(folder, table, statement, given)
+    design, tables = design_and_tables(folder, table, statement, given)
     check_text(statement["title"], design)
     with replacing(output) as temporary:
         temporary.mkdir()
@@ -97,13 +98,19 @@ def _read_names(path: str | Path) -> dict[str, str]:
     return found
 
 
-def _design_and_tables(
-    folder: Path, table: Any, statement: Mapping[str, Any], names: Mapping[str, str]
+def design_and_tables(
+    folder: Path,
+    table: Any,
+    statement: Mapping[str, Any],
+    names: Mapping[str, str],
+    windows: Windows | None = None,
 ) -> tuple[Design, Tables]:
-    """Return what `folder.write_files` needs to write the files again, with new names of cells."""
+    """Return what `folder.write_files` needs to write the files again, with new names of cells.
+
+    Unless `windows` are passed, they are those of the statement's period.
+    """
     unit, sparse, flows = statement["unit"], statement["sparse"], "origin" in table
-    windows = None
-    if (words := statement["period"]) is not None:
+    if windows is None and (words := statement["period"]) is not None:
         optional = {key: words.get(key) for key in ("every", "profile", "times")}
         zone = words["time_zone"] or "UTC"
         windows, _ = windows_of(Period(words["from"], words["to"], time_zone=zone, **optional))

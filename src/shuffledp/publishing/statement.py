@@ -279,6 +279,7 @@ def facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
     if region["elsewhere"]:
         where += ", and one cell for the records in none of them, which the total includes"
     return [
+        *([("Maps", "; ".join(statement["maps"]))] if "maps" in statement else []),
         ("Protected", f"one {unit['protected']}"),
         ("Neighbouring data sets", guarantee["neighbours"]),
         ("Guarantee", _budget(eps, delta) + rho),
