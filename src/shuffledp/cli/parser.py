@@ -345,7 +345,8 @@ _COMMANDS: Final[dict[str, tuple[str, Options]]] = {
     "delta": ("enclose delta at given eps", COLLECTION | _required(SEVERAL_EPS)),
     "epsilon": ("enclose eps at given delta", COLLECTION | _required(SEVERAL_DELTAS)),
     "calibrate": (
-        "find the largest eps0 whose certified delta at eps meets the target",
+        "find the largest eps0 of k-RR whose certified delta at eps meets the target; for another "
+        "mechanism, 'shuffledp compare --mechanism NAME --detail' prints its parameters",
         _required(SIZES | EPS | SEVERAL_DELTAS) | ROUNDS | SAMPLING | PARTICIPATION,
     ),
     "plan": (
