@@ -844,6 +844,7 @@ def certify(eps: float, setting: Setting, *, view: str = "analyst") -> Certifica
     'hidden'
     """
     from shuffledp.accounting.certificate import (
+        MECHANISMS_WITH_VIEW_CERTIFICATES,
         certificate,
         dummies_certificate,
         view_certificate,
@@ -869,6 +870,9 @@ def certify(eps: float, setting: Setting, *, view: str = "analyst") -> Certifica
     n, k = setting.n, setting.k
     if chosen.name == "user-dummies":
         return Certificate(dummies_certificate(eps, n, k, parameters.dummies, parameters.chances))
+    if chosen.name not in MECHANISMS_WITH_VIEW_CERTIFICATES:
+        known = ", ".join(["krr", "user-dummies", *MECHANISMS_WITH_VIEW_CERTIFICATES])
+        raise InputError(f"there are certificates for {known}, got {chosen.name}")
     plain_setting = Setting(n, k)
     curve = chosen.curve(parameters, plain_setting)
     views = chosen.views(parameters, plain_setting)

@@ -109,6 +109,15 @@ def test_an_imported_distribution_has_the_delta_of_the_closed_form():
     assert np.all((exact <= upper) & (upper <= 1.001 * exact))
 
 
+@pytest.mark.parametrize(("noise", "rounds"), [(0.2, 2), (0.2, 80), (200.0, 5), (2000.0, 50)])
+def test_rounds_of_an_imported_row_are_as_good_as_its_distribution(noise, rounds):
+    # 80 rounds of eps = 5 have losses far beyond 300, the largest eps0.
+    pld = plds.from_laplace_mechanism(noise, sensitivity=1)
+    row = Setting(1000, 10, mechanism=from_dp_accounting(pld, REPLACE_ONE), rounds=rounds)
+    theirs = pld.self_compose(rounds).get_epsilon_for_delta(1e-8)
+    assert (1.0 - 1e-6) * theirs <= epsilon(1e-8, row).upper <= 1.01 * theirs
+
+
 def test_results_with_an_imported_distribution_are_not_called_certified():
     row = Setting(1000, 10, mechanism=from_dp_accounting(gaussian(), REPLACE_ONE))
     own = Setting(1000, 10, eps0=1.0)

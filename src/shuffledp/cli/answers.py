@@ -483,6 +483,7 @@ def _setting_to_certify(arguments: Namespace) -> Setting:
 
 def restyle(arguments: Namespace) -> None:
     """Write a published map again, and say where."""
+    from shuffledp.publishing.restyle import renamed
     from shuffledp.publishing.restyle import restyle as restyle_map
 
     folder = restyle_map(
@@ -491,7 +492,13 @@ def restyle(arguments: Namespace) -> None:
         names=arguments.names,
         pictures=arguments.pictures or (),
     )
-    print_wrapped(f"{folder} has the same numbers as {arguments.map}. This cost nothing.")
+    changed = renamed(arguments.map, folder) if arguments.names else []
+    names = "; ".join(f"{each}: {old} is now {new}" for each, old, new in changed[:3])
+    more = f" (and {len(changed) - 3} more)" if len(changed) > 3 else ""
+    print_wrapped(
+        f"{folder} has the same numbers as {arguments.map}. This cost nothing."
+        + (f" New names by id, {names}{more}." if changed else "")
+    )
 
 
 def page(arguments: Namespace) -> None:

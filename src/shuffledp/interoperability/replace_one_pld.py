@@ -6,6 +6,7 @@ one record more or less. Guarantees for different relations must not be composed
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from math import fsum
 from typing import Any
@@ -14,7 +15,8 @@ import numpy as np
 from dp_accounting.pld.pld_pmf import DensePLDPmf, PLDPmf
 from dp_accounting.pld.privacy_loss_distribution import NeighborRel, PrivacyLossDistribution
 
-from shuffledp.accounting.curve import UpperCurve
+from shuffledp.accounting.curve import Composable, UpperCurve
+from shuffledp.accounting.rounds.privacy_loss import Loss, loss_of_outcomes
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError, shortened
 from shuffledp.numerics.arrays import UNIT, Floats
@@ -53,6 +55,13 @@ class ReplaceOnePmf(DensePLDPmf):  # type: ignore[misc]  # dp_accounting has no 
         """Probability of an infinite loss, including what is missing to a total of 1."""
         missing = 1.0 - fsum([*self._probs.tolist(), self._infinity_mass])
         return float(self._infinity_mass + max(missing, 0.0))
+
+    def loss(self) -> Loss:
+        """Return the loss for composition; it has no lower end, because losses were rounded up."""
+        used = self._probs > 0.0
+        rounding = 4.0 * UNIT * float(np.abs(self.losses).max())
+        outcomes = self.losses[used], self._probs[used], self.infinite, 0.0
+        return replace(loss_of_outcomes(*outcomes, 0.0, rounding), down=())
 
     def upper_log_delta(self, eps: float) -> float:
         """Return the natural log of delta at eps, rounded up."""
@@ -137,7 +146,10 @@ class ReplaceOnePLD(PrivacyLossDistribution):  # type: ignore[misc]
             return max(float(each.upper_log_delta(eps)) for each in directions)
 
         budget: float = max(largest, 0.0) * (1.0 + 4.0 * UNIT)
-        return UpperCurve(budget if finite else np.inf, upper=upper, horizon=budget)
+        composable = Composable(loss=directions[0].loss) if self._symmetric else Composable()
+        return UpperCurve(
+            budget if finite else np.inf, upper=upper, horizon=budget, composable=composable
+        )
 
 
 def _replace_one(pld: PrivacyLossDistribution) -> ReplaceOnePLD:

@@ -1,7 +1,7 @@
 """Catalogue of the mechanisms: names, labels, markers in figures and trust assumptions.
 
 Code that displays a mechanism or checks its name needs only this module, which imports no
-numerical library. docs/extending.md describes how to add a mechanism.
+numerical library. docs/architecture.md describes how to add a mechanism.
 """
 
 from collections.abc import Iterable, Mapping

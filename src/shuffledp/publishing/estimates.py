@@ -175,9 +175,9 @@ def quality(
 
 
 def share_above(estimate: Integers, width: float) -> float:
-    """Return the share of all records in cells whose estimate is at least `width`."""
+    """Return the share of all records in cells whose estimate is above `width`."""
     total = int(estimate.sum())
-    return float(estimate[estimate >= width].sum()) / total if total else 0.0
+    return float(estimate[estimate > width].sum()) / total if total else 0.0
 
 
 def _middle(estimate: Integers) -> float:

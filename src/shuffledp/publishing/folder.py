@@ -155,6 +155,7 @@ def write_files(
             names,
             title,
             f"Every count has random noise. {promise(statement)[0]}"
+            + (f" {statement['unit']['bound']}" if statement["unit"]["records_per_user"] else "")
             + (" Records elsewhere are not drawn." if cells.elsewhere else ""),
         )
 

@@ -84,6 +84,20 @@ def restyle(
     return output
 
 
+def renamed(folder: str | Path, new: str | Path) -> list[tuple[str, str, str]]:
+    """Return id, name in `folder` and name in `new` of the cells whose names differ."""
+    old, other = (_places(Path(each), read_map(Path(each))[0]) for each in (folder, new))
+    rows = zip(old["id"], old["name"], other["name"], strict=True)
+    return [(each, before, after) for each, before, after in rows if before != after]
+
+
+def _places(folder: Path, table: Any) -> Any:
+    """Return the rows of the cells of a map, or of the places of a map of trips."""
+    if "origin" in table:
+        return read_geometries(folder / "places.parquet")
+    return table.drop_duplicates("id").reset_index(drop=True)
+
+
 def _read_names(path: str | Path) -> dict[str, str]:
     try:
         with Path(path).open(encoding="utf-8-sig", newline="") as file:
@@ -115,11 +129,9 @@ def design_and_tables(
         zone = words["time_zone"] or "UTC"
         windows, _ = windows_of(Period(words["from"], words["to"], time_zone=zone, **optional))
     window_names = [""] if windows is None else list(windows.names)
+    shown = _places(folder, table)
     if flows:
-        shown = read_geometries(folder / "places.parquet")
         shown.insert(0, "cell", np.arange(len(shown)))
-    else:
-        shown = table.drop_duplicates("id").reset_index(drop=True)
     if unknown := sorted(set(names) - set(shown["id"])):
         raise InputError(f"no cell of {folder} has the id {unknown[0]!r}: its ids are in map.csv")
     pairs = zip(shown["id"], shown["name"], strict=True)
