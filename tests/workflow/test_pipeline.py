@@ -176,7 +176,9 @@ def test_grids_are_compared_at_the_targets_by_the_mechanisms_of_the_region(clone
     mechanisms = ["two-servers", "krr", "gaussian"]
     clone.config |= {"eps0": [1], "targets": {"eps": [1], "delta": 1e-6, "mechanisms": mechanisms}}
     figures = {grid: f"results/figures/mechanisms.town.{grid}.svg" for grid in grids}
-    clone.run(*figures.values())
+    compared = "results/utility/comparison.csv"
+    clone.run(*figures.values(), compared)
+    assert set(pd.read_csv(clone.path / compared)["region"]) == {"town, grid shape"}
     for grid, figure in figures.items():
         assert f"town, grid {grid}: every mechanism" in (clone.path / figure).read_text()
         rows = pd.read_csv(clone.path / f"results/utility/town.{grid}.csv")

@@ -70,11 +70,14 @@ def contribution_bound(wildcards):
     return {key: spec[key] for key in ("records_per_user", "distinct")}
 
 
-def place_title(wildcards):
+def title_with_grid(region, grid):
     """Return the title of a region, with the name of the grid if the region has several."""
-    several = len(REGIONS[wildcards.region]["grids"]) > 1
-    grid = wildcards.get("grid") if several else None
-    return title_of(wildcards) + (f", grid {grid}" if grid else "")
+    several = grid and len(REGIONS[region]["grids"]) > 1
+    return TITLES[region] + (f", grid {grid}" if several else "")
+
+
+def place_title(wildcards):
+    return title_with_grid(wildcards.region, wildcards.get("grid"))
 
 
 def figure_title(wildcards):

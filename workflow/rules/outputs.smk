@@ -122,7 +122,8 @@ def print_run_summary():
 
     requested = {str(path) for job in workflow.dag.jobs for path in job.output}
     places = {
-        f"{region}.{first_grid(region)}": title for region, title in TITLES.items()
+        f"{region}.{first_grid(region)}": title_with_grid(region, first_grid(region))
+        for region in REGIONS
     }
     folder = str(MODIFIER.modify_path(result("")))
     units = {f"{region}.{first_grid(region)}": unit for region, unit in UNITS.items()}

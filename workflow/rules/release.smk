@@ -179,7 +179,9 @@ rule compare_mechanisms:
     params:
         code=COMPUTING,
         # A function, so that braces in a title are not taken for wildcards.
-        titles=lambda wildcards: list(TITLES.values()),
+        titles=lambda wildcards: [
+            title_with_grid(region, first_grid(region)) for region in REGIONS
+        ],
         units=list(UNITS.values()),
         references=[spec["mechanisms"][0] for spec in REGIONS.values()],
         target_delta=config["target_delta"],
