@@ -276,18 +276,21 @@ def _join(coins: Floats, low: Floats, high: Floats, gain: float, side: Side) -> 
 def _coin_sums(coins: Floats, u: Floats) -> tuple[Floats, float]:
     """Return the probability that the sum of ``coins`` (rows) is u (columns), and its error.
 
-    The relative error is at most the second result. Where coins grow by 2, the first row is
-    multiplied by ratios, each with at most five roundings.
+    The relative error is at most the second result. Where coins grow by 2, the last row, which
+    underflows least, is multiplied by ratios with at most five roundings each.
     """
-    by_ratio = coins.size > 2 and coins[0, 0] >= u[-1] and bool((np.diff(coins, axis=0) == 2).all())
-    computed = coins[:1] if by_ratio else coins
+    by_ratio = coins.size > 2 and bool((np.diff(coins, axis=0) == 2.0).all())
+    computed = coins[-1:] if by_ratio else coins
     heads = np.minimum((computed + u) / 2.0, computed)
     value, errors = log_pmf_with_error(heads, computed, 0.5, 0.5, 0.0)
-    pmf, error = np.exp(value), float(errors.max())
+    pmf, error = np.where(u <= computed, np.exp(value), 0.0), float(errors.max())
     if not by_ratio:
-        return np.where(u <= coins, pmf, 0.0), error
-    ratios = (coins * (coins - 1.0))[1:] / ((coins - u) * (coins + u))[1:]
-    return np.cumprod(np.vstack([pmf, ratios]), axis=0), error + 5.0 * UNIT * coins.size
+        return pmf, error
+    # It is 0 where the coins equal u, and so are the rows with fewer coins.
+    more = coins[:0:-1]
+    ratios = (more - u) * (more + u) / (more * (more - 1.0))
+    pmf = np.abs(np.cumprod(np.vstack([pmf, ratios]), axis=0))[::-1]
+    return pmf, error + 5.0 * UNIT * coins.size
 
 
 def _bundles(
