@@ -270,3 +270,16 @@ def test_rare_cells_of_a_round_keep_their_digits(n, k):
 def test_what_a_window_leaves_out_counts_as_infinite_loss(setting, depth):
     law = privacy_loss.rounded_up(pairs.weak_adversary(setting), 0.01, depth)
     assert law.mass.sum() + law.infinite >= 1.0
+
+
+@pytest.mark.parametrize(("first", "largest"), [(0, 240), (1, 240), (1100, 1098)])
+def test_sums_of_coins_have_their_exact_probabilities_within_the_stated_error(first, largest):
+    # The sum 1098 of 1,100 coins underflows, but not that of 1,300.
+    coins = np.arange(first, first + 230.0, 2.0)
+    u = np.arange(first % 2, largest + 1.0, 2.0)[::-9]
+    found, error = outcome_bundles._coin_sums(coins[:, None], u)
+    for i, n in enumerate(coins.astype(int).tolist()):
+        for j, total in enumerate(u.astype(int).tolist()):
+            exactly = Fraction(comb(n, (n + total) // 2), 2**n)
+            if exactly > Fraction(1, 10**300):
+                assert abs(Fraction(float(found[i, j])) / exactly - 1) <= error, (n, total)
