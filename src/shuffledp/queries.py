@@ -871,8 +871,10 @@ def certify(eps: float, setting: Setting, *, view: str = "analyst") -> Certifica
     if chosen.name == "user-dummies":
         return Certificate(dummies_certificate(eps, n, k, parameters.dummies, parameters.chances))
     if chosen.name not in MECHANISMS_WITH_VIEW_CERTIFICATES:
-        known = ", ".join(["krr", "user-dummies", *MECHANISMS_WITH_VIEW_CERTIFICATES])
-        raise InputError(f"there are certificates for {known}, got {chosen.name}")
+        known = ", ".join(["user-dummies", *MECHANISMS_WITH_VIEW_CERTIFICATES])
+        raise InputError(
+            f"mechanism must be one of {known}, or give eps0 for k-RR, got {chosen.name}"
+        )
     plain_setting = Setting(n, k)
     curve = chosen.curve(parameters, plain_setting)
     views = chosen.views(parameters, plain_setting)
