@@ -22,6 +22,7 @@ from shuffledp.mechanisms.target_calibration import (
     read_parameters,
 )
 from shuffledp.pipeline.tables import UTILITY, read_tables, write_csv, write_table
+from shuffledp.publishing.statement import round_up
 from shuffledp.studies.sweeps import TargetSweep
 from shuffledp.studies.utility import (
     COLUMNS,
@@ -170,9 +171,9 @@ def test_errors_of_maps_that_repeat_are_those_of_the_pages(rounds):
     entries = {}
     for name in names:
         (row,) = compare(1.0, 1e-8, setting, mechanisms=[name]).mechanisms
-        moved = 10.0 * row.calibration.per_user.moved_by_one
+        moved = round_up(10.0 * row.calibration.per_user.moved_by_one, 3)
         error = f"{row.calibration.cell_sd:#.3g}".removesuffix(".")
-        entries[name] = f"{error} ({moved:.3g})"
+        entries[name] = f"{error} ({moved})"
         if name == "two-servers":
             shape = "discrete Laplace" if rounds < 7 else "discrete Gaussian"
             assert row.calibration.shape == shape
