@@ -175,7 +175,7 @@ class _Composition:
         laws = self._upper_laws(self._depth)
         if len(self._losses) > 1 or len(laws) > 1:
             return len(self._losses) == 1
-        (law, count) = laws[0]
+        law, count = laws[0]
         once = log_hockey_stick([(replace(law, infinite=0.0), 1)], quotient_down(eps, count)).low
         return bool(np.log(count / 2.0) + once <= high)
 

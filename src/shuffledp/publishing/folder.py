@@ -11,6 +11,7 @@ import pandas as pd
 
 from shuffledp.data.cell_files import write_geojson
 from shuffledp.data.cells import AllHexagons
+from shuffledp.errors import InputError
 from shuffledp.figures.published_map import draw_published_map
 from shuffledp.pipeline.files import file_sha256, flush
 from shuffledp.pipeline.tables import PACKED
@@ -158,6 +159,12 @@ def write_files(
             + (f" {statement['unit']['bound']}" if statement["unit"]["records_per_user"] else "")
             + (" Records elsewhere are not drawn." if cells.elsewhere else ""),
         )
+
+
+def check_new(output: Path, remedy: str = "") -> None:
+    """Raise `InputError` if a path exists already; `remedy` ends the message."""
+    if output.exists() or output.is_symlink():
+        raise InputError(f"{output} exists and is never overwritten: give another --output{remedy}")
 
 
 def flush_folder(folder: Path) -> None:

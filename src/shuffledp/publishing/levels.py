@@ -183,9 +183,8 @@ def cells_levels(cells: Cells, kind: str, names: Iterable[str]) -> list[Level]:
     if isinstance(cells, AllHexagons):
         return [_Unlisted(CELLS, np.empty(0, np.int64), (), (), len(cells))]
     table = cells.table
-    finest = Level(
-        CELLS, np.arange(len(cells)), *(tuple(table[each].tolist()) for each in ("id", "name"))
-    )
+    ids, titles = (tuple(table[column].tolist()) for column in ("id", "name"))
+    finest = Level(CELLS, np.arange(len(cells)), ids, titles)
     coarser = []
     for name in names:
         if name in _COLUMNS:

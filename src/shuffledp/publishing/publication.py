@@ -349,11 +349,7 @@ def _earlier_publication(
     """
     earlier = book.state.of_request(arguments.request)
     if not earlier or again:
-        if output.exists() or output.is_symlink():
-            raise InputError(
-                f"{output} exists and is never overwritten: give another --output"
-                + (", or move it away" if again else "")
-            )
+        folders.check_new(output, ", or move it away" if again else "")
         return None
     last = earlier[-1]
     folder = Path(last.output)

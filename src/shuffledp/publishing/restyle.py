@@ -19,7 +19,7 @@ from shuffledp.pipeline.files import replacing
 from shuffledp.publishing.area import measurements_of, read_geometries, read_map
 from shuffledp.publishing.counting import Histogram
 from shuffledp.publishing.design import Design, windows_of
-from shuffledp.publishing.folder import Tables, flush_folder, write_files
+from shuffledp.publishing.folder import Tables, check_new, flush_folder, write_files
 from shuffledp.publishing.levels import CELLS
 from shuffledp.publishing.noise import Guarantee
 from shuffledp.publishing.options import Period
@@ -69,8 +69,7 @@ def restyle(
     for each in pictures:
         if each not in PICTURES:
             raise InputError(f"pictures must be {' or '.join(PICTURES)}, got {each!r}")
-    if output.exists() or output.is_symlink():
-        raise InputError(f"{output} exists and is never overwritten: give another --output")
+    check_new(output)
     table, statement = read_map(folder)
     if title is not None:
         statement = {**statement, "title": title}

@@ -14,6 +14,7 @@ from shuffledp.numerics.arrays import sum_up
 from shuffledp.pipeline.files import replacing
 from shuffledp.publishing.area import read_map
 from shuffledp.publishing.estimates import interval_widths
+from shuffledp.publishing.folder import check_new
 from shuffledp.publishing.page import fits_on_page, render_map
 from shuffledp.publishing.publication import check_text
 from shuffledp.publishing.restyle import design_and_tables
@@ -55,8 +56,7 @@ def write_page(
         counts, or are too large for a page, or if `output` exists.
     """
     output = Path(output)
-    if output.exists() or output.is_symlink():
-        raise InputError(f"{output} exists and is never overwritten: give another --output")
+    check_new(output)
     if len(folders) < 2:
         raise InputError("give the folders of at least two maps")
     maps = [(Path(folder), *read_map(Path(folder))) for folder in folders]
@@ -135,13 +135,14 @@ def _together(statements: Sequence[Mapping[str, Any]], title: str) -> dict[str, 
         period.pop("profile", None)
     noisy = sum("warning" in each for each in statements)
     warning = f"{noisy} of these {len(statements)} maps are mostly noise"
+    bound = first["unit"]["bound"]
     return {
         **{key: value for key, value in first.items() if key != "warning"},
         **({"warning": warning} if noisy else {}),
         "title": title,
         "published": last["published"],
         "guarantee": {**guarantees[0], **{key: total(key) for key in added}},
-        "unit": {**first["unit"], "bound": f"In each map: {first['unit']['bound']}"},
+        "unit": {**first["unit"], "bound": f"In each map, {bound[0].lower()}{bound[1:]}"},
         "period": period,
         "all_publications": last["all_publications"],
         "maps": [
