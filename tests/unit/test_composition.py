@@ -206,19 +206,79 @@ def test_deep_tails_stay_safe_and_above_the_lower_bound() -> None:
     assert krr.composed_log_delta(setting.budget, setting, "upper") == -inf
 
 
-def test_pools_are_certified_and_on_the_grid() -> None:
-    """The pooled law of random atoms is below their own at every eps, and not far below."""
-    rng = np.random.default_rng(1)
-    losses = np.sort(rng.normal(0.1, 0.4, 500))
-    masses = rng.dirichlet(np.ones(500))
-    for step in (0.002, 0.03, 0.2):
-        pools = privacy_loss.pooled_down(losses, masses, 0.0, step, (0.0, 0.0))
-        assert pools.mass.sum() == pytest.approx(1.0, rel=1e-12)
-        for eps in np.linspace(0.0, 1.2, 25):
-            truth = float(masses @ np.maximum(-np.expm1(eps - losses), 0.0))
-            pooled = float(pools.mass @ np.maximum(-np.expm1(eps - pools.losses), 0.0))
-            assert truth - step * masses[losses > eps - step].sum() <= pooled
-            assert pooled <= truth * (1.0 + pools.mass_error) + pools.loss_error
+@pytest.mark.parametrize("spread", [0.01, 0.4, 3.0, 60.0])
+@pytest.mark.parametrize("atoms", [1, 3, 40, 500])
+@pytest.mark.parametrize("concentration", [0.05, 1.0])
+def test_splitting_down_lowers_delta_at_every_eps_but_not_far(spread, atoms, concentration) -> None:
+    rng = np.random.default_rng(atoms)
+    losses = rng.normal(0.1 * spread, spread, atoms)
+    masses = np.maximum(rng.dirichlet(np.full(atoms, concentration)), 1e-300)
+    everywhere = np.concatenate([np.linspace(-3.0, 3.0, 61) * spread, losses - 1e-9, losses + 1e-9])
+    for step in (0.002, 0.03, 0.2, 1.0):
+        for each in (losses, np.round(losses / step) * step):
+            split = privacy_loss.split_down(each, masses, 0.0, step, (0.0, 0.0))
+            used = split.mass > 0.0
+            eps = everywhere[:, None]
+            truth = np.maximum(-np.expm1(eps - each), 0.0) @ masses
+            found = np.maximum(-np.expm1(eps - split.losses[used]), 0.0) @ split.mass[used]
+            assert (found <= truth * (1.0 + 1e-13) + split.loss_error * (each > eps) @ masses).all()
+            assert (found >= truth - 1.1 * step * ((each > eps - step) @ masses) - 1e-12).all()
+
+
+def test_a_fine_lattice_loses_little_when_split_down() -> None:
+    """The error is of second order in the step, a twelfth of its square in the variance."""
+    losses = np.linspace(-6.0, 6.0, 20_001)
+    masses = np.exp(-0.5 * (losses - 0.5) ** 2)
+    masses /= masses.sum()
+    for step in (0.01, 0.1):
+        split = privacy_loss.split_down(losses, masses, 0.0, step, (0.0, 0.0))
+        variance = split.mass @ split.losses**2 - (split.mass @ split.losses) ** 2
+        assert 0.0 < 1.0 - variance < 0.2 * step**2 + 1e-6
+
+
+@pytest.mark.parametrize("side", ["upper", "lower"])
+@pytest.mark.parametrize("seed", range(8))
+def test_nodes_that_all_sums_share_are_certified(monkeypatch, seed, side) -> None:
+    monkeypatch.setattr(outcome_bundles, "MAX_KEPT", 0)
+    rng = np.random.default_rng(seed)
+    n, k, eps0 = int(10 ** rng.uniform(1.5, 3.5)), int(rng.integers(3, 40)), rng.uniform(0.1, 5.0)
+    setting = Setting(n, k, eps0)
+    pair = (pairs.weak_adversary if side == "upper" else pairs.all_hold_third_cell)(setting)
+    (law,) = krr.loss_distributions(setting, side, None)
+    scale = pairs.symmetric_form(pair).deviation
+    for eps in np.minimum(scale * np.array([0.01, 0.5, 1.0, 2.0, 4.0, 7.0]), 0.9 * eps0):
+        truth, found = hockey_stick(pair, eps), log_hockey_stick([(law, 1)], eps)
+        if side == "upper":
+            assert truth.low <= found.high
+            assert found.high <= hockey_stick(pair, eps * (1.0 - 1e-3)).high + 1e-3
+        else:
+            assert found.low <= truth.high
+            assert found.low >= hockey_stick(pair, eps + 0.05 * scale).low - 0.05
+
+
+@pytest.mark.parametrize(("p", "reach", "stride"), [(0.3, 40, 1), (0.8, 30, 7), (0.02, 15, 2)])
+def test_intervals_of_the_third_count_are_exact_within_the_stated_error(p, reach, stride) -> None:
+    trials = np.arange(150.0, 60.0, -1.0)
+    counts = outcome_bundles._third_counts(trials, p, 1.0 - p, reach, stride, 46.0)
+    P, error = Fraction(p), counts.error
+    for m, edges, found, moment in zip(
+        trials.astype(int)[::13].tolist(),
+        counts.edges[::13],
+        counts.probability[::13],
+        counts.moment[::13],
+        strict=True,
+    ):
+        mass = [comb(m, x) * P**x * (1 - P) ** (m - x) for x in range(m + 1)]
+        lost = Fraction(0)
+        for low, high, got, got_moment in zip(edges, edges[1:], found, moment, strict=False):
+            inside = range(int(low) + 1, min(int(high), m) + 1)
+            truth = sum((mass[x] for x in inside), Fraction(0))
+            first = sum((x * mass[x] for x in inside), Fraction(0))
+            assert got == 0.0 or abs(Fraction(got) - truth) <= error * truth
+            assert got_moment == 0.0 or abs(Fraction(got_moment) - first) <= error * first
+            lost += truth if got == 0.0 else 0
+        outside = sum(mass[: max(int(edges[0]), -1) + 1]) + sum(mass[int(edges[-1]) + 1 :])
+        assert lost + outside <= counts.left_out * (1 + 1e-9)
 
 
 def test_atoms_need_not_be_sorted() -> None:
@@ -227,8 +287,8 @@ def test_atoms_need_not_be_sorted() -> None:
     (loss,) = krr.loss_distributions(setting, "lower")
     assert 0.999 < float(loss.mass.sum()) <= 1.0 + 1e-9
     losses, masses = np.array([-0.1, 0.05, 0.12, 0.31]), np.array([0.2, 0.3, 0.4, 0.1])
-    ordered = privacy_loss.pooled_down(losses, masses, 0.0, 0.1, (0.0, 0.0))
-    mixed = privacy_loss.pooled_down(
+    ordered = privacy_loss.split_down(losses, masses, 0.0, 0.1, (0.0, 0.0))
+    mixed = privacy_loss.split_down(
         losses[[2, 0, 3, 1]], masses[[2, 0, 3, 1]], 0.0, 0.1, (0.0, 0.0)
     )
     assert np.array_equal(ordered.mass, mixed.mass)

@@ -26,7 +26,7 @@ from shuffledp.accounting.one_round.dummies import chance_of_dummy
 from shuffledp.accounting.rounds.outcome_bundles import MAX_DEPTH
 from shuffledp.accounting.rounds.privacy_loss import LossDistribution
 from shuffledp.accounting.rounds.profile import dominating_law
-from shuffledp.accounting.rounds.sums import log_hockey_stick
+from shuffledp.accounting.rounds.sums import finite_log_hockey_stick, log_hockey_stick
 from shuffledp.accounting.setting import LARGEST_EPS0, LARGEST_N, Setting
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import UNIT
@@ -204,7 +204,7 @@ def _rounds_certificate(eps: float, setting: Setting) -> dict[str, Any]:
     while True:
         law = _with_margin(dominating_law(curve, depth, POINTS_PER_DEVIATION))
         high = log_hockey_stick([(law, rounds)], eps).high
-        inside = log_hockey_stick([(replace(law, infinite=0.0), rounds)], eps).high
+        inside = finite_log_hockey_stick([(law, rounds)], eps).high
         if depth >= MAX_DEPTH or not high > inside + np.exp(LOG_LEFT_OUT_SHARE):
             break
         depth = min(1.5 * depth, MAX_DEPTH)

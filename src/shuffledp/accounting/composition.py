@@ -25,6 +25,7 @@ from shuffledp.accounting.rounds.profile import loss_of_curve
 from shuffledp.accounting.rounds.sums import (
     Rounds,
     coarsened_for_transform,
+    finite_log_hockey_stick,
     log_chernoff,
     log_hockey_stick,
     upper_log_hockey_stick,
@@ -37,9 +38,9 @@ from shuffledp.numerics.arrays import UNIT, quotient_down, sum_up
 CountedCurves = Sequence[tuple[UpperCurve, int]]
 # Grid steps per standard deviation of a round's loss (root mean square over the rounds).
 STEPS_PER_DEVIATION = 64.0
-# The grid of the lower end is finer by this factor, because the error of rounding down can be of
-# first order in the step.
-LOWER_GRID_REFINEMENT = 8.0
+# The grid of the lower end is finer by the first factor, or with more than `MAX_FEW_LOSSES` losses
+# by the second, because the error of rounding down is of first order where outcomes are few.
+LOWER_GRID_REFINEMENTS, MAX_FEW_LOSSES = (8.0, 2.0), 8
 # Below this log delta, basic composition is tried as well: truncation windows may leave out so much
 # that the sum of the rounds' deltas is a better bound.
 BASIC_COMPOSITION_BELOW = -300.0
@@ -79,10 +80,13 @@ def compose_rounds(rounds: CountedCurves) -> UpperCurve:
 
 
 def _is_trivial(curve: UpperCurve) -> bool:
-    """Return whether delta is 1 at eps = 0 and just below the budget (or at `LARGEST_EPS0`)."""
-    largest, ceiling = min(0.999 * curve.budget, LARGEST_EPS0), curve.hints.ceiling
-    if ceiling is not None and ceiling(largest) < 0.0:
+    """Return whether delta is 1 at eps = 0 and just below the budget (or at `LARGEST_EPS0`).
+
+    Such a curve yields no loss distribution.
+    """
+    if curve.composable.loss is not None:
         return False
+    largest = min(0.999 * curve.budget, LARGEST_EPS0)
     return curve.upper(0.0) >= 0.0 and curve.upper(largest) >= 0.0
 
 
@@ -149,7 +153,7 @@ class _Composition:
 
         If a round has several such data sets, ``variant`` selects one of them.
         """
-        step = self._step / LOWER_GRID_REFINEMENT
+        step = self._step / LOWER_GRID_REFINEMENTS[len(self._losses) > MAX_FEW_LOSSES]
         return [
             (law, count)
             for loss, count in zip(self._losses, self._counts, strict=True)
@@ -176,7 +180,7 @@ class _Composition:
         if len(self._losses) > 1 or len(laws) > 1:
             return len(self._losses) == 1
         law, count = laws[0]
-        once = log_hockey_stick([(replace(law, infinite=0.0), 1)], quotient_down(eps, count)).low
+        once = finite_log_hockey_stick([(law, 1)], quotient_down(eps, count)).low
         return bool(np.log(count / 2.0) + once <= high)
 
     def _sum_of_deltas(self, eps: float) -> float:

@@ -49,9 +49,9 @@ from shuffledp.accounting.rounds.privacy_loss import (
     LossDistribution,
     default_step,
     loss_of_pair,
-    pooled_down,
     rounded_down,
     rounded_up,
+    split_down,
 )
 from shuffledp.accounting.rounds.profile import loss_of_curve
 from shuffledp.accounting.rounds.sums import (
@@ -210,7 +210,7 @@ def _two_cell_loss(pair: Pair, n: int, step: float) -> LossDistribution:
     base = np.exp(log_pmf(count, n, p1, p2))
     weight_error = (pair._units(0.0) + 16.0) * UNIT
     error = float(log_pmf_error(count, n, p1, p2, 8.0).max()) + weight_error
-    return pooled_down(np.log(first / second), base * first, 0.0, step, (error, 2.0 * weight_error))
+    return split_down(np.log(first / second), base * first, 0.0, step, (error, 2.0 * weight_error))
 
 
 @lru_cache(maxsize=16)

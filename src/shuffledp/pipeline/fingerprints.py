@@ -43,7 +43,12 @@ def _fingerprint(left_out: Collection[str]) -> str:
 def _code(source: bytes) -> str:
     """Return the syntax tree of a module as text, without docstrings and positions."""
     tree = ast.parse(source)
-    for node in ast.walk(tree):
+    statements: list[ast.AST] = [tree]
+    while statements:
+        node = statements.pop()
         if isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
             del node.body[0]
+        for inside in ("body", "orelse", "finalbody", "handlers", "cases"):
+            blocks = getattr(node, inside, None)
+            statements.extend(blocks if isinstance(blocks, list) else ())
     return ast.dump(tree)

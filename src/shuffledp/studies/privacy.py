@@ -21,8 +21,9 @@ from shuffledp.accounting.curve import LogDelta, UpperCurve
 from shuffledp.accounting.setting import Setting
 from shuffledp.numerics.arrays import Floats, Integers
 
-# Each count takes up to 0.1 s at n = 1e9, and large histograms have thousands of distinct counts.
-MAX_COUNTS: Final = 500
+# Each count takes up to 0.1 s at n = 1e9, and large histograms have thousands of distinct counts:
+# with more than the first number, twice the second are evaluated.
+MAX_COUNTS, COUNTS_OF_A_STAGE = 500, 50
 MIN_DELTA: Final = 1e-12  # delta at the end of a curve, unless the target requires a smaller one
 _INITIAL_POINTS: Final = 17
 # In log delta: the largest distance of a curve from the straight line between its points that is
@@ -35,11 +36,26 @@ _Row = tuple[Setting, float, Bound, float]  # setting, eps, bound, natural log o
 
 
 def other_counts(counts: Integers) -> Integers:
-    """Return the distinct numbers of other users in occupied cells, thinned to `MAX_COUNTS`."""
-    distinct = np.unique(counts[counts > 0]) - 1
-    if distinct.size <= MAX_COUNTS:
-        return distinct
-    return distinct[np.linspace(0, distinct.size - 1, MAX_COUNTS).astype(np.int64)]
+    """Return the distinct numbers of other users in occupied cells, ascending."""
+    return np.unique(counts[counts > 0]) - 1
+
+
+def log_delta_of_worst_count(bound: Bound, eps: float, setting: Setting, counts: Integers) -> float:
+    """Return the largest log delta over ascending counts.
+
+    Of more than `MAX_COUNTS`, only some from the smallest to the largest and then some around the
+    worst of these are evaluated, and the maximum may be too small by an order of magnitude.
+    """
+    if counts.size <= MAX_COUNTS:
+        return float(bound.log_deltas_over_counts(eps, setting, counts).max())
+    first, last, worst = 0, counts.size - 1, -np.inf
+    for _ in range(2):
+        at = np.unique(np.linspace(first, last, COUNTS_OF_A_STAGE).astype(np.int64))
+        found = bound.log_deltas_over_counts(eps, setting, counts[at])
+        best = int(found.argmax())
+        first, last = int(at[max(best - 1, 0)]), int(at[min(best + 1, at.size - 1)])
+        worst = max(worst, float(found[best]))
+    return worst
 
 
 def _log_delta(bound: Bound, setting: Setting, counts: Integers, records: int) -> LogDelta:
@@ -52,7 +68,7 @@ def _log_delta(bound: Bound, setting: Setting, counts: Integers, records: int) -
     def log_delta(eps: float) -> float:
         if not bound.uses_count:
             return bound.curve(setting).log_delta(eps).only
-        return float(bound.log_deltas_over_counts(eps, setting, counts).max())
+        return log_delta_of_worst_count(bound, eps, setting, counts)
 
     return log_delta if bound.kind == "lower" else group_log_delta(log_delta, records)
 
@@ -76,9 +92,8 @@ def privacy_table(
 
     Guarantees hold for every data set, as (eps, delta)-DP for replacement of `records_per_user`
     records at once, those of one user. Bounds that depend on one cell's count are maximised over
-    the occupied cells of the sample; other bounds do not depend on the data. If there are more than
-    500 different counts, only 500 of them, from the smallest to the largest, are evaluated, and the
-    maximum may be too small by an order of magnitude.
+    the occupied cells of the sample (`log_delta_of_worst_count`); other bounds do not depend on the
+    data.
 
     `samples` are users per cell by sample size, shape ``(k,)`` each; delta is evaluated at each of
     `eps`. Bounds are named as in the registry, and it is an `InputError` if one is not there. A

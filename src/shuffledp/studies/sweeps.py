@@ -26,7 +26,7 @@ from shuffledp.mechanisms.protocol import Budget, Calibration, Mechanism
 from shuffledp.mechanisms.target_calibration import calibrated, calibrations
 from shuffledp.numerics.arrays import Integers
 from shuffledp.pipeline.selection import TARGET
-from shuffledp.studies.privacy import other_counts
+from shuffledp.studies.privacy import log_delta_of_worst_count, other_counts
 
 _log = logging.getLogger(__name__)
 
@@ -173,7 +173,8 @@ def delta_hat_budgets(
     `matched` are points on the setting's certified curve; `counts` is the true histogram. Delta-hat
     of several records of one user follows from that of one as in `group_log_delta`.
     """
-    log_deltas = BOUNDS["single-bin"].log_deltas_over_counts
-    others = other_counts(counts)
-    log_delta = group_log_delta(lambda eps: float(log_deltas(eps, setting, others).max()), records)
+    bound, others = BOUNDS["single-bin"], other_counts(counts)
+    log_delta = group_log_delta(
+        lambda eps: log_delta_of_worst_count(bound, eps, setting, others), records
+    )
     return [Budget(b.eps, log_delta(b.eps), b.label, DELTA_HAT) for b in matched]

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike
-from scipy.special import logsumexp
 
 from shuffledp.accounting.rounds.convolution import upper_reach
-from shuffledp.numerics.arrays import UNIT, Floats
+from shuffledp.numerics.arrays import UNIT, Floats, log_sum_exp
 
 
 def excess(log_first: ArrayLike, log_second: ArrayLike, eps: float) -> Floats:
@@ -141,7 +140,7 @@ def tilt(values: Floats, masses: Floats, n: int, height: float = 1.0) -> Tilt:
     while slope(high) < 0.0 and high < low + 700.0:
         high += 3.0
     lam = float(np.exp(scipy.optimize.brentq(slope, low, high, xtol=1e-6)))
-    return Tilt(lam, float(logsumexp(log_masses + lam * values)))
+    return Tilt(lam, float(log_sum_exp(log_masses + lam * values)))
 
 
 def reach(values: Floats, log_weights: Floats, n: int) -> tuple[float, float]:

@@ -20,12 +20,10 @@ are bounded. Beyond the last t the integrand is at most ``1 / t^2``.
 import math
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from shuffledp.accounting.blanket.atoms import Atoms, add_exclusive_delta, reach, tilt
-from shuffledp.accounting.rounds.convolution import LOG_TAIL, convolve, transform_error
-from shuffledp.numerics.arrays import UNIT, Floats
+from shuffledp.accounting.rounds.convolution import LOG_TAIL, convolve, power, transform_error
+from shuffledp.numerics.arrays import UNIT, Floats, log_sum_exp
 
 # Usual number of points of the FFT, approximately, and the largest number, for very small deltas.
 TRANSFORM_POINTS, MAX_TRANSFORM_POINTS = 2**18, 2**22
@@ -143,8 +141,9 @@ def _grid(values: Floats, masses: Floats, n: int, tolerance: float) -> tuple[int
     step = _aligned_step(values, weights, step)
     start, grid = _split(values, masses, step)
     # Growth of the sum's log moment by splitting, which is proportional to the square of the step.
-    points = step * (start + np.arange(grid.size, dtype=np.float64))
-    moment = float(logsumexp(first_tilt.lam * points, b=grid))
+    used = np.flatnonzero(grid)
+    points = np.asarray(step * (start + used), np.float64)
+    moment = float(log_sum_exp(first_tilt.lam * points + np.log(grid[used])))
     growth = n * max(moment - first_tilt.log_moment, 0.0)
     if growth > tolerance:
         step = max(
@@ -247,11 +246,11 @@ def _trapezoidal(
                 each[relevant]
                 for each in (t, phi, phi_error, modulus, denominator, kernel_modulus, log_max)
             )
-        power = _power(phi, n)
+        power_n = power(phi, n)
         terms = (
             kernel_modulus
             / denominator
-            * (power.real * (lam**2 - t**2) + 2.0 * lam * t * power.imag)
+            * (power_n.real * (lam**2 - t**2) + 2.0 * lam * t * power_n.imag)
         )
         totals.append(float(terms.sum()))
         # A complex product has an error of 2.3 units; 64 units cover the other steps and the sum.
@@ -259,15 +258,3 @@ def _trapezoidal(
         error = growth * (n * phi_error + (8.0 * n + 64.0) * UNIT * modulus)
         errors.append(float((kernel_modulus * error).sum()))
     return math.fsum(totals) / period, math.fsum(errors) / period
-
-
-def _power(base: NDArray[np.complex128], n: int) -> NDArray[np.complex128]:
-    """Return ``base**n`` by repeated squaring, three times faster than by the polar form."""
-    result = np.ones_like(base)
-    while True:
-        if n % 2:
-            result = result * base
-        n //= 2
-        if not n:
-            return result
-        base = base * base

@@ -13,6 +13,8 @@ from shuffledp.numerics.arrays import UNIT, Floats
 Laws = Sequence[tuple[Floats, int]]
 # Upper bound on the log probability of sums beyond each end of the FFT's truncation window.
 LOG_TAIL = -40.0
+# Frequencies at which the log of a power's modulus is below this count as 0.
+LOG_NEGLIGIBLE_POWER = -100.0
 # Largest number of steps of the search for the best t in Chernoff's bound.
 MAX_CHERNOFF_STEPS = 60
 
@@ -33,7 +35,8 @@ def transform_error(size: int, rounds: int, norm: float) -> float:
     -----
     The forward and the inverse transform each have a relative error of ``8 log2(size) u`` in norm
     (Higham, "Accuracy and stability of numerical algorithms", Theorem 24.2, rounded up). The power
-    adds ``8 rounds u`` and multiplies the relative error of its argument by ``rounds``.
+    adds ``8 rounds u`` and multiplies the relative error of its argument by ``rounds``. Powers that
+    `convolve` counts as 0 are far below a rounding error.
     """
     return float((rounds + 1) * (8.0 * np.log2(size) + 8.0) * UNIT * norm)
 
@@ -129,5 +132,9 @@ def convolve(laws: Laws) -> tuple[int, Floats]:
     for mass, count in laws:
         folded = np.zeros(size)
         np.add.at(folded, np.arange(mass.size) % size, mass)
-        transformed = transformed * power(scipy.fft.rfft(folded), count)
+        spectrum = scipy.fft.rfft(folded)
+        kept = spectrum.real**2 + spectrum.imag**2 > np.exp(2.0 * LOG_NEGLIGIBLE_POWER / count)
+        spectrum[~kept] = 0.0
+        spectrum[kept] = power(spectrum[kept], count)
+        transformed = transformed * spectrum
     return low, np.roll(scipy.fft.irfft(transformed, size), -(low % size))

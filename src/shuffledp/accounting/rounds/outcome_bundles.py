@@ -1,22 +1,21 @@
-"""Outcomes of one round of shuffled k-RR, grouped into bundles with bounds on their losses.
+"""Outcomes of one round of shuffled k-RR, joined to fewer with bounds on their losses.
 
 The notation is that of `SymmetricForm`: n1, ..., n4 are the counts of the pair's categories, B is
 their multinomial law, ``s = n1 + n2``, ``u = n1 - n2`` and ``D = a s + b n3 + c``. The privacy loss
 ``log(P/Q)`` is ``log((D + g u) / (D - g u))``, so replacing u by -u changes its sign. Given s, u is
-a sum of s fair coins of value +1 or -1.
+a sum of s fair coins of value +1 or -1 and independent of n3.
 
-A bundle consists of the outcomes in a range of u, a range of n3 and, where s is large, a range of
-s; D lies in a known range. For all s in a bundle, u has the law for the largest of them (upper
-bounds) or for the smallest (lower bounds). For upper bounds, bundles of different s and n3 with
-nearly the same D are then joined.
+P and Q are sums of B, B D and B u. So for upper bounds, outcomes are split onto neighbouring nodes
+in D and in u such that these sums are unchanged, and for lower bounds, those in the same bin of D
+and u are pooled. Where s is large, neighbouring s form a bundle, in which u has the law for the
+largest s (upper bounds) or for the smallest (lower bounds).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csc_array
 
 from shuffledp.accounting.conventions import Side
 from shuffledp.accounting.laws.binomial import (
@@ -32,21 +31,23 @@ from shuffledp.numerics.arrays import UNIT, Floats, Integers
 # By Bernstein's inequality, a truncation window of depth d omits a probability of exp(-d) per side.
 # At depths beyond MAX_DEPTH that probability would nearly underflow.
 DEFAULT_DEPTH, MAX_DEPTH = 46.0, 690.0
-# Relative range of D within a bundle of n3, and of s within a bundle of s. Each of them changes eps
-# by about 1e-5 (relative).
-MAX_RELATIVE_RANGE_OF_D: Final[Mapping[Side, float]] = {"upper": 2e-3, "lower": 4e-3}
-RELATIVE_BUNDLE_WIDTH_OF_S = 1e-4
-# Range of D within joined bundles, relative to the smallest H; it changes eps by about 1e-7.
-RELATIVE_WIDTH_OF_D = 2.5e-4
-# Largest ratio of D to H with which bundles are joined.
-MAX_RATIO_OF_JOINED = 1000.0
+# Distance between nodes of D that all s share, relative to the smallest H (`_Cells`); range of D in
+# other cells, relative to its mean; and range of s within a bundle, relative to s. They change eps
+# by less than 1e-6, by about 1e-5 and by about 1e-5.
+RELATIVE_WIDTH_OF_NODES, RELATIVE_WIDTH_OF_D, RELATIVE_WIDTH_OF_S = 1e-3, 2e-3, 1e-4
+# Intervals of n3 per distance between nodes.
+INTERVALS_PER_NODE = 1.0
+# All s have the same nodes of D where D is at most this multiple of H.
+MAX_RATIO_OF_SHARED = 1000.0
+# With at most so many outcomes with different losses, each of them is kept.
+MAX_KEPT = 300_000
 MAX_ELEMENTS_AT_ONCE = 1_000_000
 # Relative error of the pair's probabilities and their ratios, in units of rounding (`UNIT`).
 INPUT_UNITS = 20.0
 # A difference of two tails with a larger relative error is treated as left-out probability.
 LOST_RELATIVE_ERROR = 1e-3
-# Number of bundles of u per grid step.
-BUNDLES_PER_STEP = 4.0
+# Number of nodes or bins of u per grid step.
+NODES_PER_STEP = 4.0
 
 
 # Losses of outcomes and their probabilities under P, and bounds on the floating-point errors of the
@@ -72,25 +73,6 @@ def share_above(low: Floats, value: Floats, high: Floats) -> Floats:
     return np.where(high > low, share, 0.0).clip(0.0, 1.0)
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """Sums over each bundle of s (rows) and of n3 (columns).
-
-    ``coins`` is the number of fair coins whose sum is u in a row, and ``H = D - g coins``, so that
-    ``D - g u = H + g (coins - u)`` needs no difference of large numbers. ``total`` and ``moment``
-    are the sums of B and of B H, ``error`` is their relative error, and ``low`` and ``high`` bound
-    H. ``left_out`` bounds B's probability outside all bundles.
-    """
-
-    coins: Floats
-    total: Floats
-    moment: Floats
-    low: Floats
-    high: Floats
-    left_out: float
-    error: float
-
-
 def _bernstein_deviation(variance: float, depth: float) -> float:
     """Return a deviation from the mean that a sum of Bernoulli variables rarely exceeds.
 
@@ -100,54 +82,12 @@ def _bernstein_deviation(variance: float, depth: float) -> float:
 
 
 @dataclass(frozen=True)
-class _Intervals:
-    """Probabilities of intervals, their relative error, and the most that any row leaves out."""
-
-    probability: Floats
-    error: float
-    lost: float
-
-
-def _interval_probabilities(
-    edges: Floats, n: Floats, p: float, q: float, middle: int
-) -> _Intervals:
-    """Return ``Pr[edges_j < Bin(n, p) <= edges_{j+1}]``, each as a difference of the nearer tails.
-
-    ``middle`` is the index of the edge at the mean. Probabilities below the rounding error of a
-    much larger tail are returned as 0 and counted as ``lost``.
-    """
-    left = log_cdf_ends(edges[:, : middle + 1], n, p, q, INPUT_UNITS)
-    right = log_tail_ends(edges[:, middle:] + 1.0, n, p, q, INPUT_UNITS)
-
-    def between(inner: tuple[Floats, Floats], outer: tuple[Floats, Floats]) -> Floats:
-        """Return the tail from the end nearer to the mean minus the tail from the other end."""
-        return np.hstack(
-            [
-                np.exp(inner[0][:, 1:]) - np.exp(outer[0][:, :-1]),
-                np.exp(inner[1][:, :-1]) - np.exp(outer[1][:, 1:]),
-            ]
-        )
-
-    lows, highs = (left.low, right.low), (left.high, right.high)
-    empty = edges[:, 1:] == edges[:, :-1]
-    low = np.where(empty, 0.0, between(lows, highs).clip(0.0))
-    high = np.where(empty, 0.0, between(highs, lows).clip(0.0))
-    precise = high - low < LOST_RELATIVE_ERROR * (high + low)
-    error = ((high - low) / np.where(precise, low + high, 1.0))[precise].max(initial=0.0)
-    return _Intervals(
-        probability=np.where(precise, 0.5 * (low + high), 0.0),
-        error=float(error),
-        lost=float(np.where(precise, 0.0, high).sum(axis=1).max()),
-    )
-
-
-@dataclass(frozen=True)
 class _ThirdCounts:
-    """Bundles of n3 for each s (rows).
+    """Intervals of n3 for each s (rows), from one edge (excluded) to the next (included).
 
-    A bundle reaches from one edge (excluded) to the next (included). ``probability`` is that of the
-    bundle given s, ``moment`` the expectation of n3 restricted to it, and ``error`` the relative
-    error of both. ``left_out`` bounds the probability outside all bundles.
+    ``probability`` is that of the interval given s, ``moment`` the expectation of n3 restricted to
+    it, and ``error`` the relative error of both. ``left_out`` bounds the probability outside all
+    intervals.
     """
 
     edges: Floats
@@ -157,119 +97,294 @@ class _ThirdCounts:
     error: float
 
 
-def _third_counts(form: SymmetricForm, side: Side, s: Floats, depth: float) -> _ThirdCounts:
-    trials = (form.n - s)[:, None]
-    rest = form.p3 + form.p4
-    # Probabilities of the third and the fourth category, given that a report is in one of them.
-    third, fourth = (form.p3 / rest, form.p4 / rest) if rest > 0.0 else (0.0, 1.0)
-    if third == 0.0:
-        edges = np.broadcast_to([-1.0, 0.0], (s.size, 2))
-        return _ThirdCounts(edges, np.ones_like(trials), np.zeros_like(trials), 0.0, 0.0)
-    half_width = np.ceil(_bernstein_deviation(float(trials.max()) * third * fourth, depth))
-    # Bundles become wider with the depth, so that their number does not grow.
-    relative = MAX_RELATIVE_RANGE_OF_D[side] * depth / DEFAULT_DEPTH
-    width = max(1.0, np.floor(relative * 2.0 * form.n / form.weight_3))
-    if 2.0 * half_width <= width:
-        # One bundle covers the whole window.
-        mean = trials * third
-        edges = np.clip(
-            np.hstack([np.floor(mean) - half_width - 1.0, np.ceil(mean) + half_width]), -1.0, trials
+def _third_counts(
+    trials: Floats, p: float, q: float, reach: float, stride: float, depth: float
+) -> _ThirdCounts:
+    """Return intervals of ``stride`` values of ``X ~ Bin(m, p)`` within ``reach`` of its mean.
+
+    ``trials`` are consecutive numbers m, in descending order (rows).
+    """
+    if 2.0 * reach <= stride:
+        # One interval covers the whole window.
+        mean = (p * trials)[:, None]
+        edges = np.hstack([np.floor(mean) - reach - 1.0, np.ceil(mean) + reach])
+        left_out = 2.0 * float(np.exp(-depth)) if reach > 0.0 else 0.0
+        return _ThirdCounts(
+            np.clip(edges, -1.0, trials[:, None]),
+            np.ones_like(mean),
+            mean,
+            left_out,
+            UNIT * (INPUT_UNITS + 2.0) + float(trials[0]) * left_out,
         )
-        outside = 2.0 * float(np.exp(-depth))
-        error = UNIT * (INPUT_UNITS + 2.0) + float(form.n) * outside
-        return _ThirdCounts(edges, np.ones_like(trials), mean, outside, error)
-    middle = int(np.ceil(half_width / width))
-    steps = width * np.arange(-middle, middle + 1)
-    edges = np.clip(np.floor(trials * third) + steps, -1.0, trials)
-    intervals = _interval_probabilities(edges, trials, third, fourth, middle)
-    # For X ~ Bin(m, p), E[X; a < X <= b] = m p Pr[a - 1 < Bin(m - 1, p) <= b - 1].
-    trials_minus_1 = np.maximum(trials - 1.0, 0.0)
-    moments = _interval_probabilities(edges - 1.0, trials_minus_1, third, fourth, middle)
-    below = log_cdf_ends(edges[:, :1], trials, third, fourth, INPUT_UNITS).high
-    above = log_tail_ends(edges[:, -1:] + 1.0, trials, third, fourth, INPUT_UNITS).high
-    outside = float((np.exp(below) + np.exp(above)).max())
+    # In a block of rows, means differ by at most about a standard deviation.
+    size = max(1, int(min(np.sqrt(trials[0] * q / p), trials.size)))
+    first = trials[::size, None, None]
+    m = np.maximum(first - np.arange(float(size))[:, None], 0.0)
+    last = m[:, -1:]
+    middle = np.ceil((reach + 0.5 * p * size + 2.0) / stride)
+    x = np.floor(p * (first - 0.5 * size)) + stride * np.arange(-middle, middle + 1.0)
+    x = np.clip(x, -1.0, first)
+
+    # Let f_m be the probabilities of X. From m to m - 1, Pr[X <= x] grows by p f_{m-1}(x), and
+    # Pr[X > x] falls by it; f_{m-1}(x) is f_m(x) (m - x) / (m q). So tails are required only in
+    # the first and in the last row.
+    log_mass, mass_error = log_pmf_with_error(x.clip(0.0), first, p, q, 0.0)
+    mass = np.where(x >= 0.0, np.exp(log_mass), 0.0)
+    with np.errstate(divide="ignore"):
+        ratios = np.maximum(m[:, :-1] - x, 0.0) / (np.maximum(m[:, :-1], 1.0) * q)
+    f = np.cumprod(np.concatenate([mass, ratios], axis=1), axis=1)
+    below_ends = log_cdf_ends(x, first, p, q, 0.0)
+    above_ends = log_tail_ends(x + 1.0, last, p, q, 0.0)
+    below = np.cumsum(np.concatenate([np.exp(below_ends.high), p * f[:, 1:]], axis=1), axis=1)
+    above = np.concatenate([p * f[:, 1:], np.exp(above_ends.high)], axis=1)[:, ::-1]
+    above = np.cumsum(above, axis=1)[:, ::-1]
+    with np.errstate(invalid="ignore"):
+        widths = [np.nan_to_num(ends.high - ends.low) for ends in (below_ends, above_ends)]
+    error: Floats = np.maximum.reduce([mass_error, *widths])
+    error += UNIT * 8.0 * (size + 8.0)
+    empty = x[:, :, 1:] == x[:, :, :-1]
+
+    def between(below: Floats, above: Floats, g: Floats) -> tuple[Floats, float, Floats]:
+        """Return differences of the nearer tails, their relative error, and what is lost.
+
+        Tails were computed with a term g. Differences below the rounding error of much larger tails
+        are returned as 0 and counted as lost.
+        """
+        value = np.where(
+            below[:, :, 1:] <= 0.5,
+            below[:, :, 1:] - below[:, :, :-1],
+            np.where(
+                above[:, :, :-1] <= 0.5,
+                above[:, :, :-1] - above[:, :, 1:],
+                1.0 - below[:, :, :-1] - above[:, :, 1:],
+            ),
+        )
+        value = np.where(empty, 0.0, value.clip(0.0))
+        at_edge = error * (np.minimum(below, above) + g)
+        rounding = np.where(empty, 0.0, at_edge[:, :, 1:] + at_edge[:, :, :-1])
+        precise = rounding < LOST_RELATIVE_ERROR * value
+        lost = np.where(precise, 0.0, value + rounding).sum(axis=2)
+        relative = (rounding / np.where(precise, value, 1.0))[precise].max(initial=0.0)
+        return np.where(precise, value, 0.0), float(relative), lost
+
+    probability, probability_error, lost = between(below, above, np.zeros_like(f))
+    outside = (below[:, :, 0] + above[:, :, -1]) * (1.0 + LOST_RELATIVE_ERROR)
+    # E[X; X <= x] is m p times Pr[X <= x] - g, where g is f_m(x) (m - x) / m, or 0 if x is 0, and
+    # E[X; X > x] is m p times Pr[X > x] + g.
+    mean, g = p * m, f * np.maximum(m - x, 0.0) / np.maximum(m, 1.0)
+    positive = x > 0.0
+    moment, moment_error, moment_lost = between(
+        np.where(positive, (below - g).clip(0.0), 0.0), above + g, np.where(positive, 3.0 * g, 0.0)
+    )
+    # Errors of p and q change all probabilities of an interval by nearly the same factor, which is
+    # largest at the ends.
+    ends = x[:, :, [0, -1]]
+    input_error = max(
+        float(log_pmf_error(ends.clip(0.0, m), m, p, q, INPUT_UNITS).max()) for m in (first, last)
+    )
+
+    def rows(values: Floats) -> Floats:
+        """Return one row for each m, without those that only complete the last block."""
+        return values.reshape(-1, *values.shape[2:])[: trials.size]
+
     return _ThirdCounts(
-        edges,
-        intervals.probability,
-        trials * third * moments.probability,
-        outside + intervals.lost + float(trials.max()) * third * moments.lost,
-        max(intervals.error, moments.error) + UNIT * (INPUT_UNITS + 4.0),
+        rows(np.broadcast_to(x, below.shape)),
+        rows(probability),
+        rows(mean * moment),
+        float(rows(outside + lost + mean[:, :, 0] * moment_lost).max()),
+        max(probability_error, moment_error) + input_error + UNIT * (INPUT_UNITS + 24.0),
     )
 
 
-def _rows(form: SymmetricForm, side: Side, depth: float) -> _Rows:
+@dataclass(frozen=True)
+class _Sums:
+    """Values of s, and bundles of consecutive ones.
+
+    ``starts`` are the indices at which bundles begin, ``bundle`` is the index of the bundle of each
+    s, and ``coins`` the number of fair coins whose sum is u in a bundle. ``mass`` has the
+    probabilities of s and ``error`` their relative error; ``left_out`` bounds that of other s.
+    """
+
+    s: Floats
+    starts: Integers
+    bundle: Integers
+    coins: Floats
+    mass: Floats
+    left_out: float
+    error: float
+
+
+def _sums(form: SymmetricForm, side: Side, depth: float) -> _Sums:
     share, rest = 2.0 * form.q, form.p3 + form.p4
     half_width = _bernstein_deviation(form.n * share * rest, depth)
     first = max(np.floor(form.n * share - half_width), 0.0)
     last = min(np.ceil(form.n * share + half_width), float(form.n))
     s = np.arange(first, last + 1.0)
-    width = max(1, int(RELATIVE_BUNDLE_WIDTH_OF_S * depth / DEFAULT_DEPTH * first))
-    starts = np.arange(0, s.size, width)
-    coins = np.append(s[starts[1:] - 1], s[-1]) if side == "upper" else s[starts]
-    third = _third_counts(form, side, s, depth)
-    excess_s = s - np.repeat(coins, np.diff(np.append(starts, s.size)))
-    base = (form.weight_difference * s + form.gain * excess_s + form.constant)[:, None]
-    mass = np.exp(log_pmf(s, form.n, share, rest))[:, None]
+    size = max(1, int(RELATIVE_WIDTH_OF_S * depth / DEFAULT_DEPTH * first))
+    starts = np.arange(0, s.size, size)
     error = float(log_pmf_error(s, form.n, share, rest, INPUT_UNITS).max())
     outside = np.exp(log_cdf_ends(first - 1.0, form.n, share, rest, INPUT_UNITS).high) + np.exp(
         log_tail_ends(last + 1.0, form.n, share, rest, INPUT_UNITS).high
     )
-    return _Rows(
-        coins=coins,
-        total=np.add.reduceat(mass * third.probability, starts),
-        moment=np.add.reduceat(
-            mass * (base * third.probability + form.weight_3 * third.moment), starts
-        ),
-        low=np.minimum.reduceat(base + form.weight_3 * (third.edges[:, :-1] + 1.0), starts),
-        high=np.maximum.reduceat(base + form.weight_3 * third.edges[:, 1:], starts),
-        left_out=float(outside) + third.left_out,
-        error=error + third.error + UNIT * (width + form.units + 12.0),
+    return _Sums(
+        s,
+        starts,
+        np.repeat(np.arange(starts.size), np.diff(np.append(starts, s.size))),
+        np.append(s[starts[1:] - 1], s[-1]) if side == "upper" else s[starts],
+        np.exp(log_pmf(s, form.n, share, rest)),
+        float(outside),
+        error + UNIT * (size + 4.0),
     )
 
 
 @dataclass(frozen=True)
-class _Joined:
-    """Bundles of s and n3 (cells) with nearly the same D, joined.
+class _Nodes:
+    """Nodes of D, and the two between which D lies, for each s (rows) and interval of n3 (columns).
 
-    ``number`` is that of the joined bundle of each cell, row by row. For each joined bundle, ``h``
-    and ``coins`` are those of one of its cells; D lies between ``h + g coins + below`` and ``h + g
-    coins + above``, so that D - g u needs no difference of large numbers. ``error`` bounds the
-    rounding errors of h, below and above, relative to D - g u.
+    ``H = D - g coins``, so ``D - g u = H + g (coins - u)`` needs no difference of large numbers.
+
+    Attributes
+    ----------
+    h, coins
+        H of each node, for this number of coins. If all s share the nodes, it is 0, so H is D.
+    lower, upper
+        Indices of the two nodes.
+    lower_h, gap
+        H of the lower node for the coins of s, and the distance between the two.
     """
 
-    number: Integers
     h: Floats
     coins: Floats
-    below: Floats
-    above: Floats
+    lower: Floats
+    upper: Floats
+    lower_h: Floats
+    gap: Floats
+
+
+def _shared_nodes(low: Floats, high: Floats, coins: Floats, width: float) -> _Nodes:
+    """Return nodes at multiples of ``width``; D lies between ``low`` and ``high``.
+
+    ``coins`` are those of each s, times g.
+    """
+    lower = np.floor(low / width)
+    upper = np.maximum(np.ceil(high / width), lower + 1.0)
+    start = lower.min()
+    h = width * np.arange(start, upper.max() + 1.0)
+    gap = width * (upper - lower)
+    return _Nodes(h, np.zeros_like(h), lower - start, upper - start, width * lower - coins, gap)
+
+
+def _own_nodes(low: Floats, high: Floats, sums: _Sums) -> _Nodes:
+    """Return two nodes for each bundle of s and interval, the smallest and the largest H."""
+    low, high = (
+        np.minimum.reduceat(low, sums.starts),
+        np.maximum.reduceat(high, sums.starts),
+    )
+    columns = low.shape[1]
+    lower = 2.0 * (sums.bundle[:, None] * columns + np.arange(columns))
+    return _Nodes(
+        np.stack([low, high], axis=-1).ravel(),
+        np.repeat(sums.coins, 2 * columns),
+        lower,
+        lower + 1.0,
+        low[sums.bundle],
+        (high - low)[sums.bundle],
+    )
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """Outcomes by node of D or, for lower bounds, by bin of D (rows) and by bundle of s (columns).
+
+    Attributes
+    ----------
+    coins
+        Number of fair coins whose sum is u, for each bundle of s.
+    total, moment
+        Sums of B and, for lower bounds, of B H.
+    nodes, is_shared
+        Nodes of D, and whether all s share them.
+    least
+        Lower bound on H.
+    left_out
+        Upper bound on B's probability outside all cells.
+    error, error_of_h
+        Relative errors of ``total`` and ``moment``, and of H.
+    """
+
+    coins: Floats
+    total: csc_array
+    moment: csc_array
+    nodes: _Nodes
+    is_shared: bool
+    least: float
+    left_out: float
     error: float
+    error_of_h: float
 
 
-def _join(coins: Floats, low: Floats, high: Floats, gain: float, side: Side) -> _Joined:
-    """Join cells, whose H lies between ``low`` and ``high``, and which have ``coins`` by row."""
-    all_coins = np.broadcast_to(coins[:, None], low.shape).ravel()
-    low, high = low.ravel(), high.ravel()
-    d = low + gain * all_coins
-    order = np.argsort(d, kind="stable")
-    # Relative to D - g u, which is at least H, range and rounding errors of D stay small.
-    least, most = float(low.min()), float(d.max())
-    joins = side == "upper" and least * MAX_RATIO_OF_JOINED > most
-    width = RELATIVE_WIDTH_OF_D * least if joins else 0.0
-    step = np.floor((d[order] - d[order[0]]) / width) if width > 0.0 else np.arange(d.size)
-    is_first = np.append(True, np.diff(step) > 0.0)
-    first = np.flatnonzero(is_first)
-    number = np.empty(d.size, np.int64)
-    number[order] = np.cumsum(is_first) - 1
-    cell = order[first]
-    shift = gain * (all_coins - all_coins[cell][number])
-    below, above = (each - low[cell][number] + shift for each in (low, high))
-    return _Joined(
-        number,
-        low[cell],
-        all_coins[cell],
-        np.minimum.reduceat(below[order], first),
-        np.maximum.reduceat(above[order], first),
-        16.0 * UNIT * most / least if joins else 0.0,
+def _cells(form: SymmetricForm, side: Side, depth: float) -> _Cells:
+    sums = _sums(form, side, depth)
+    own = form.gain * sums.coins[sums.bundle]
+    trials = form.n - sums.s
+    # H where n3 is 0.
+    h_0 = form.weight_difference * sums.s + (form.gain * sums.s - own) + form.constant
+    # Given s, n3 is binomial with probability `third`.
+    rest, weight_3 = form.p3 + form.p4, form.weight_3
+    third, fourth = (form.p3 / rest, form.p4 / rest) if rest > 0.0 else (0.0, 1.0)
+    variance = float(trials[0]) * third * fourth
+    reach = float(np.ceil(_bernstein_deviation(variance, depth))) if variance > 0.0 else 0.0
+    least = float((h_0 + weight_3 * (np.floor(trials * third) - reach).clip(0.0)).min())
+    mean = h_0 + own + weight_3 * trials * third
+    most = float(mean.max()) + weight_3 * reach
+    # Nodes and cells become wider with the depth, so that their number does not grow.
+    deeper = depth / DEFAULT_DEPTH
+    width = RELATIVE_WIDTH_OF_NODES * deeper * least
+    stride = np.floor(RELATIVE_WIDTH_OF_D * deeper * 2.0 * form.n / max(weight_3, 1.0))
+    cells = sums.starts.size * max(2.0 * reach / max(stride, 1.0), 1.0)
+    # About ten standard deviations of u are kept.
+    shared = (
+        least * MAX_RATIO_OF_SHARED > most
+        and cells * 10.0 * float(np.sqrt(sums.s[-1])) > MAX_KEPT
+        and (most - float(mean.min())) / width < cells
+    )
+    if shared:
+        stride = np.floor(width / max(weight_3, 1e-9))
+    third_counts = _third_counts(trials, third, fourth, reach, max(float(stride), 1.0), depth)
+    edges = third_counts.edges
+    low = h_0[:, None] + weight_3 * np.minimum(edges[:, :-1] + 1.0, trials[:, None])
+    high = h_0[:, None] + weight_3 * np.maximum(edges[:, 1:], edges[:, :-1] + 1.0)
+    own = own[:, None]
+    nodes = (
+        _shared_nodes(low + own, high + own, own, width) if shared else _own_nodes(low, high, sums)
+    )
+    mass = sums.mass[:, None]
+    total = mass * third_counts.probability
+    moment = mass * (h_0[:, None] * third_counts.probability + weight_3 * third_counts.moment)
+    columns = np.broadcast_to(sums.bundle[:, None], total.shape)
+
+    def by_node(values: Floats, node: Floats) -> csc_array:
+        at = node.astype(np.int64).ravel(), columns.ravel()
+        return csc_array((values.ravel(), at), (nodes.h.size, sums.coins.size))
+
+    if side == "upper":
+        with np.errstate(divide="ignore", invalid="ignore"):
+            moved = (moment - nodes.lower_h * total) / nodes.gap
+        moved = np.where(nodes.gap > 0.0, moved, 0.0).clip(0.0, total)
+        by_h = by_node(total - moved, nodes.lower) + by_node(moved, nodes.upper)
+    else:
+        by_h = by_node(total, nodes.lower)
+    cancelled = 16.0 * UNIT * most / least if shared else 0.0
+    return _Cells(
+        sums.coins,
+        by_h,
+        by_node(moment, nodes.lower),
+        nodes,
+        shared,
+        least,
+        sums.left_out + third_counts.left_out,
+        sums.error + third_counts.error + UNIT * (form.units + 12.0),
+        2.0 * third_counts.error + UNIT * (form.units + 8.0) + cancelled,
     )
 
 
@@ -294,73 +409,67 @@ def _coin_sums(coins: Floats, u: Floats) -> tuple[Floats, float]:
 
 
 def _bundles(
-    form: SymmetricForm, rows: _Rows, side: Side, largest_u: float, step: float
+    form: SymmetricForm, cells: _Cells, side: Side, largest_u: float, step: float
 ) -> Iterator[Atoms]:
-    # Given s, u takes every second value: 2 half_u, plus 1 if s is odd.
-    half_u = np.arange(largest_u // 2 + 1, dtype=np.float64)
     # The loss is about 2 g u / D with D about 2 n, so it changes by this between neighbouring u.
     loss_per_half_u = 2.0 * form.gain / form.n
-    bundle_size = max(1, int(step / BUNDLES_PER_STEP / loss_per_half_u)) if step > 0.0 else 1
-    starts = np.arange(0, half_u.size, bundle_size)
-    ends = np.append(starts[1:], half_u.size) - 1
-    columns = rows.total.shape[1]
-    rows_at_once = max(1, MAX_ELEMENTS_AT_ONCE // (half_u.size + starts.size * columns))
-    even, odd = (np.flatnonzero(rows.coins % 2.0 == parity) for parity in (0.0, 1.0))
+    stride = max(1, int(step / NODES_PER_STEP / loss_per_half_u)) if step > 0.0 else 1
+    # A node beyond all coins still has a positive D - g u.
+    stride = min(stride, max(1, int(cells.least / (4.0 * form.gain))))
+    # Given s, u takes every second value: 2 half_u, plus 1 if s is odd.
+    half_u = np.arange(stride * np.ceil(largest_u // 2 / stride) + 1.0)
+    starts = np.arange(0, half_u.size, stride)
+    nodes = cells.nodes
+    nodes_per_s = 0 if cells.is_shared else nodes.h.size // cells.coins.size
+    at_once = max(1, MAX_ELEMENTS_AT_ONCE // (half_u.size + starts.size * nodes_per_s))
+    even, odd = (np.flatnonzero(cells.coins % 2.0 == parity) for parity in (0.0, 1.0))
     for part in (
-        same[i : i + rows_at_once]
-        for same in (even, odd)
-        for i in range(0, same.size, rows_at_once)
+        same[i : i + at_once] for same in (even, odd) for i in range(0, same.size, at_once)
     ):
-        coins = rows.coins[part, None]
+        coins = cells.coins[part, None]
         u = 2.0 * half_u + coins[0] % 2.0
         pmf, pmf_error = _coin_sums(coins, u)
         pmf *= np.where(u > 0.0, 1.0, 0.5)
-        # Sums over u, for each s, of its probability, of u, and of coins - u.
-        pmf, pmf_u, pmf_rest = (
-            np.add.reduceat(pmf * each, starts, axis=1)
-            for each in (1.0, u, np.maximum(coins - u, 0.0))
-        )
-        joined = _join(coins[:, 0], rows.low[part], rows.high[part], form.gain, side)
-        at = np.arange(part.size).repeat(columns), joined.number
-        total, moment = (
-            csr_array((each[part].ravel(), at), (part.size, joined.h.size)).T
-            for each in (rows.total, rows.moment)
-        )
-        # Sums of B, of B u and of B (D - g u), by joined bundle and u.
-        sum_b, sum_u = total @ pmf, total @ pmf_u
-        sum_rest = moment @ pmf + form.gain * (total @ pmf_rest)
-        mass = (sum_rest + 2.0 * form.gain * sum_u) / (2.0 * form.n)
-        keep = mass > 0.0
-        first, last = u[starts], u[ends]
-        mass, mass_error = mass[keep], rows.error + pmf_error
-        mass_error += UNIT * (bundle_size + part.size + columns + 12.0)
-        middle = _loss(form.gain * sum_u[keep], sum_rest[keep])
-        # The errors of the means of u and D are at most twice `mass_error` times their ranges.
-        # Relative to the mean of D - g u, this bounds the error of the loss.
-        ranges = 6.0 * form.gain * (last - first) + 2.0 * (joined.above - joined.below)[:, None]
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            relative_ranges = (ranges * sum_b / sum_rest)[keep]
-        relative_ranges = relative_ranges[np.isfinite(relative_ranges)]
-        loss_error = mass_error * float(relative_ranges.max(initial=0.0)) + UNIT * (
-            2.0 * form.units + 48.0
-        )
-        loss_error += 2.0 * joined.error
-        if side == "lower":
-            yield middle, mass, mass_error, loss_error
-            continue
-        smallest, largest = (
-            _loss(
-                np.broadcast_to(form.gain * u, keep.shape)[keep],
-                (form.gain * (joined.coins[:, None] - u) + (joined.h + beyond)[:, None])[keep],
+        total = cells.total[:, part].tocsr()
+        used = np.flatnonzero(np.diff(total.indptr))
+        total = total[used]
+        mass_error = cells.error + pmf_error + UNIT * (stride + part.size + nodes_per_s + 32.0)
+        loss_error = UNIT * (2.0 * form.units + 48.0)
+        if side == "upper":
+            if stride > 1:
+                # Split onto the nodes at `starts`.
+                moved = np.add.reduceat(pmf * (half_u % stride / stride), starts, axis=1)
+                pmf = np.add.reduceat(pmf, starts, axis=1) - moved
+                pmf[:, 1:] += moved[:, :-1]
+            sum_b = total @ pmf
+            keep = sum_b > 0.0
+            gu = np.broadcast_to(form.gain * u[starts], keep.shape)[keep]
+            rest = nodes.h[used, None] + form.gain * (nodes.coins[used, None] - u[starts])
+            mass = sum_b[keep] * (rest[keep] + 2.0 * gu) / (2.0 * form.n)
+            loss = _loss(gu, rest[keep])
+        else:
+            # Sums over u, for each s, of its probability, of u, and of coins - u.
+            pmf, pmf_u, pmf_rest = (
+                np.add.reduceat(pmf * each, starts, axis=1)
+                for each in (1.0, u, np.maximum(coins - u, 0.0))
             )
-            for u, beyond in ((first, joined.above), (last, joined.below))
-        )
-        middle = np.clip(middle, smallest, largest)
-        # The whole mass of a bundle that contains an infinite loss is moved to the infinite loss.
-        share = share_above(smallest, middle, largest)
-        upper = mass * np.where(np.isinf(largest), 1.0, share)
-        yield smallest, mass - upper, mass_error, loss_error
-        yield largest, upper, mass_error, loss_error
+            sum_b, sum_u = total @ pmf, total @ pmf_u
+            sum_rest = cells.moment[:, part].tocsr()[used] @ pmf + form.gain * (total @ pmf_rest)
+            mass = (sum_rest + 2.0 * form.gain * sum_u) / (2.0 * form.n)
+            keep = mass > 0.0
+            mass, loss = mass[keep], _loss(form.gain * sum_u[keep], sum_rest[keep])
+            # The errors of the means of u and D are at most twice `mass_error` times their ranges.
+            # Relative to the mean of D - g u, this bounds the error of the loss.
+            ranges = 12.0 * form.gain * (stride - 1.0) + 2.0 * float(nodes.gap.max())
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+                relative_ranges = (ranges * sum_b / sum_rest)[keep]
+            finite = np.isfinite(relative_ranges)
+            loss_error += mass_error * float(relative_ranges[finite].max(initial=0.0))
+        # A relative error of H, which is at most D - g u, changes a loss L by at most this error
+        # times min(1, exp(L) - 1).
+        largest = float(loss[np.isfinite(loss)].max(initial=0.0))
+        loss_error += cells.error_of_h * min(1.0, float(np.expm1(min(largest, 1.0))))
+        yield loss, mass, mass_error + cells.error_of_h, loss_error
 
 
 def bundles(
@@ -375,19 +484,17 @@ def bundles(
     pair
         Pair with a symmetric form (`symmetric_form`).
     side
-        ``"lower"``: each bundle is pooled into one atom. ``"upper"``: it is split into two atoms,
-        with its smallest and its largest loss, which may be infinite.
+        ``"lower"``: outcomes are pooled. ``"upper"``: they are split; losses may be infinite.
     step
-        Neighbouring u are bundled if their losses differ by a small fraction of this; 0 disables
-        bundling over u.
+        Neighbouring u are joined if their losses differ by a small fraction of this; 0 disables it.
     depth
         Truncation windows leave out a probability of about ``exp(-depth)``.
     """
     form = symmetric_form(pair)
-    rows = _rows(form, side, depth)
-    max_coins = float(rows.coins[-1])
+    cells = _cells(form, side, depth)
+    max_coins = float(cells.coins[-1])
     largest_u = min(np.ceil(2.0 * _bernstein_deviation(max_coins / 4.0, depth)), max_coins)
-    outside = rows.left_out
+    outside = cells.left_out
     if largest_u < max_coins:
         outside += 2.0 * float(np.exp(-depth))
-    return _bundles(form, rows, side, largest_u, step), form.largest_density_ratio * outside
+    return _bundles(form, cells, side, largest_u, step), form.largest_density_ratio * outside

@@ -2,16 +2,14 @@
 
 The privacy loss is ``log(P/Q)`` of an outcome drawn from P, where P and Q are the laws of the
 messages for two neighbouring data sets. Both roundings are certified, with errors of second order
-in the step of the grid; those of rounding down are of first order where atoms are too far apart to
-be pooled:
+in the step of the grid; those of rounding down are of first order where atoms are few:
 
-* up: an atom with a loss between two grid points is split onto these points such that its total
-  probability under P and under Q is unchanged. The original pair is a post-processing of the new
-  one, so every hockey-stick divergence grows, for any number of rounds. Outcomes outside the
-  truncation windows are counted as infinite loss.
-* down: atoms are pooled such that the log-ratio of P and Q of the pool is on the grid, which is a
-  post-processing of the original pair. Atoms too far apart to be pooled are moved to the grid point
-  below, which only lowers their loss. Outcomes outside the truncation windows are left out.
+* up (`split_up`): an atom with a loss between two grid points is split onto these points such that
+  its total probability under P and under Q is unchanged. The original pair is a post-processing of
+  the new one, so every hockey-stick divergence grows, for any number of rounds. Outcomes outside
+  the truncation windows are counted as infinite loss.
+* down (`split_down`): atoms are split after delta was lowered as much as splitting may raise it.
+  Outcomes outside the truncation windows are left out.
 
 Each distribution has bounds on the floating-point errors of its masses and losses, which
 composition takes into account.
@@ -34,6 +32,8 @@ STEPS_PER_DEVIATION = 128
 LOG_LEFT_OUT_SHARE = -26.0
 # Largest number of grid steps between 0 and the largest loss.
 MAX_GRID_STEPS = 2**21
+# Number of losses that `LossDistribution.pooled` pools, if there are at least so many.
+POOL_SIZE, MIN_SIZE_TO_POOL = 16, 1024
 # `rounded_down` first groups the atoms by this many intervals per grid step.
 INTERVALS_PER_STEP = 4
 # Upper bound on the total probability that underflows: fewer than 1e10 outcomes of 1e-307 each.
@@ -56,7 +56,7 @@ def default_step(pair: Pair) -> float:
     return float(spacing / np.ceil(spacing / target_step) if spacing > target_step else target_step)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LossDistribution:
     """Law of the privacy loss under P, on the points ``step * (start + i)``, i = 0, 1, ...
 
@@ -92,6 +92,18 @@ class LossDistribution:
         """Indices and losses of the grid points with mass, and the logs of their masses."""
         used = np.flatnonzero(self.mass)
         return used, self.losses[used], np.log(self.mass[used])
+
+    @cached_property
+    def pooled(self) -> tuple[Floats, Floats]:
+        """About the same law with fewer losses: their values and the logs of their masses."""
+        _, losses, log_mass = self.support
+        if losses.size < MIN_SIZE_TO_POOL:
+            return losses, log_mass
+        starts = np.arange(0, losses.size, POOL_SIZE)
+        largest = np.maximum.reduceat(log_mass, starts)
+        weights = np.exp(log_mass - np.repeat(largest, POOL_SIZE)[: losses.size])
+        total = np.add.reduceat(weights, starts)
+        return np.add.reduceat(weights * losses, starts) / total, largest + np.log(total)
 
 
 @dataclass(frozen=True)
@@ -149,7 +161,7 @@ def loss_of_outcomes(
         return [split_up(losses, mass, infinite, step or default, errors)]
 
     def down(step: float) -> list[LossDistribution]:
-        return [pooled_down(losses, mass, infinite_low, step, errors)]
+        return [split_down(losses, mass, infinite_low, step, errors)]
 
     return Loss(deviation, largest, up, (down,))
 
@@ -278,7 +290,7 @@ def rounded_down(pair: Pair, step: float) -> LossDistribution:
     p, q = tally_p.total[keep], tally_q.total[keep]
     loss = np.maximum(np.log(p / q), 0.0)
     tally_error = tally_p.error + tally_q.error + 8.0 * UNIT * (1.0 + float(loss.max(initial=0.0)))
-    return pooled_down(
+    return split_down(
         np.concatenate([-loss[::-1], loss]),
         np.concatenate([q[::-1], p]),
         infinite,
@@ -300,7 +312,7 @@ def split_up(
     ``index`` is the index of each atom's lower grid point, which is computed from the loss if it is
     not passed. If it is passed, the exact loss must lie between this point and the next. Each
     computed loss is then raised by its error, within this range, and the result has only the
-    rounding error of the grid. The other arguments are those of `pooled_down`.
+    rounding error of the grid. The other arguments are those of `split_down`.
     """
     mass_error, loss_error = errors
     if index is None:
@@ -328,20 +340,23 @@ def split_up(
     )
 
 
-def pooled_down(
+def split_down(
     losses: Floats, masses: Floats, infinite: float, step: float, errors: tuple[float, float]
 ) -> LossDistribution:
-    """Pool neighbouring atoms onto a grid; the atoms dominate the distribution that is returned.
+    """Split atoms onto the grid after lowering delta where needed; they dominate the result.
 
-    The atoms below a grid point are pooled with the next atoms above it until the pool has the loss
-    of that grid point; the last atom may be divided. If atoms more than one step above would be
-    needed, those below are rounded down to the previous grid point instead.
+    As a function of ``alpha = exp(eps)``, delta of the atoms is convex. Splitting them connects its
+    values at the grid points by chords, which lie above it. Here the values are lowered first such
+    that no chord does, by at least the sum of the atoms' own distances from their chord at both
+    ends of a cell of the grid; or, where the upper end cannot be lowered so far, by rounding the
+    atoms of the cell down. The result is the convex minorant of the lowered values. It is the delta
+    of a pair of laws, also together with other rounds, because their joint delta is a sum of
+    delta's values with non-negative weights.
 
     Parameters
     ----------
     losses, masses
-        Atoms in any order (sorting is fastest if they nearly ascend), and their positive
-        probabilities under P.
+        Atoms in any order, and their non-negative probabilities under P.
     infinite
         Probability of an infinite loss.
     step
@@ -349,53 +364,52 @@ def pooled_down(
     errors
         Bounds on the relative error of the masses and the absolute error of the losses.
     """
-    order = np.argsort(losses, kind="stable")
-    losses, masses = losses[order], masses[order]
-    start = int(np.floor(losses[0] / step))
-    pools = np.zeros(int(np.floor(losses[-1] / step)) - start + 3)
-    # The grid points above and below each atom, and expm1 of the distance: a pool has the loss of
-    # a point if the sum of mass * expm1(point - loss) over its atoms is 0. The atoms below the
-    # point contribute the deficit, each atom above it a surplus.
-    ceiling, floor = np.ceil(losses / step), np.floor(losses / step)
-    lack = np.expm1(step * ceiling - losses)
-    excess = (-np.expm1(step * floor - losses)).tolist()
-    on_grid = (lack <= 0.0).tolist()
-    above_index, below_index = (
-        (each - start).astype(np.int64).tolist() for each in (ceiling, floor)
+    index = np.floor(losses / step)
+    start = int(index.min())
+    cell, size = (index - start).astype(np.int64), int(index.max()) - start + 2
+    above = (losses - index * step).clip(0.0, step)
+    upper = masses * share_above(np.zeros_like(above), above, np.full_like(above, step))
+    mass = np.bincount(cell, masses - upper, size) + np.bincount(cell + 1, upper, size)
+    # Both lowerings of a cell are at most a share of `mass` at its lower end, without rounding.
+    both = np.bincount(cell, upper * -np.expm1(above - step), size)
+    lower_only = np.bincount(cell, masses * -np.expm1(-above), size)
+    # Delta at the upper end of a cell is at least this, without infinite losses.
+    beyond = np.append(np.cumsum(mass[::-1])[::-1][2:], [0.0, 0.0]) * -np.expm1(-step)
+    can_lower = both <= beyond
+    lowering = np.where(can_lower, both, lower_only)
+    lowering[1:] = np.maximum(lowering[1:], np.where(can_lower, both, 0.0)[:-1])
+    # Points where the lowered values are not convex are left out until there are none.
+    used, passes = np.flatnonzero(mass).astype(np.float64), 0
+    mass, lowering = mass[mass > 0.0], lowering[mass > 0.0]
+    while True:
+        gap = step * np.append(np.diff(used), np.inf)
+        fall = np.diff(lowering, prepend=0.0) / -np.expm1(-np.append(np.inf, gap[:-1]))
+        with np.errstate(over="ignore"):
+            rise = np.diff(lowering, append=0.0) / np.expm1(gap)
+        convex = mass + fall - rise > 0.0
+        convex[-1] = True
+        if convex.all():
+            break
+        kept, out = np.flatnonzero(convex), np.flatnonzero(~convex)
+        following = np.searchsorted(kept, out)
+        # Below the first point is only alpha = 0, a loss of minus infinity.
+        previous = np.where(following > 0, used[kept[following - 1]], -np.inf)
+        share = share_above(
+            step * (previous - used[out]),
+            np.zeros(out.size),
+            step * (used[kept[following]] - used[out]),
+        )
+        moved = mass[out] * share
+        mass_below = np.bincount(following, mass[out] - moved, kept.size + 1)[1:]
+        mass = mass[kept] + np.bincount(following, moved, kept.size) + mass_below
+        lowering, used, passes = lowering[kept], used[kept], passes + 1
+    # Each sum has one rounding error per atom, each pass adds a few; mass that is left out only
+    # lowers delta.
+    units = 2.0 * int(np.bincount(cell).max()) + 16.0 * passes + 64.0
+    rounding = UNIT * units * (mass + np.abs(fall) + np.abs(rise))
+    result = np.zeros(size)
+    result[used.astype(np.int64)] = (mass + fall - rise - rounding).clip(0.0)
+    reach = float(np.abs(losses).max())
+    return LossDistribution(
+        step, start, result, infinite, errors[0], errors[1] + 8.0 * UNIT * (1.0 + reach)
     )
-    lacking, remaining, atoms = lack.tolist(), masses.tolist(), len(losses)
-    i = 0
-    while i < atoms:
-        point = above_index[i]
-        if on_grid[i]:
-            pools[point] += remaining[i]
-            i += 1
-            continue
-        below = deficit = 0.0
-        while i < atoms and above_index[i] == point and not on_grid[i]:
-            below += remaining[i]
-            deficit += remaining[i] * lacking[i]
-            i += 1
-        reached, above = i, 0.0
-        while reached < atoms and below_index[reached] == point:
-            surplus = excess[reached] * remaining[reached]
-            if surplus > deficit:
-                break
-            above += remaining[reached]
-            deficit -= surplus
-            reached += 1
-        if reached == atoms or below_index[reached] != point:
-            pools[point - 1] += below
-            continue
-        taken = deficit / excess[reached]
-        pools[point] += below + above + taken
-        remaining[reached] -= taken
-        i = reached
-    # The sum of a pool has one rounding error per atom. A relative error r of the masses changes a
-    # pool's loss by at most r times the range of its losses.
-    max_atoms = int(np.bincount(np.floor(losses / step).astype(np.int64) - start).max())
-    rounding = UNIT * (2.0 * max_atoms + 32.0)
-    reach = max(abs(float(losses[0])), abs(float(losses[-1])))
-    mass_error, loss_error = errors[0] + rounding, errors[1] + rounding
-    loss_error += 4.0 * step * mass_error + 8.0 * UNIT * (1.0 + reach)
-    return LossDistribution(step, start, pools, infinite, mass_error, loss_error)

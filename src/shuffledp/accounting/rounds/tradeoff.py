@@ -18,7 +18,7 @@ from shuffledp.accounting.curve import Composable, UpperCurve
 from shuffledp.accounting.rounds.privacy_loss import (
     Loss,
     LossDistribution,
-    pooled_down,
+    split_down,
     split_up,
 )
 from shuffledp.errors import InputError
@@ -195,7 +195,7 @@ def gdp_loss(mu: float) -> Loss:
 
     def down(step: float) -> list[LossDistribution]:
         _, losses, mass, _, error = ranges(step, LOWER_DEVIATIONS)
-        return [pooled_down(losses, mass, 0.0, step, (error, error))]
+        return [split_down(losses, mass, 0.0, step, (error, error))]
 
     return Loss(mu, 0.5 * mu * mu + 10.0 * mu, up, (down,))
 
