@@ -1,9 +1,10 @@
 """Measure the speed of the accountant and of ``publish``, beside others: ``make bench``.
 
 Each row of the first table is one piece of work, done here and by another: an earlier version of
-this package, taken from the history of the repository, or dp_accounting. Each measurement has its
+this package, taken from the history of the repository, or another program. Each measurement has its
 own process and is the CPU time (user and system) of the work without imports, the median of three
-if it is short. Quote ratios, since seconds depend on the machine.
+if it is short, and the peak memory of the process. Quote ratios, since seconds depend on the
+machine.
 
 Then come the cost over n, k and rounds beside other accountants (drawn in docs/figures/speed.png),
 queries that are difficult, the width of certified intervals, and paper C's claim of time.
@@ -14,7 +15,6 @@ import io
 import json
 import os
 import resource
-import statistics
 import subprocess
 import sys
 import tarfile
@@ -37,10 +37,14 @@ Call = Callable[[], object]
 
 def cpu_seconds(call: Call) -> float:
     """Return the CPU time of one call, because a second one may find its answer in a cache."""
-    before = resource.getrusage(resource.RUSAGE_SELF)
+
+    def used() -> float:
+        usage = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+        return sum(each.ru_utime + each.ru_stime for each in usage)
+
+    before = used()
     call()
-    after = resource.getrusage(resource.RUSAGE_SELF)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return used() - before
 
 
 # --- Work ----------------------------------------------------------------------------------------
@@ -117,61 +121,128 @@ def published() -> Call:
 
     random, folder = np.random.default_rng(1), Path(tempfile.mkdtemp())
     columns = {"latitude": 37.7, "longitude": -122.5}
-    table = {name: first + 0.1 * random.beta(2, 3, 10**7) for name, first in columns.items()}
-    pq.write_table(pa.table(table), folder / "records.parquet")
+    writer = pq.ParquetWriter(
+        folder / "records.parquet", pa.schema([(name, pa.float64()) for name in columns])
+    )
+    with writer:
+        for _ in range(100):
+            part = {name: first + 0.1 * random.beta(2, 3, 10**6) for name, first in columns.items()}
+            writer.write_table(pa.table(part))
     words = "--latitude latitude --longitude longitude --box 37.7 37.8 -122.5 -122.4 --unit record"
     words += f" --cells shape:1000x1000 --eps 1 --output {folder / 'map'}"
     words += f" --ledger {folder / 'ledger.jsonl'}"
     return lambda: main(["publish", f"{folder / 'records.parquet'}", *words.split()])
 
 
+def snakemake(folder: Path, *words: str) -> str:
+    command = [sys.executable, "-m", "snakemake", "--cores", "2", *words]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    return done.stdout
+
+
+def unpacked(commit: str, folder: Path, *paths: str) -> bool:
+    """Unpack a commit of the repository; return False if it is not there."""
+    command = ["git", "archive", commit, *paths]
+    archive = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
+    if not archive.returncode:
+        with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as files:
+            files.extractall(folder, filter="data")
+    return not archive.returncode
+
+
+def default_run() -> Call:
+    import shuffledp
+
+    folder = Path(tempfile.mkdtemp())
+    ours = Path(shuffledp.__file__).is_relative_to(ROOT)
+    unpacked("HEAD" if ours else EARLIER, folder)
+    return lambda: snakemake(folder, "--quiet", "all")
+
+
+def planning() -> Call:
+    folder = Path(tempfile.mkdtemp())
+    unpacked("HEAD", folder)
+    return lambda: snakemake(folder, "-n", "--quiet", "all")
+
+
+def trivial_planning() -> Call:
+    folder = Path(tempfile.mkdtemp())
+    unpacked("HEAD", folder)
+    jobs = int(snakemake(folder, "-n", "--quiet", "rules").split("total")[1].split()[0])
+    (folder / "Snakefile").write_text(
+        f"rule all:\n    input: expand('{{i}}', i=range({jobs - 1}))\n"
+        "rule one:\n    output: '{i}'\n    shell: 'touch {output}'\n"
+    )
+    return lambda: snakemake(folder, "-n", "--quiet", "all")
+
+
 # What is done, by us and by the other (None: by the earlier version), and the ratio to reach.
-ROWS: tuple[tuple[str, Callable[[], Call], Callable[[], Call] | None, float], ...] = (
+ROWS: tuple[tuple[str, Callable[[], Call], tuple[str, Callable[[], Call]] | None, float], ...] = (
     ("eps of 52 rounds with different n", weeks, None, 1 / 12),
     ("delta at 4,000 eps, n = 1e5, k = 408", curve, None, 1 / 3),
     ("all mechanisms for 52 rounds", all_mechanisms, None, 1 / 4),
-    ("bounds of a histogram, n = 1e9, k = 1e5", billion, None, 1 / 3),
-    ("map of 1e7 records, 1e6 cells", published, None, 1 / 1.27),
-    ("eps of 35 rounds: k-RR, dummies", thirty_five, thirty_five_elsewhere, 0.5),
-    ("delta, n = 1e6 (dp_accounting: 150)", million, few_elsewhere, 1 / 30),
+    ("bounds of a histogram, n = 1e9, k = 1e5", billion, None, 8 / 26.6),
+    ("map of 1e8 records, 1e6 cells", published, None, 30 / 38),
+    ("the default run", default_run, None, 110 / 326),
+    (
+        "planning the default run",
+        planning,
+        ("a trivial Snakefile with as many jobs", trivial_planning),
+        1.2,
+    ),
+    (
+        "eps of 35 rounds: k-RR, dummies",
+        thirty_five,
+        ("dp_accounting", thirty_five_elsewhere),
+        0.5,
+    ),
+    ("delta, n = 1e6", million, ("dp_accounting, n = 150", few_elsewhere), 1 / 30),
 )
 
 
-def measured(work: Callable[[], Call], folder: Path, library: Path | None = None) -> float:
-    """Return the CPU seconds of work in processes of their own, with the package in `library`."""
+def measured(
+    work: Callable[[], Call], folder: Path, library: Path | None = None
+) -> tuple[float, float]:
+    """Return CPU seconds and peak memory (MB) in processes of their own.
+
+    The package is the one in ``library``, if that is given.
+    """
     environment = {**os.environ, "TMPDIR": f"{folder}"}
     if library is not None:
         environment["PYTHONPATH"] = f"{library}"
 
-    def once() -> float:
+    def once() -> tuple[float, float]:
         command = [sys.executable, __file__, "--measure", work.__name__]
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
         if done.returncode:
             raise SystemExit(done.stderr)
-        return float(json.loads(done.stdout.splitlines()[-1]))
+        seconds, memory = json.loads(done.stdout.splitlines()[-1])
+        return seconds, memory
 
     first = once()
-    return first if first > SHORT else statistics.median([first, once(), once()])
+    return first if first[0] > SHORT else sorted([first, once(), once()])[1]
 
 
 def targets(folder: Path) -> None:
-    archive = subprocess.run(
-        ["git", "archive", EARLIER, "workflow/lib"], cwd=ROOT, capture_output=True, check=False
-    )
-    if archive.returncode:
-        print(f"commit {EARLIER} is not in this clone: only dp_accounting is compared")
-    else:
-        with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as package:
-            package.extractall(folder, filter="data")
-    print("| work | ours, CPU s | other | theirs, CPU s | ratio | target |")
-    print("|---|---|---|---|---|---|")
-    for name, ours, theirs, target in ROWS:
-        if theirs is None and archive.returncode:
+    has_earlier = unpacked(EARLIER, folder, "workflow/lib")
+    if not has_earlier:
+        print(f"commit {EARLIER} is not in this clone: only others are compared")
+    print("| work | ours, CPU s | MB | other | theirs, CPU s | MB | ratio | target |")
+    print("|---|---|---|---|---|---|---|---|")
+    for name, ours, other, target in ROWS:
+        if other is None and not has_earlier:
             continue
-        other, library = ("dp_accounting", None) if theirs else (EARLIER, folder / "workflow/lib")
-        seconds, reference = measured(ours, folder), measured(theirs or ours, folder, library)
+        label, theirs = other or (EARLIER, ours)
+        library = None if other else folder / "workflow/lib"
+        (seconds, memory), (reference, its_memory) = (
+            measured(ours, folder),
+            measured(theirs, folder, library),
+        )
         print(
-            f"| {name} | {seconds:.3g} | {other} | {reference:.3g} | {seconds / reference:.2g} | "
+            f"| {name} | {seconds:.3g} | {memory:.0f} | {label} | {reference:.3g} | "
+            f"{its_memory:.0f} | {seconds / reference:.2g} | "
             f"{target:.2g} {'met' if seconds <= target * reference else 'missed'} |",
             flush=True,
         )
@@ -320,14 +391,16 @@ def main() -> None:
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     name = parser.parse_args().measure
     if name:
-        print(json.dumps(cpu_seconds(globals()[name]())))
+        seconds = cpu_seconds(globals()[name]())
+        usage = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+        print(json.dumps([seconds, max(each.ru_maxrss for each in usage) / 1024]))
         return
     with tempfile.TemporaryDirectory() as folder:
         targets(Path(folder))
-    print("\nOne eps at delta = 1e-6, eps0 = 1")
-    costs(ROOT / "docs/figures/speed.png")
     print("\nHard queries (limits: one round 2 s, rounds 10 s, 500 MB)")
     hard_queries()
+    print("\nOne eps at delta = 1e-6, eps0 = 1")
+    costs(ROOT / "docs/figures/speed.png")
     print("\nWidth of the certified interval, relative in eps, delta = 1e-6")
     widths()
     print("\nPaper C's claim of time")
