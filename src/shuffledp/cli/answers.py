@@ -60,9 +60,12 @@ def _collection(arguments: Namespace) -> Setting:
     return _setting(arguments, mechanism=queries.mechanism(name, parameters))
 
 
-def _require_one(arguments: Namespace) -> None:
+def _asked(arguments: Namespace) -> list[Any]:
+    """Return the values of the one of --eps and --delta that is given."""
     if (arguments.eps is None) == (arguments.delta is None):
         raise InputError("give exactly one of --eps and --delta")
+    values: list[Any] = arguments.delta if arguments.eps is None else arguments.eps
+    return values
 
 
 def _guaranteed(rows: Iterable[Row], rounds: int = 1) -> list[Row]:
@@ -132,9 +135,9 @@ def _ends(
     for value, low, high in zip(asked, lower, upper, strict=False):
         if isinstance(result, EpsilonResult):
             ends: Row = {"eps_lower": low, "eps_upper": high}
+            log_delta = float(log_of_delta(value))
             for view, curve in views.items():
                 same = curve is result.curve
-                log_delta = float(log_of_delta(value))
                 ends[f"eps_{view}"] = high if same else curve.epsilon(log_delta).promised
             columns.append(({"delta": _delta_cell(value)}, ends))
             continue
@@ -148,6 +151,17 @@ def _ends(
     return columns
 
 
+def _enclosed(
+    arguments: Namespace, collected: SettingOrSchedule, bound: str = CERTIFIED
+) -> list[tuple[Row, Row]]:
+    """Return the `_ends` of delta at each --eps, or of eps at each --delta."""
+    if getattr(arguments, "eps", None) is None:
+        result = queries.epsilon(arguments.delta, collected, bound=bound)
+        return _ends(result, arguments.delta, collected)
+    logs = queries.log_delta(arguments.eps, collected, bound=bound)
+    return _ends(logs, arguments.eps, collected)
+
+
 def _curve_rows(arguments: Namespace) -> list[Row]:
     """Return the rows of the commands `delta` and `epsilon`."""
     setting = _collection(arguments)
@@ -158,32 +172,21 @@ def _curve_rows(arguments: Namespace) -> list[Row]:
     about = _rounds(setting) | _changed(setting, "dummies")
     rows = list[Row]()
     for bound in arguments.bound:
-        result: LogDeltaResult | EpsilonResult
-        if arguments.command == "delta":
-            asked = arguments.eps
-            result = queries.log_delta(asked, setting, bound=bound)
-        else:
-            asked = arguments.delta
-            result = queries.epsilon(asked, setting, bound=bound)
-        for argument, ends in _ends(result, asked, setting):
-            rows.append(who | argument | about | {"bound": bound} | ends)
+        rows += (
+            who | argument | about | {"bound": bound} | ends
+            for argument, ends in _enclosed(arguments, setting, bound)
+        )
     return _guaranteed(rows, setting.rounds)
 
 
 def _schedule_rows(arguments: Namespace) -> list[Row]:
     from shuffledp.input_files import read_rounds
 
-    _require_one(arguments)
+    _asked(arguments)
     settings = read_rounds(arguments.file)
     count = sum(each.rounds for each in settings)
-    asked = arguments.delta if arguments.eps is None else arguments.eps
     try:
-        result: LogDeltaResult | EpsilonResult = (
-            queries.epsilon(asked, settings)
-            if arguments.eps is None
-            else queries.log_delta(asked, settings)
-        )
-        ends = _ends(result, asked, settings)
+        ends = _enclosed(arguments, settings)
     except InputError as error:
         raise InputError(f"{arguments.file}: {error}") from None
     about = {"rows": len(settings), "rounds": count}
@@ -313,10 +316,9 @@ def _compared(mechanism: ComparedMechanism) -> Row:
 def _matrix_rows(arguments: Namespace) -> list[Row]:
     from shuffledp.input_files import read_matrix
 
-    _require_one(arguments)
+    asked = _asked(arguments)
     probabilities = read_matrix(arguments.file)
     records, reports = probabilities.shape
-    asked = arguments.delta if arguments.eps is None else arguments.eps
     names = ("n", "eps", "delta", "hidden_slot", "rounds", "colluding", "response_rate")
     try:
         result = queries.matrix(probabilities, **_options(arguments, *names))
@@ -355,23 +357,32 @@ def _personalised_rows(arguments: Namespace) -> list[Row]:
 
 
 def _rdp_rows(arguments: Namespace) -> list[Row]:
-    setting, rows = _setting(arguments, k=2), list[Row]()  # the bounds hold for any number of cells
-    for bound in arguments.bound:
-        values = queries.rdp(arguments.order, setting, bound=bound).tolist()
-        about = _fields(setting, "n", "eps0", "rounds")
-        about |= {"bound": bound, "guarantee": BOUNDS[bound].guarantee}
-        pairs = zip(arguments.order, values, strict=True)
-        rows += ({**about, "order": order, "rdp": value} for order, value in pairs)
+    setting = _setting(arguments, k=2)  # the bounds hold for any number of cells
+    about = _fields(setting, "n", "eps0", "rounds")
+    rows = (
+        about | {"bound": bound, "guarantee": BOUNDS[bound].guarantee, "order": order, "rdp": value}
+        for bound in arguments.bound
+        for order, value in zip(
+            arguments.order,
+            queries.rdp(arguments.order, setting, bound=bound).tolist(),
+            strict=True,
+        )
+    )
     return _guaranteed(rows, setting.rounds)
 
 
 def _fdp_rows(arguments: Namespace) -> list[Row]:
-    setting, rows = _setting(arguments), list[Row]()
-    for bound in arguments.bound:
-        errors = queries.fdp(arguments.alpha, setting, bound=bound).tolist()
-        about = _fields(setting, "n", "k", "eps0", "rounds") | {"bound": bound}
-        pairs = zip(arguments.alpha, errors, strict=True)
-        rows += ({**about, "alpha": alpha, "type_2_error_at_least": e} for alpha, e in pairs)
+    setting = _setting(arguments)
+    about = _fields(setting, "n", "k", "eps0", "rounds")
+    rows = (
+        about | {"bound": bound, "alpha": alpha, "type_2_error_at_least": error}
+        for bound in arguments.bound
+        for alpha, error in zip(
+            arguments.alpha,
+            queries.fdp(arguments.alpha, setting, bound=bound).tolist(),
+            strict=True,
+        )
+    )
     return _guaranteed(rows, setting.rounds)
 
 
@@ -415,13 +426,10 @@ def _area_rows(arguments: Namespace) -> list[Row]:
 
     table = area(
         arguments.map,
-        polygon=arguments.polygon,
         cells=arguments.cell,
-        to_polygon=arguments.to_polygon,
         to_cells=arguments.to_cell,
-        touching=arguments.touching,
         windows=arguments.window,
-        minus=arguments.minus,
+        **_options(arguments, "polygon", "to_polygon", "touching", "minus"),
     )
     return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
 
@@ -514,23 +522,19 @@ def publish(arguments: Namespace) -> None:
     from shuffledp.publishing import options
     from shuffledp.publishing.publication import publish as publish_map
 
-    kept = vars(arguments)
     cells = [
         options.MapCells(
             kind,
-            box=arguments.box,
-            outline=arguments.outline,
             name=arguments.cell_name,
             identifier=arguments.cell_id,
-            elsewhere=arguments.elsewhere,
+            **_options(arguments, "box", "outline", "elsewhere"),
             flows=arguments.to_place is not None or arguments.to_latitude is not None,
         )
         for kind in arguments.cells
     ]
     names = ("unit", "delta", "mechanism", "records_per_user", "distinct", "per_window", "sparse")
-    protections = [
-        options.Protection(eps=eps, **{name: kept[name] for name in names}) for eps in arguments.eps
-    ]
+    kept = _options(arguments, *names)
+    protections = [options.Protection(eps=eps, **kept) for eps in arguments.eps]
     levels = _levels(arguments.level or (), automatic=arguments.levels == "auto")
     periods = _periods(arguments)
     if arguments.preview:
@@ -543,10 +547,10 @@ def publish(arguments: Namespace) -> None:
                 "give one, or add --preview"
             )
     for name in ("file", "ledger", "output"):
-        if kept[name] is None:
+        if getattr(arguments, name) is None:
             raise InputError(f"give {'a file' if name == 'file' else f'--{name}'}, or --preview")
-    columns = [name for name in options.Source.__dataclass_fields__ if name in kept]
-    source = options.Source(arguments.file, **{name: kept[name] for name in columns})
+    columns = _options(arguments, *options.Source.__dataclass_fields__)
+    source = options.Source(arguments.file, **columns)
     published = publish_map(
         source,
         arguments.output,

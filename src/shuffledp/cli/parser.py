@@ -32,11 +32,6 @@ _REAL: Final = _type(number_parsing.number, "a number")
 _EXACT: Final = _type(number_parsing.exact, "a number")
 
 
-def _column(text: str) -> str | int:
-    """Parse a column: its position from 0 if it is a number, its name otherwise."""
-    return int(text) if text.isascii() and text.isdigit() else text
-
-
 def _separator(text: str) -> str:
     r"""Parse a separator; a tab may be written as \t."""
     return "\t" if text == "\\t" else text
@@ -44,6 +39,15 @@ def _separator(text: str) -> str:
 
 def _option(description: str, parse: Callable[[str], Any] | None = None, **more: Any) -> Any:
     return {"help": description} | ({"type": parse} if parse else {}) | more
+
+
+def _column(description: str) -> Any:
+    """Return an option whose value is a column: its position from 0 if a number, else its name."""
+
+    def parse(text: str) -> str | int:
+        return int(text) if text.isascii() and text.isdigit() else text
+
+    return _option(description, parse, metavar="COLUMN")
 
 
 def _required(options: Options) -> Options:
@@ -157,30 +161,18 @@ PUBLISH: Final[Options] = {
         nargs="?",
         metavar="FILE",
     ),
-    "--latitude": _option(
-        "column of latitudes: its name, or its position from 0", _column, metavar="COLUMN"
+    "--latitude": _column("column of latitudes: its name, or its position from 0"),
+    "--longitude": _column("column of longitudes"),
+    "--place": _column("column with the id of each record's cell, instead of coordinates"),
+    "--to-latitude": _column(
+        "column of the latitudes where trips end; trips are counted for each pair of cells"
     ),
-    "--longitude": _option("column of longitudes", _column, metavar="COLUMN"),
-    "--place": _option(
-        "column with the id of each record's cell, instead of coordinates",
-        _column,
-        metavar="COLUMN",
+    "--to-longitude": _column("column of the longitudes where trips end"),
+    "--to-place": _column(
+        "column with the id of the cell where each trip ends, instead of coordinates"
     ),
-    "--to-latitude": _option(
-        "column of the latitudes where trips end; trips are counted for each pair of cells",
-        _column,
-        metavar="COLUMN",
-    ),
-    "--to-longitude": _option(
-        "column of the longitudes where trips end", _column, metavar="COLUMN"
-    ),
-    "--to-place": _option(
-        "column with the id of the cell where each trip ends, instead of coordinates",
-        _column,
-        metavar="COLUMN",
-    ),
-    "--user": _option("column of users (for --unit user)", _column, metavar="COLUMN"),
-    "--time": _option("column of times (for --from)", _column, metavar="COLUMN"),
+    "--user": _column("column of users (for --unit user)"),
+    "--time": _column("column of times (for --from)"),
     "--time-format": _option(
         "format of the times: unix, unix-ms, unix-us or unix-ns (seconds or their parts since "
         "1970), or for example '%%d/%%m/%%Y %%H:%%M' (default ISO 8601)",

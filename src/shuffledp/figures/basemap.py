@@ -1,7 +1,7 @@
 """Draw base maps: land and water under the cells; borders, rivers and names over them."""
 
 from pathlib import Path as FilePath
-from typing import Final, NamedTuple
+from typing import Final
 
 import geopandas as gpd
 import numpy as np
@@ -80,13 +80,13 @@ def draw_over(axes: Axes, layers: gpd.GeoDataFrame) -> None:
     Dark lines with a light halo are visible on any colour. They are thin enough to hide no cell.
     """
     borders = layers[layers["kind"].isin([*DISTRICT_KINDS, "water"])].boundary
-    _draw_lines(axes, borders, _INK, 0.35, _HALO, 0.9)
-    _draw_lines(axes, layers[layers["kind"] == "river"].geometry, _RIVER, 2.0, _HALO, 2.8)
-    _draw_lines(axes, layers[layers["kind"] == "outline"].boundary, _INK, 0.9, _HALO, 1.9)
+    _draw_lines(axes, borders, _INK, 0.35, 0.9)
+    _draw_lines(axes, layers[layers["kind"] == "river"].geometry, _RIVER, 2.0, 2.8)
+    _draw_lines(axes, layers[layers["kind"] == "outline"].boundary, _INK, 0.9, 1.9)
 
 
 def _draw_lines(
-    axes: Axes, lines: gpd.GeoSeries, colour: str, width: float, halo: str, halo_width: float
+    axes: Axes, lines: gpd.GeoSeries, colour: str, width: float, halo_width: float
 ) -> None:
     if lines.empty:
         return
@@ -97,30 +97,19 @@ def _draw_lines(
             [shapely.get_coordinates(line) for line in merged],
             colors=colour,
             linewidths=width,
-            path_effects=[withStroke(linewidth=halo_width, foreground=halo)],
+            path_effects=[withStroke(linewidth=halo_width, foreground=_HALO)],
             zorder=2,
         )
     )
 
 
-class PlaceName(NamedTuple):
-    """A name on a map and the ends of the line along which it can be written.
-
-    ``kind`` is listed in `read_basemap`; ``ends`` are in degrees, the western one first, with shape
-    ``(2, 2)``.
-    """
-
-    kind: str
-    name: str
-    ends: Floats
-
-
 def named_places(
     layers: gpd.GeoDataFrame, window: tuple[float, float, float, float]
-) -> list[PlaceName]:
-    """Return the names of areas, the largest first, then of rivers and places.
+) -> list[tuple[str, str, Floats]]:
+    """Return kind, name and line of areas, the largest first, then of rivers and places.
 
-    `window` has the west, south, east and north limits of the map in degrees.
+    A name can be written along its line, of which the ends are given in degrees, the western one
+    first, shape ``(2, 2)``. `window` has the west, south, east and north limits of the map.
     """
     west, _, east, _ = window
     named = layers[layers["name"] != ""]
@@ -146,7 +135,7 @@ def named_places(
             parts = shapely.get_parts(shape.intersection(chord))
             nearest = min(parts, key=lambda part: part.distance(middle))
             ends = shapely.get_coordinates(nearest)[[0, -1]]
-        places.append(PlaceName(str(kind), str(name), ends[np.argsort(ends[:, 0])]))
+        places.append((str(kind), str(name), ends[np.argsort(ends[:, 0])]))
     return places
 
 

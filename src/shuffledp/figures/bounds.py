@@ -3,7 +3,6 @@
 import textwrap
 from collections.abc import Mapping
 from itertools import combinations
-from types import MappingProxyType
 from typing import Final, Literal
 
 import numpy as np
@@ -16,18 +15,20 @@ from shuffledp.numerics.arrays import Floats
 Line = Literal["-", "-.", ":", "--"]
 
 # The colour identifies a bound; the line style says whether it is a guarantee.
-LINE_STYLES: Final[Mapping[Kind, Line]] = MappingProxyType(
-    {"upper": "-", "exact": "-", "lower": "-.", "approximate": ":", "as printed": "--"}
-)
-KIND_LABELS: Final[Mapping[Kind, str]] = MappingProxyType(
-    {
-        "upper": "a guarantee",
-        "exact": "exact, a guarantee",
-        "lower": "lower bound, no guarantee",
-        "approximate": "approximate, no guarantee",
-        "as printed": "misprinted, no guarantee",
-    }
-)
+LINE_STYLES: Final[Mapping[Kind, Line]] = {
+    "upper": "-",
+    "exact": "-",
+    "lower": "-.",
+    "approximate": ":",
+    "as printed": "--",
+}
+KIND_LABELS: Final[Mapping[Kind, str]] = {
+    "upper": "a guarantee",
+    "exact": "exact, a guarantee",
+    "lower": "lower bound, no guarantee",
+    "approximate": "approximate, no guarantee",
+    "as printed": "misprinted, no guarantee",
+}
 
 GUARANTEES: Final[tuple[Kind, ...]] = ("upper", "exact")
 
@@ -68,10 +69,8 @@ def bound_colour(name: str) -> str | None:
     if name in _CERTIFIED_COLOURS:
         return _CERTIFIED_COLOURS[name]
     lower = name.lower()
-    for colour, substrings in _COLOURS:
-        if any(substring in lower for substring in substrings):
-            return colour
-    return None
+    named = (colour for colour, parts in _COLOURS if any(part in lower for part in parts))
+    return next(named, None)
 
 
 def guarantee_steps(eps: ArrayLike, log10_delta: ArrayLike) -> tuple[Floats, Floats]:

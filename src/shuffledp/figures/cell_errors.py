@@ -1,6 +1,5 @@
 """Draw the errors of single cells."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Unpack
 
@@ -28,6 +27,7 @@ _ERROR_COLOURS: Final = "PuOr_r"
 _MIN_MARKED_ERROR: Final = 0.2  # share of the largest error; errors above it are marked by sign
 
 
+@style.local_style()
 def draw_errors(
     certainty: Path,
     utility: Path,
@@ -37,29 +37,20 @@ def draw_errors(
     target_delta: float,
     **files: Unpack[MapFiles],
 ) -> Figure:
-    """Draw `error_maps` of the release at the largest n.
+    """Draw the errors of the `best_estimates` at the largest n on a common scale around 0.
 
     `certainty` and `utility` are Parquet files with the columns of `pipeline.tables.CERTAINTY` and
     `UTILITY`, for one eps0, `title` the name of the region, `unit` the unit of the guarantee, and
-    `target_delta` the delta to which the releases are calibrated.
+    `target_delta` the delta to which the releases are calibrated. The titles of the maps state the
+    root mean square error over all cells and windows, and end with the `mean_errors`.
     """
     n = int(read_tables([certainty], columns=["n"])["n"].max())
     tables = [read_tables([certainty], n=n, estimator=each) for each in (DISTRIBUTION, POSTERIOR)]
     rows = pd.concat([table for table in tables if len(table)], ignore_index=True)
     full_title = release_title(title, unit, rows, "matched", target_delta)
-    errors = calibrated(read_tables([utility], n=n), "matched", target_delta)
+    releases = calibrated(read_tables([utility], n=n), "matched", target_delta)
+    means = mean_errors(releases, "cell_error")
     place = MapContext.read(full_title, unit, **files)
-    return error_maps(place, rows, mean_errors(errors, "cell_error"))
-
-
-@style.local_style()
-def error_maps(place: MapContext, rows: pd.DataFrame, means: Mapping[str, str]) -> Figure:
-    """Draw the errors of the `best_estimates` on a common scale that is symmetric about 0.
-
-    `place` has a title of `shuffledp.figures.maps.release_title`; `rows` have the columns of
-    `pipeline.tables.CERTAINTY` for one release of each mechanism. The titles of the maps state the
-    root mean square error over all cells and windows, and end with the `mean_errors`.
-    """
     best = best_estimates(rows)
     series = style.list_series(best)
     errors = [
@@ -74,7 +65,7 @@ def error_maps(place: MapContext, rows: pd.DataFrame, means: Mapping[str, str]) 
     largest = max(float(np.abs(error).max()) for error in errors)
     norm = Normalize(-largest, largest)
     threshold = float(f"{_MIN_MARKED_ERROR * largest:.1g}")
-    marked = f"by more than {threshold:,g} {style.plural(place.unit)}"
+    marked = f"by more than {threshold:,g} {style.plural(unit)}"
     legend = [
         style.legend_mark(f"estimate too {word} {marked}", marker=marker, color="black")
         for marker, word in (("v", "low"), ("^", "high"))
@@ -90,6 +81,6 @@ def error_maps(place: MapContext, rows: pd.DataFrame, means: Mapping[str, str]) 
         bar,
         collection,
         "too low  \N{LEFTWARDS ARROW}  estimated \N{MINUS SIGN} true "
-        f"{style.plural(place.unit)} per cell  \N{RIGHTWARDS ARROW}  too high",
+        f"{style.plural(unit)} per cell  \N{RIGHTWARDS ARROW}  too high",
     )
     return figure

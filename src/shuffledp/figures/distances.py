@@ -16,6 +16,7 @@ from shuffledp.figures.bounds import Line
 from shuffledp.mechanisms.catalogue import CATALOGUE, DELTA_HAT, get_estimator
 from shuffledp.pipeline.selection import calibrated
 from shuffledp.pipeline.tables import read_tables
+from shuffledp.pipeline.units import has_bound
 
 _Dashes = Mapping[Any, Any]  # line style by eps0
 
@@ -26,21 +27,6 @@ _QUANTILES: Final = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
 _SERIES_OFFSET: Final = 0.015  # share of n or eps that separates neighbouring series
 _MIN_RATIO: Final = 4.0  # of the right to the left end of an axis of n or eps
 _GLYPH_WIDTH: Final = 0.0105  # width of a character of a tick label, as a share of the axis
-
-
-def draw_distances(
-    utility: Path, *, title: str, unit: str, calibration: str, target_delta: float
-) -> Figure:
-    """Read the distances and draw `distances_over_n`."""
-    table = read_tables([utility])
-    return distances_over_n(
-        table, title, unit=unit, calibration=calibration, target_delta=target_delta
-    )
-
-
-def draw_distances_over_eps(utility: Path, *, title: str, unit: str) -> Figure:
-    """Read the distances and draw `distance_over_eps`."""
-    return distance_over_eps(read_tables([utility]), title, unit)
 
 
 def draw_comparison(summary: Path, *, target_delta: float) -> Figure:
@@ -91,22 +77,17 @@ def _set_distance_axis(axes: Axes, shown: pd.Series) -> None:
 
 
 @style.local_style()
-def distances_over_n(
-    utility: pd.DataFrame,
-    region_title: str,
-    *,
-    unit: str,
-    calibration: str,
-    target_delta: float,
+def draw_distances(
+    utility: Path, *, title: str, unit: str, calibration: str, target_delta: float
 ) -> Figure:
     """Draw the distance to the true histogram against n, one panel per eps0.
 
     The figure corresponds to figures 6 and 7 of paper A. It shows medians, with thick bars between
-    quartiles and thin ones to the extremes of the repetitions. `utility` has the columns of
-    `pipeline.tables.UTILITY`; the last two parameters are those of
+    quartiles and thin ones to the extremes of the repetitions. `utility` is a Parquet file with the
+    columns of `pipeline.tables.UTILITY`; the last two parameters are those of
     `shuffledp.pipeline.selection.calibrated`.
     """
-    rows = calibrated(utility, calibration, target_delta)
+    rows = calibrated(read_tables([utility]), calibration, target_delta)
     series = style.list_series(rows)
     budgets = sorted(rows["eps0"].unique())
     figure = style.new_figure(1.0 + 1.9 * len(budgets))
@@ -120,10 +101,8 @@ def distances_over_n(
     _set_log_axis(panels[-1])
     panels[-1].set_xlabel(style.number_label(unit))
     figure.legend(handles=style.legend_marks(series), loc="outside lower center", ncols=3)
-    calibrated_to = style.calibration_title(
-        calibration, target_delta, list(rows["mechanism"].unique())
-    )
-    figure.suptitle(f"{style.escape_math(region_title)}\n{calibrated_to}")
+    calibrated_to = style.calibration_title(calibration, target_delta, rows["mechanism"])
+    figure.suptitle(f"{style.escape_math(title)}\n{calibrated_to}")
     return figure
 
 
@@ -146,17 +125,18 @@ def _eps_range(panel: pd.DataFrame) -> str:
 
 
 @style.local_style()
-def distance_over_eps(utility: pd.DataFrame, region_title: str, unit: str) -> Figure:
+def draw_distances_over_eps(utility: Path, *, title: str, unit: str) -> Figure:
     """Draw the distance at the largest n against eps, one panel per eps0.
 
     At each eps, the ``matched`` mechanisms are calibrated to the delta that is certified for the
-    shuffle model, which falls with eps. They are drawn as medians and bars, see `distances_over_n`.
+    shuffle model, which falls with eps. They are drawn as medians and bars, see `draw_distances`.
     Estimates from shuffled reports depend on eps0 alone and are drawn as bands from the 10 % to the
     90 % quantile, with a line at the mean. Above a panel is the logarithm of delta at each eps; it
     is left out where it would touch the next one.
     """
-    n = utility["n"].max()
-    rows = utility[(utility["n"] == n) & utility["calibration"].isin(["none", "matched"])]
+    table = read_tables([utility])
+    n = table["n"].max()
+    rows = table[(table["n"] == n) & table["calibration"].isin(["none", "matched"])]
     series = style.list_series(rows[rows["calibration"] == "matched"])
     unmatched = style.list_series(rows[rows["calibration"] == "none"])
     drawn = [each for each in unmatched if get_estimator(*each).counterpart is not None]
@@ -189,7 +169,7 @@ def distance_over_eps(utility: pd.DataFrame, region_title: str, unit: str) -> Fi
     handles = [*style.legend_marks(series), *band_lines]
     figure.legend(handles=handles, loc="outside lower center", ncols=3)
     figure.suptitle(
-        f"{style.escape_math(region_title)}, n = {style.count_units(n, unit)}\nEqual privacy: "
+        f"{style.escape_math(title)}, n = {style.count_units(n, unit)}\nEqual privacy: "
         r"at each $\epsilon$ all mechanisms have the $\delta$ certified for the shuffle model"
     )
     return figure
@@ -256,7 +236,7 @@ def matched_comparison(summary: pd.DataFrame, target_delta: float) -> Figure:
     handles += [*budgets, *blank * (-len(budgets) % lines)]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles) // lines)
     units = " or ".join(summary["unit"].unique())
-    gap = style.after_title(units)
+    gap = "\n" if has_bound(units) else " "  # a unit with a bound is long
     figure.suptitle(
         "Accuracy of shuffled randomised response and of central noise at equal privacy:\n"
         rf"all are certified ($\epsilon$, $\delta={style.power(target_delta)}$)-DP for the "

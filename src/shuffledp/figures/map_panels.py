@@ -127,13 +127,15 @@ class MapContext:
 # --- Axes of one map ---------------------------------------------------------------------
 
 
-def draw_frame(axes: Axes, shapes: CellShapes, *, margin: bool, ordinate: bool) -> None:
-    """Set the limits, the labels, and the aspect ratio that is right at the middle latitude.
+def draw_base_map(axes: Axes, place: MapContext, *, ordinate: bool) -> None:
+    """Draw everything on a map except the cells, with labels of latitudes if `ordinate`.
 
-    With `margin`, the limits include surroundings of the cells; with `ordinate`, latitudes are
-    labelled.
+    The aspect ratio is right at the middle latitude.
     """
-    west, south, east, north = shapes.bounds
+    draw_under(axes, place.visible_layers)
+    draw_over(axes, place.visible_layers)
+    west, south, east, north = place.shapes.bounds
+    margin = place.margin or not place.visible_layers.empty
     beside, beyond = (margin * _MAP_MARGIN * each for each in (east - west, north - south))
     west, south, east, north = west - beside, south - beyond, east + beside, north + beyond
     axes.set(xlim=(west, east), ylim=(south, north))
@@ -148,6 +150,7 @@ def draw_frame(axes: Axes, shapes: CellShapes, *, margin: bool, ordinate: bool) 
     else:
         axes.tick_params(labelleft=False)
     axes.spines[["top", "right"]].set_visible(True)
+    draw_scale_bar(axes)
 
 
 def _inner_ticks(low: float, high: float) -> list[float]:
@@ -183,17 +186,8 @@ def draw_scale_bar(axes: Axes) -> None:
         arrowprops={"arrowstyle": bracket, "lw": 1, "shrinkA": 0, "shrinkB": 0},
         annotation_clip=False,
     )
-    axes.annotate(
-        label,
-        (share, 0.0),
-        (4, 0),
-        xycoords=row,
-        textcoords="offset points",
-        ha="left",
-        va="center",
-        fontsize=7,
-        annotation_clip=False,
-    )
+    look: dict[str, Any] = {"textcoords": "offset points", "va": "center", "annotation_clip": False}
+    axes.annotate(label, (share, 0.0), (4, 0), xycoords=row, ha="left", fontsize=7, **look)
     # Beside the longest label of a length: on the map, the arrow might cover cells.
     beside = row + ScaledTranslation(44.0 / 72.0, 7.0 / 72.0, figure.dpi_scale_trans)
     axes.annotate(
@@ -201,22 +195,11 @@ def draw_scale_bar(axes: Axes) -> None:
         (share, 0.0),
         (0.0, -14.0),
         xycoords=beside,
-        textcoords="offset points",
         ha="center",
-        va="center",
         fontsize=6,
         arrowprops={"arrowstyle": "->", "lw": 0.8, "shrinkA": 0, "shrinkB": 0},
-        annotation_clip=False,
+        **look,
     )
-
-
-def draw_base_map(axes: Axes, place: MapContext, *, ordinate: bool) -> None:
-    """Draw everything on a map except the cells; `ordinate` is as in `draw_frame`."""
-    draw_under(axes, place.visible_layers)
-    draw_over(axes, place.visible_layers)
-    margin = place.margin or not place.visible_layers.empty
-    draw_frame(axes, place.shapes, margin=margin, ordinate=ordinate)
-    draw_scale_bar(axes)
 
 
 def draw_attribution(axes: Axes, layers: gpd.GeoDataFrame) -> None:

@@ -219,9 +219,7 @@ def release_title(
     The releases have columns ``n``, ``eps0``, ``eps`` and ``mechanism``.
     """
     n, eps0, eps = int(rows["n"].iloc[0]), rows["eps0"].iloc[0], rows["eps"].max()
-    calibrated_to = style.calibration_title(
-        calibration, target_delta, list(rows["mechanism"].unique())
-    )
+    calibrated_to = style.calibration_title(calibration, target_delta, rows["mechanism"])
     return (
         rf"{style.escape_math(region_title)}: n = {style.count_units(n, unit)}, "
         rf"$\epsilon_0={eps0:g}$, $\epsilon={style.format_eps(eps)}$; one release of each mechanism"

@@ -40,31 +40,26 @@ _TRUST: Final = {
 _LINE_HEIGHT: Final = 0.16  # inches
 
 
-def draw_mechanisms(summary: Path, *, title: str) -> Figure:
-    """Read the summary and draw `mechanism_errors` at its targets."""
-    rows = at_targets(pd.read_csv(summary))
-    if rows.empty:
-        raise InputError(
-            "targets: this figure compares mechanisms at targets, but the run has none: set their "
-            "eps and delta (config/README.md)"
-        )
-    return mechanism_errors(rows, title)
-
-
 @style.local_style()
-def mechanism_errors(summary: pd.DataFrame, title: str) -> Figure:
+def draw_mechanisms(summary: Path, *, title: str) -> Figure:
     """Draw errors of all mechanisms at equal certified privacy, against eps and against n.
 
-    `summary` has the rows of `shuffledp.pipeline.selection.at_targets` for one region. Errors
+    `summary` is a CSV file of `shuffledp.studies.utility.utility_summary` for one region. Errors
     against eps at the largest n are on the left, those against n at the largest eps on the right.
     Markers are means over the releases with 10 % to 90 % ranges. Lines are expected errors for
     unbiased estimates, and join the means for others. The legend lists messages per user and the
     local budget of a user's messages, in columns by who must be trusted.
     """
-    unit, delta = summary["unit"].iloc[0], summary["delta"].iloc[0]
-    n, eps = summary["n"].max(), summary["eps"].max()
-    calibrated = summary[summary["reason"].isna()]
-    legend = _mechanism_legend(summary[(summary["n"] == n) & (summary["eps"] == eps)])
+    table = at_targets(pd.read_csv(summary))
+    if table.empty:
+        raise InputError(
+            "targets: this figure compares mechanisms at targets, but the run has none: set their "
+            "eps and delta (config/README.md)"
+        )
+    unit, delta = table["unit"].iloc[0], table["delta"].iloc[0]
+    n, eps = table["n"].max(), table["eps"].max()
+    calibrated = table[table["reason"].isna()]
+    legend = _mechanism_legend(table[(table["n"] == n) & (table["eps"] == eps)])
     lines = max(
         sum(1 + str(handle.get_label()).count("\n") for handle in column) for column in legend
     )
@@ -80,7 +75,7 @@ def mechanism_errors(summary: pd.DataFrame, title: str) -> Figure:
             _draw_panel(axes, rows[rows["estimator"] == estimate], x, measured, prefix)
             axes.set_title(f"{_ESTIMATES[estimate]}, {fixed}", loc="left")
         column[-1].set_xlabel(label)
-        _label_values(column[-1], summary[x])
+        _label_values(column[-1], table[x])
     for axes, (estimate, *_, label) in zip(panels[:, 0], _ROWS, strict=True):
         largest = calibrated[calibrated["estimator"] == estimate]["p90"].max()
         axes.set_yscale("log")
@@ -99,7 +94,7 @@ def mechanism_errors(summary: pd.DataFrame, title: str) -> Figure:
         fontsize=7.0,
         alignment="left",
     )
-    colluding, response_rate = summary[["colluding", "response_rate"]].iloc[0]
+    colluding, response_rate = table[["colluding", "response_rate"]].iloc[0]
     setting = Setting(int(n), 2, colluding=colluding, response_rate=response_rate)
     figure.suptitle(
         f"{style.escape_math(title)}{setting.participation_text}: every mechanism is calibrated to "

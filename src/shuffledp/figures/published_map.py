@@ -1,9 +1,9 @@
 """Draw a published map: estimates of each window, hatched where a cell may be empty."""
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -19,19 +19,13 @@ from shuffledp.figures.map_panels import (
     fill_legend,
     map_panels,
 )
-from shuffledp.figures.style import escape_math, local_style
+from shuffledp.figures.style import WITHOUT_ORIGIN, escape_math, local_style
 from shuffledp.numerics.arrays import Bools, Floats
 
 MAX_PANELS: Final = 12  # largest number of windows that are drawn, evenly spaced among all
 _MAYBE_EMPTY: Final = Fill("none", "0.6", "////", line=0.3)
 _TITLE_CHARACTERS: Final = 100  # in a line of the title
 _PIXELS_PER_INCH: Final = 200
-# No file says when or by which software it was drawn.
-_METADATA: Final[Mapping[str, dict[str, Any]]] = {
-    "png": {"Software": None},
-    "svg": {"Date": None, "Creator": None},
-    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
-}
 
 
 @local_style()
@@ -70,7 +64,7 @@ def draw_published_map(
     bar.xaxis.set_minor_formatter(NullFormatter())
     for each in destinations:
         kind = each.suffix.removeprefix(".")
-        figure.savefig(each, dpi=_PIXELS_PER_INCH, format=kind, metadata=_METADATA[kind])
+        figure.savefig(each, dpi=_PIXELS_PER_INCH, format=kind, metadata=WITHOUT_ORIGIN[kind])
 
 
 def lower_end(drawn: Floats, top: float) -> float:

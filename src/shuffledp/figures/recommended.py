@@ -14,7 +14,6 @@ from shuffledp.figures.map_panels import MapContext
 from shuffledp.figures.maps import estimate_maps, mean_errors, release_panels
 from shuffledp.mechanisms.catalogue import CATALOGUE, DISTRIBUTION, POSTERIOR, UNBIASED
 from shuffledp.mechanisms.recommendation import best_by_trust, recommended
-from shuffledp.numerics.arrays import Floats, Integers
 from shuffledp.pipeline.selection import STANDARD_ERRORS, TARGET, read_target, usual_target
 from shuffledp.pipeline.tables import read_tables
 
@@ -55,6 +54,7 @@ def draw_recommended(
     return estimate_maps(place, panels, n, mean_errors(errors, "tv_distance"))
 
 
+@style.local_style()
 def draw_series(
     summary: Path,
     samples: Path,
@@ -64,9 +64,10 @@ def draw_series(
     cells: Path,
     **releases: Path,
 ) -> Figure:
-    """Draw the counts of the busiest cells over the windows of time, by the recommended mechanism.
+    """Draw true counts and unbiased estimates with two standard errors over the windows of time.
 
-    The parameters are those of `draw_recommended`, without the errors of each release.
+    The panels are the busiest cells, and the estimates those of the recommended mechanism. The
+    parameters are those of `draw_recommended`, without the errors of each release.
     """
     rows = usual_target(pd.read_csv(summary), UNBIASED)
     name = recommended(rows)
@@ -74,44 +75,24 @@ def draw_series(
         raise InputError("no mechanism meets the target, so that there is no series to draw")
     chosen = read_target(rows, releases, [name], UNBIASED).sort_values("cell")
     n = int(rows["n"].iloc[0])
-    truth = read_tables([samples], n=n).sort_values("cell")["count"].to_numpy()
+    counts = read_tables([samples], n=n).sort_values("cell")["count"]
     windows = windows_of(cells)
-    places = read_cells(cells)["name"].to_numpy().reshape(len(windows), -1)[0]
-    return series_figure(
-        f"{_title(title, unit, rows)}; one release",
-        windows,
-        places.tolist(),
-        truth.reshape(len(windows), -1),
-        n * chosen["estimate"].to_numpy().reshape(len(windows), -1),
-        n * chosen["standard_error"].to_numpy().reshape(len(windows), -1),
-        name,
-        unit,
+    places, truth, estimates, errors = (
+        column.to_numpy().reshape(len(windows), -1)
+        for column in (
+            read_cells(cells)["name"],
+            counts,
+            n * chosen["estimate"],
+            n * chosen["standard_error"],
+        )
     )
-
-
-@style.local_style()
-def series_figure(
-    title: str,
-    windows: list[str],
-    places: list[str],
-    truth: Integers,
-    estimates: Floats,
-    errors: Floats,
-    mechanism: str,
-    unit: str,
-) -> Figure:
-    """Draw true counts and estimates with two standard errors over time, in the busiest places.
-
-    `windows` and `places` are names. `truth` (true counts), `estimates` (unbiased) and `errors`
-    (standard errors) are in records, shape ``(windows, places)``.
-    """
     busiest = np.argsort(-truth.sum(axis=0), kind="stable")[:_MAX_PLACES]
     columns = min(len(busiest), 3)
     lines = -(-len(busiest) // columns)
     figure = style.new_figure(1.1 + 1.7 * lines)
     panels = figure.subplots(lines, columns, sharex=True, squeeze=False)
     at = np.arange(len(windows))
-    look = style.marker_style(style.series_look(mechanism, UNBIASED))
+    look = style.marker_style(style.series_look(name, UNBIASED))
     for axes, place in zip(panels.flat, busiest, strict=False):
         axes.plot(at, truth[:, place], color="black", linewidth=1.0, label="truth")
         axes.errorbar(
@@ -121,10 +102,10 @@ def series_figure(
             linestyle="none",
             elinewidth=1.0,
             markersize=3.0,
-            label=f"{CATALOGUE[mechanism].label}, \N{PLUS-MINUS SIGN} 2 standard errors",
+            label=f"{CATALOGUE[name].label}, \N{PLUS-MINUS SIGN} 2 standard errors",
             **look,
         )
-        axes.set_title(style.escape_math(places[place]), loc="left")
+        axes.set_title(style.escape_math(places[0, place]), loc="left")
         axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
         axes.grid(axis="y")
         shown = at[:: -(-len(windows) // 6)]
@@ -135,7 +116,7 @@ def series_figure(
         axes.set_ylabel(style.plural(unit))
     handles, labels = panels[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=2)
-    figure.suptitle(title)
+    figure.suptitle(f"{_title(title, unit, rows)}; one release")
     return figure
 
 

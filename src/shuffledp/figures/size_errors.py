@@ -21,20 +21,16 @@ _LOOKS: Final = {
 _REFERENCE: Final = DISTRIBUTION  # the ratios of the second panel are to its distance
 
 
-def draw_cell_sizes(sizes: Path, *, title: str, unit: str) -> Figure:
-    """Read the table of `shuffledp.studies.cell_sizes` and draw `cell_sizes_figure`."""
-    return cell_sizes_figure(pd.read_csv(sizes), title, unit)
-
-
 @style.local_style()
-def cell_sizes_figure(table: pd.DataFrame, title: str, unit: str) -> Figure:
+def draw_cell_sizes(sizes: Path, *, title: str, unit: str) -> Figure:
     """Draw the distance of each estimate to the true histogram against the number of cells.
 
     Mean distances are on the left, with two standard errors on either side (most are smaller than
     the markers). The ratios of the means to that of the projected estimate are on the right.
-    `table` is the result of `shuffledp.studies.cell_sizes.cell_sizes_table`.
+    `sizes` is a CSV file of `shuffledp.studies.cell_sizes.cell_sizes_table`.
     """
-    figure = style.new_figure(3.3, style.FULL_WIDTH)
+    table = pd.read_csv(sizes)
+    figure = style.new_figure(3.3)
     left, right = figure.subplots(1, 2)
     by_k = table.pivot(index="k", columns="estimator", values="tv_distance")
     errors = table.pivot(index="k", columns="estimator", values="standard_error").fillna(0.0)

@@ -5,7 +5,7 @@ colours of `figures.bounds`, and local budgets those of `ordered_colours`. No pa
 these palettes.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import ROUND_CEILING, Context
 from functools import cache
@@ -25,11 +25,17 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from shuffledp.mechanisms.catalogue import DELTA_HAT, Look, get_estimator, own_calibrations
 from shuffledp.pipeline.columns import CONTENTS
 from shuffledp.pipeline.files import replacing
-from shuffledp.pipeline.units import counted, has_bound
+from shuffledp.pipeline.units import counted
 
 FULL_WIDTH: Final = 7.16  # inches: two columns of a journal page
 DISTANCE_LABEL: Final = "total variation distance"
 EXTENSIONS: Final = ("png", "pdf", "svg")
+# Metadata of files that do not say when or by which software they were drawn.
+WITHOUT_ORIGIN: Final[Mapping[str, dict[str, Any]]] = {
+    "png": {"Software": None},
+    "pdf": {"Creator": None, "Producer": None, "CreationDate": None},
+    "svg": {"Creator": None, "Date": None},
+}
 
 Series = tuple[str, str]  # names of a mechanism and of one of its estimators
 
@@ -100,7 +106,7 @@ def series_shifts(table: pd.DataFrame, offset: float) -> list[tuple[Series, floa
     return [(each, 1.0 + offset * (index - middle)) for index, each in enumerate(series)]
 
 
-def calibration_title(calibration: str, target_delta: float, mechanisms: Sequence[str]) -> str:
+def calibration_title(calibration: str, target_delta: float, mechanisms: Iterable[str]) -> str:
     """Return the line of a title that states the privacy to which mechanisms are calibrated.
 
     For ``matched`` this is the eps certified for the shuffle model at the target delta.
@@ -115,7 +121,7 @@ def calibration_title(calibration: str, target_delta: float, mechanisms: Sequenc
             r"NOT equal privacy, as in Biswas et al.: the same $\epsilon$, but central noise has "
             r"$\hat\delta$ of one cell's count (their eq. 10)"
         )
-    return own_calibrations(mechanisms)[calibration]
+    return own_calibrations(dict.fromkeys(mechanisms))[calibration]
 
 
 def escape_math(text: str) -> str:
@@ -138,11 +144,6 @@ def number_label(unit: str) -> str:
     if unit == "one user":
         return "number of users n (one check-in each)"
     return f"number of {plural(unit)} n"
-
-
-def after_title(unit: str) -> str:
-    """Return the separator around a unit in a title: a new line if it is long, else a space."""
-    return "\n" if has_bound(unit) else " "
 
 
 def distance_label(largest: float) -> str:
@@ -237,18 +238,14 @@ def save(figure: Figure, stem: Path, contents: str) -> tuple[Path, ...]:
     the title and `contents` (`pipeline.columns.CONTENTS`: whether true data are shown), but no
     dates or versions. Each file appears whole or not at all. The result has the three paths.
     """
-    description = f"{CONTENTS}: {contents}"
-    # PDF has no key for a description.
-    metadata: dict[str, dict[str, str | None]] = {
-        "png": {"Software": None, "Description": description},
-        "pdf": {"Creator": None, "Producer": None, "CreationDate": None, "Subject": description},
-        "svg": {"Creator": None, "Date": None, "Description": description},
-    }
     paths = tuple(stem.with_name(f"{stem.name}.{extension}") for extension in EXTENSIONS)
     for extension, path in zip(EXTENSIONS, paths, strict=True):
         with replacing(path) as temporary:
-            titled: dict[str, Any] = {"Title": figure.get_suptitle(), **metadata[extension]}
-            figure.savefig(temporary, format=extension, dpi=200, metadata=titled)
+            # PDF has no key for a description.
+            key = "Subject" if extension == "pdf" else "Description"
+            about = {"Title": figure.get_suptitle(), key: f"{CONTENTS}: {contents}"}
+            metadata: dict[Any, Any] = about | WITHOUT_ORIGIN[extension]
+            figure.savefig(temporary, format=extension, dpi=200, metadata=metadata)
         # The layout is computed once, so that it is the same in every format. With "none" instead
         # of None an engine would remain and draw the figure twice.
         figure.set_layout_engine(None)

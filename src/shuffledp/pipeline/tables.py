@@ -182,6 +182,4 @@ def run_metadata(source: Path, *parameters: Iterable[tuple[str, Any]]) -> dict[s
 
 def read_counts(grid: Path) -> Integers:
     """Return the number of check-ins in each cell of a grid file, in the order of the cells."""
-    with reading(grid):
-        counts: Integers = pq.read_table(grid, columns=["count"], **CHECKED)["count"].to_numpy()
-    return counts
+    return read_tables([grid], ["count"])["count"].to_numpy()

@@ -1,7 +1,7 @@
 """Release a histogram at every point of a sweep, and measure the errors of the releases."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -101,112 +101,80 @@ def release_sweep(
     makes `repetitions` independent releases at each point; it is an `InputError` if one is not
     there. Seed, region and grid name the random streams; see `releases` for `estimate`.
 
-    Yields
-    ------
-    releases
-        Columns of `pipeline.tables.RELEASES`, one estimator at one point and sample size at a time;
-        tables of more than a million rows are split by repetition. Standard errors depend only on
-        the release: they come from the variance at the unbiased estimate, with shares clipped to
-        [0, 1]. Biased estimates have none, because an interval around them would miss the true
-        share too often.
-    utility
-        Columns of `pipeline.tables.UTILITY`, one row for each of these releases. Expected errors
-        are those of the unbiased estimate. A mechanism that cannot be calibrated has no releases,
-        and one row of utility with a ``reason`` instead of errors.
+    The pairs have the columns of `pipeline.tables.RELEASES` and `UTILITY`, for one estimator at one
+    point and sample size; large tables are split by repetition. Standard errors depend only on the
+    release: they come from the variance at the unbiased estimate, with shares clipped to [0, 1].
+    Biased estimates have none, because an interval around them would miss the true share too often.
+    Expected errors are those of the unbiased estimate. A mechanism that cannot be calibrated has no
+    releases, and one row of utility with a ``reason`` instead of errors.
     """
     chosen = get_mechanisms(mechanisms)
     for n, counts in tqdm(samples.items(), desc="n", disable=None):
         labels, setting = sweep.labels(region, grid, n), sweep.setting(counts)
+        participation = {"colluding": setting.colluding, "response_rate": setting.response_rate}
         for point in sweep.points(chosen, counts):
-            keys = _point_columns(point, n)
+            keys = {
+                "n": n,
+                "eps0": point.eps0,
+                "eps": point.calibration.eps,
+                "delta": point.delta,
+                "log10_delta": point.calibration.log_delta / np.log(10.0),
+                "calibration": point.calibration.name,
+                "mechanism": point.mechanism.name,
+            }
             if point.reason is not None:
-                yield _failure(point, keys, setting)
+                row = keys | participation
+                row |= {"estimator": UNBIASED, "repetition": 0, "reason": point.reason}
+                table = pd.DataFrame([row], columns=UTILITY.names)
+                yield RELEASES.empty_table().to_pandas(), table
                 continue
             for release in releases(
                 point.mechanism, counts, [point.calibration], repetitions,
                 seed=seed, labels=labels, response=setting.response_rate, estimate=estimate,
             ):  # fmt: skip
-                expected = _expected(
-                    point, release, counts, setting, sweep.contributions.records_per_user
-                )
-                for first, part in _slices(release):
-                    deviations = _deviations(point, part, setting)
+                same = keys | {"estimator": release.estimator}
+                records = sweep.contributions.records_per_user
+                expected = _expected(point, release.estimator, counts, setting, records)
+                for first, shares in _slices(release.estimates):
+                    numbers, errors = np.arange(first, first + len(shares)), shares - counts / n
+                    deviations = _deviations(point, release.estimator, shares, setting)
+                    estimates = {
+                        "repetition": np.repeat(numbers, counts.size),
+                        "cell": np.tile(np.arange(counts.size), len(shares)),
+                        "estimate": shares.ravel(),
+                        "standard_error": deviations.ravel(),
+                    }
+                    measured = {
+                        "repetition": numbers,
+                        "tv_distance": 0.5 * np.abs(errors).sum(axis=1),
+                        "cell_error": n * np.sqrt((errors**2).mean(axis=1)),
+                    }
                     yield (
-                        pd.DataFrame(keys | _estimates(part, first, deviations)),
-                        pd.DataFrame(keys | expected | _errors(part, first, counts)),
+                        pd.DataFrame(same | estimates),
+                        pd.DataFrame(same | participation | expected | measured),
                     )
 
 
-def _slices(release: Release) -> Iterator[tuple[int, Release]]:
-    """Split a release into parts of up to `GROUP_ROWS` rows; yield first repetition and part."""
-    repetitions, k = release.estimates.shape
-    step = max(1, GROUP_ROWS // k)
-    for first in range(0, repetitions, step):
-        yield first, replace(release, estimates=release.estimates[first : first + step])
+def _slices(estimates: Floats) -> Iterator[tuple[int, Floats]]:
+    """Split estimates into parts of up to `GROUP_ROWS` rows; yield first repetition and part."""
+    step = max(1, GROUP_ROWS // estimates.shape[1])
+    for first in range(0, len(estimates), step):
+        yield first, estimates[first : first + step]
 
 
-def _point_columns(point: Point, n: int) -> dict[str, Any]:
-    """Return the columns that all releases at a point share."""
-    return {
-        "n": n,
-        "eps0": point.eps0,
-        "eps": point.calibration.eps,
-        "delta": point.delta,
-        "log10_delta": point.calibration.log_delta / np.log(10.0),
-        "calibration": point.calibration.name,
-        "mechanism": point.mechanism.name,
-    }
-
-
-def _failure(
-    point: Point, keys: dict[str, Any], setting: Setting
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return no releases, and the row of utility that says why."""
-    row = {
-        **keys,
-        "estimator": UNBIASED,
-        "repetition": 0,
-        "colluding": setting.colluding,
-        "response_rate": setting.response_rate,
-        "reason": point.reason,
-    }
-    return RELEASES.empty_table().to_pandas(), pd.DataFrame([row], columns=UTILITY.names)
-
-
-def _deviations(point: Point, release: Release, setting: Setting) -> Floats:
+def _deviations(point: Point, estimator: str, shares: Floats, setting: Setting) -> Floats:
     """Return the standard error of each estimate; NaN for a biased estimator."""
-    if release.estimator != UNBIASED:
-        return np.full(release.estimates.shape, np.nan)
-    plausible = release.estimates.clip(0.0, 1.0)
-    parameters, response = point.calibration.parameters, setting.response_rate
-    variance = point.mechanism.variance(plausible, setting.n * response, parameters)
+    if estimator != UNBIASED:
+        return np.full(shares.shape, np.nan)
+    plausible, response = shares.clip(0.0, 1.0), setting.response_rate
+    variance = point.mechanism.variance(
+        plausible, setting.n * response, point.calibration.parameters
+    )
     return np.sqrt(variance + participation_variance(plausible, setting.n, response))
 
 
-def _estimates(release: Release, first: int, deviations: Floats) -> dict[str, Any]:
-    repetitions, k = release.estimates.shape
-    return {
-        "estimator": release.estimator,
-        "repetition": np.repeat(np.arange(first, first + repetitions), k),
-        "cell": np.tile(np.arange(k), repetitions),
-        "estimate": release.estimates.ravel(),
-        "standard_error": deviations.ravel(),
-    }
-
-
-def _errors(release: Release, first: int, counts: Integers) -> dict[str, Any]:
-    n = int(counts.sum())
-    errors = release.estimates - counts / n
-    return {
-        "estimator": release.estimator,
-        "repetition": np.arange(first, first + len(errors)),
-        "tv_distance": 0.5 * np.abs(errors).sum(axis=1),
-        "cell_error": n * np.sqrt((errors**2).mean(axis=1)),
-    }
-
-
 def _expected(
-    point: Point, release: Release, counts: Integers, setting: Setting, records: int
+    point: Point, estimator: str, counts: Integers, setting: Setting, records: int
 ) -> dict[str, Any]:
     """Return the columns of expected errors and costs, which all repetitions share.
 
@@ -214,7 +182,7 @@ def _expected(
     """
     n, k, parameters = setting.n, setting.k, point.calibration.parameters
     distance, deviation = np.nan, np.nan
-    if release.estimator == UNBIASED:
+    if estimator == UNBIASED:
         variance, distance = predicted(
             point.mechanism, counts / n, n, parameters, setting.response_rate
         )
@@ -223,8 +191,6 @@ def _expected(
     return {
         "expected_tv_distance": distance,
         "expected_cell_error": deviation,
-        "colluding": setting.colluding,
-        "response_rate": setting.response_rate,
         "parameters": format_parameters(parameters),
         "local_eps0": sum_up([(records, per_user.local_eps0)]),
         "messages": records * per_user.messages,
