@@ -120,17 +120,19 @@ def worst_delta(n: int, k: int, E: Fraction, e: Fraction) -> tuple[Fraction, His
 
 
 def view_law(
-    records: Sequence[int], k: int, E: Fraction, revealed: Collection[int]
+    records: Sequence[int], k: int, ratios: Sequence[Fraction], revealed: Collection[int]
 ) -> dict[View, Fraction]:
     """Return the law of (who randomised among the revealed users, shuffled histogram).
 
-    Each user tells the truth with probability 1 - gamma, gamma = k/(E+k-1), and otherwise draws
+    ``ratios`` has exp(eps0) of each user.
+
+    A user tells the truth with probability 1 - gamma, gamma = k/(E+k-1), and otherwise draws
     uniformly from all k cells: the blanket decomposition of k-RR. An adversary who knows the
     others' records sees this view. For tiny n: there are 2^len(revealed) vectors of bits.
     """
-    gamma = k / (E + k - 1)
     law: dict[View, Fraction] = {((), (0,) * k): ONE}
-    for user, record in enumerate(records):
+    for user, (record, E) in enumerate(zip(records, ratios, strict=True)):
+        gamma = k / (E + k - 1)
         step: dict[View, Fraction] = defaultdict(lambda: ZERO)
         for (bits, histogram), weight in law.items():
             truth_bits = (*bits, 0) if user in revealed else bits
@@ -142,18 +144,22 @@ def view_law(
     return law
 
 
+def _seen_delta(
+    others: Sequence[int], k: int, E: Fraction, e: Fraction, revealed: Collection[int]
+) -> Fraction:
+    ratios = [E] * (len(others) + 1)
+    laws = [view_law([record, *others], k, ratios, revealed) for record in (0, 1)]
+    return hockey_stick(laws[0], laws[1], e)
+
+
 def weak_view_delta(others: Sequence[int], k: int, E: Fraction, e: Fraction) -> Fraction:
     """Return delta when the adversary also sees which of the others randomised (tiny n)."""
-    revealed = range(1, len(others) + 1)
-    laws = [view_law([record, *others], k, E, revealed) for record in (0, 1)]
-    return hockey_stick(laws[0], laws[1], e)
+    return _seen_delta(others, k, E, e, range(1, len(others) + 1))
 
 
 def strong_view_delta(others: Sequence[int], k: int, E: Fraction, e: Fraction) -> Fraction:
     """Return delta when the adversary sees who randomised, the target included (tiny n)."""
-    revealed = range(len(others) + 1)
-    laws = [view_law([record, *others], k, E, revealed) for record in (0, 1)]
-    return hockey_stick(laws[0], laws[1], e)
+    return _seen_delta(others, k, E, e, range(len(others) + 1))
 
 
 def one_hidden_delta(hidden: int, n: int, E: Fraction, e: Fraction) -> Fraction:
@@ -161,9 +167,7 @@ def one_hidden_delta(hidden: int, n: int, E: Fraction, e: Fraction) -> Fraction:
 
     That user holds the cell `hidden`, and all further users hold the third cell.
     """
-    others = [hidden] + [2] * (n - 2)
-    laws = [view_law([record, *others], 3, E, range(2, n)) for record in (0, 1)]
-    return hockey_stick(laws[0], laws[1], e)
+    return _seen_delta([hidden] + [2] * (n - 2), 3, E, e, range(2, n))
 
 
 def weak_pair(
@@ -215,12 +219,6 @@ def mean_positive_part(n: int, atoms: Atoms) -> Fraction:
         if value > 0:
             total += value * _multinomial(counts, cells)
     return total / n
-
-
-def upper_atoms(k: int, E: Fraction, e: Fraction) -> Atoms:
-    """Return the atoms of G for the weak adversary."""
-    q = 1 / (E + k - 1)
-    return [(q, E - e), (q, 1 - e * E), ((k - 2) * q, 1 - e), ((E - 1) * q, ZERO)]
 
 
 DATASETS = ("third", "same", "other")
@@ -304,14 +302,7 @@ def strong_adversary(n: int, k: int, E: Fraction, e: Fraction) -> Fraction:
     This is the strong adversary's delta given that the target told the truth; his own delta,
     `strong_view_delta`, is 1 - gamma times as large.
     """
-    _, q = reports(k, E)
-    law = {
-        (n1, n2): _multinomial((n1, n2, rest), (q, q, 1 - 2 * q))
-        for n1, n2, rest in compositions(n - 1, 3)
-    }
-    P = {(n1 + 1, n2): weight for (n1, n2), weight in law.items()}
-    Q = {(n1, n2 + 1): weight for (n1, n2), weight in law.items()}
-    return hockey_stick(P, Q, e)
+    return dummies_delta(n - 1, reports(k, E)[1], e)
 
 
 def _decoy_laws(

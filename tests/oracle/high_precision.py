@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil, comb, exp, floor, log, sqrt
+from math import ceil, exp, floor, log, sqrt
 
 from flint import arb, ctx, fmpq, fmpz
 
@@ -322,31 +322,6 @@ def single_bin_log_delta(n: int, k: int, m: int, eps0: Number, eps: Number, dire
     `direction` is "forward" (the target holds x0 under the first law) or "backward".
     """
     return _log_delta(lambda: _single_bin(n, k, m, eps0, eps, direction), eps0, eps)
-
-
-def _as_printed(n: int, k: int, m: int, eps0: Number, eps: Number) -> arb:
-    E, e, q = _k_rr(k, eps0, eps)
-    kappa1 = E * (E + k - 2) / (k - 1)
-    kappa2 = (k - 1) / (E + k - 2)
-    truthful = [comb(m, r) * kappa1**r for r in range(m + 1)]
-    # Sums over r of mu(s, r), of (s-r) mu(s, r), and of the printed numerator of v_s.
-    mu = _convolve(truthful, [arb(comb(n - m, j)) for j in range(n - m + 1)])
-    weighted = _convolve(truthful, [arb(j * comb(n - m, j)) for j in range(n - m + 1)])
-    printed = _convolve(
-        truthful, [ZERO, *(arb(j * comb(n - 1 - m, j - 1)) for j in range(1, n - m + 1))]
-    )
-    total = ZERO
-    for s in range(n + 1):
-        kappa3 = arb(k - 1) ** m * (E + k - 2) ** (n - m - s) * q**n
-        probability = kappa3 * (kappa2 * mu[s] + (E - kappa2) * weighted[s] / (n - m))
-        loss = kappa2 + (E - kappa2) / (n - m) * printed[s] / mu[s]
-        total += probability * _positive(1 - e / loss)
-    return total
-
-
-def single_bin_as_printed_log_delta(n: int, k: int, m: int, eps0: Number, eps: Number) -> arb:
-    """Return the log of delta by paper A's equation (6) and Theorem IV.1 as printed (m: n_x0)."""
-    return _log_delta(lambda: _as_printed(n, k, m, eps0, eps), eps0, eps)
 
 
 # --- the analytic Gaussian mechanism (Balle and Wang, Theorem 8) --------------------------------

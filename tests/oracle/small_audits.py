@@ -242,15 +242,16 @@ def _dummies(random: Random, name: str, n: int, k: int, eps0: float) -> tuple[ob
     return UserDummiesParameters(dummies, chances), enumerated.stick(pair, eps), eps
 
 
+def _krr_among_dummies(k: int, eps0: float, dummies: float) -> list[enumerated.Law]:
+    laws = laws_of(enumerated.krr(k, arb(eps0).exp()))
+    return [enumerated.among_dummies(law, arb(dummies), int(np.ceil(dummies))) for law in laws]
+
+
 def _mixdump(random: Random, name: str, n: int, k: int, eps0: float) -> tuple[object, arb, float]:
     """Return parameters, truth and eps of k-RR among dummies."""
     dummies = float(random.uniform(0.05, 2.0))
     parameters, eps = MixdumpParameters(eps0, dummies), near(random, eps0)
-    chances = int(np.ceil(dummies))
-    laws = [
-        enumerated.among_dummies(law, arb(dummies), chances)
-        for law in laws_of(enumerated.krr(k, arb(eps0).exp()))
-    ]
+    laws = _krr_among_dummies(k, eps0, dummies)
     return parameters, enumerated.worst(laws, [laws] * (n - 1), eps), eps
 
 
@@ -260,10 +261,7 @@ def audit_mixdump_rounds(findings: Findings, random: Random) -> None:
     rounds, eps0 = int(random.integers(2, 4)), log_uniform(random, 1e-2, 5.0)
     dummies = float(random.uniform(0.05, 2.0))
     parameters, eps = MixdumpParameters(eps0, dummies), near(random, rounds * eps0)
-    laws = [
-        enumerated.among_dummies(law, arb(dummies), int(np.ceil(dummies)))
-        for law in laws_of(enumerated.krr(k, arb(eps0).exp()))
-    ]
+    laws = _krr_among_dummies(k, eps0, dummies)
     truth = enumerated.worst(laws, [laws] * (n - 1), eps, rounds)
     setting = Setting(n, k, rounds=rounds)
     upper = MECHANISMS["mixdump"].curve(parameters, setting).log_delta(eps).upper
@@ -332,8 +330,7 @@ def audit_crowd(findings: Findings, random: Random) -> None:
         setting = Setting(n, k, eps0, response_rate=rate)
     else:
         n, dummies = min(n, 2), float(random.uniform(0.05, 1.99))
-        chances = int(np.ceil(dummies))
-        targets = others = [enumerated.among_dummies(law, arb(dummies), chances) for law in laws]
+        targets = others = _krr_among_dummies(k, eps0, dummies)
         setting = Setting(n, k, eps0, dummies=dummies)
     truth = enumerated.worst(targets, [others] * (n - 1), eps)
     enclose(findings, f"crowd, {kind}", setting, eps, truth)

@@ -104,27 +104,6 @@ def test_nearly_equal_budgets_have_the_delta_of_equal_ones():
         assert alike * (1.0 - 2e-5) <= own <= alike * (1.0 + gap + 2e-5)
 
 
-def test_a_target_of_a_smaller_budget_has_no_worse_data_set():
-    random = np.random.default_rng(5)
-    for _ in range(40):
-        values = np.unique(random.choice([0.3, 1.0, 2.5, 5.0], 3))
-        groups = BudgetGroups(values, random.integers(1, 4, values.size))
-        eps = float(values[0] * random.random())
-        deltas = [largest_delta(groups, group, eps) for group in range(values.size)]
-        assert deltas == sorted(deltas)
-
-
-def test_budgets_rounded_up_have_no_smaller_worst_delta():
-    random = np.random.default_rng(6)
-    for _ in range(40):
-        low, high = sorted(random.uniform(0.0, 4.0, 2))
-        mixed = BudgetGroups(np.array([low, high, 5.0]), random.integers(1, 4, 3))
-        counts = np.array([mixed.counts[:2].sum(), mixed.counts[2]])
-        rounded = BudgetGroups(np.array([high, 5.0]), counts)
-        eps = float(random.uniform(0.0, 5.0))
-        assert largest_delta(mixed, 2, eps) <= largest_delta(rounded, 1, eps)
-
-
 def test_many_budgets_are_searched_as_four():
     fewer = binary.merge_budgets(BudgetGroups(np.linspace(0.5, 5.0, 40), np.full(40, 7)))
     assert fewer.values.size == 4

@@ -92,21 +92,6 @@ def test_a_random_audit_finds_nothing():
     assert findings.checks["lower below upper"] > 0
 
 
-@pytest.mark.parametrize(
-    ("audited", "settings"),
-    [
-        long(small_audits.audit_servers, 100),
-        (small_audits.audit_servers, 3),
-    ],
-)
-def test_the_laws_of_dummies_and_of_both_servers_by_brute_force(audited, settings):
-    findings, random = Findings(), np.random.default_rng(3)
-    with ctx.workprec(enumerated.BITS):
-        for _ in range(settings):
-            audited(findings, random)
-    assert sum(findings.checks.values()) >= 2 * settings
-
-
 # Commands that once were false or took minutes, and how close their ends must be.
 ONCE_WRONG = [
     ("delta --n 1e8 --k 2 --eps0 20 --eps 18", 1e-6),

@@ -174,21 +174,18 @@ shares = st.integers(1, 60).map(lambda i: Fraction(i, 40))
 @settings(max_examples=examples(100))
 def test_the_sum_over_names_is_at_most_a_power_of_the_product(moduli, kappa):
     """Step 4 uses the moduli of the drawn parts in place of F(T)."""
-    n = len(moduli) + 1
-    total = sum(
-        kappa ** (n - t) * Fraction(n, n - t) * prod(names)
-        for t in range(n)
-        for names in combinations(moduli, t)
+    n, alike = len(moduli) + 1, [moduli[0]] * len(moduli)
+    total, total_alike = (
+        sum(
+            kappa ** (n - t) * Fraction(n, n - t) * prod(names)
+            for t in range(n)
+            for names in combinations(each, t)
+        )
+        for each in (moduli, alike)
     )
     assert total ** (n - 1) <= prod(kappa + each for each in moduli) ** n
-    alike = [moduli[0]] * (n - 1)
-    total = sum(
-        kappa ** (n - t) * Fraction(n, n - t) * prod(names)
-        for t in range(n)
-        for names in combinations(alike, t)
-    )
     # Equality fails only if all n slots are drawn.
-    assert total == (kappa + moduli[0]) ** n - moduli[0] ** n
+    assert total_alike == (kappa + moduli[0]) ** n - moduli[0] ** n
 
 
 # --- The package --------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 from itertools import combinations_with_replacement, product
-from math import exp, sqrt
+from math import exp
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from effort import long
 from shuffledp.accounting.contributions import Contributions
 from shuffledp.publishing.chains import Chain, Pairs, divided
 from shuffledp.publishing.levels import Axis, Level, flows, measure
-from shuffledp.publishing.noise import Measured, Noise, guarantees, make_noise
+from shuffledp.publishing.noise import Measured, Noise, guarantees
 from shuffledp.publishing.weighted_sums import Part, half_width
 
 
@@ -298,60 +298,3 @@ def test_shares_that_sum_to_more_than_one_or_a_forgotten_level_are_noticed(mecha
     more = [*found.measured.values(), Measured(alone, found.measured[0, 0].sensitivity)]
     with pytest.raises(ArithmeticError, match="the noise gives eps"):
         guarantees(more, 1.0, delta)
-
-
-# --- Errors on 64 x 64 cells, eps = 1 ------------------------------------------------------
-
-
-def mean_square_of_overlaps(block):
-    """Return the mean over all intervals of 64 cells of the sum of squared overlaps with blocks."""
-    squares = [
-        sum(max(0, min(b, s + block) - max(a, s)) ** 2 for s in range(0, 64, block))
-        for a in range(64)
-        for b in range(a + 1, 65)
-    ]
-    return sum(squares) / len(squares)
-
-
-@pytest.mark.parametrize(
-    ("blocks", "shares", "mechanism", "expected"),
-    [
-        ((1,), (1,), "laplace", (1.36, 10.86, 21.7, 29.9, 86.8)),
-        ((1, 8), (0.8, 0.2), "laplace", (1.71, 6.28, 12.6, 23.3, 50.3)),
-        ((1, 8, 64), (0.75, 0.15, 0.1), "laplace", (1.83, 7.88, 15.4, 24.7, 13.8)),
-        ((1, 64), (0.95, 0.05), "laplace", (1.43, 11.39, 22.3, 27.6, 27.0)),
-        ((1, 2, 4, 8, 16, 32, 64), (1 / 7,) * 7, "laplace", (8.79, 7.68, 7.67, 55.5, 8.6)),
-        ((1,), (1,), "gaussian", (4.22, 33.8, 67.6, 92.9, 270)),
-        ((1, 2, 4, 8, 16, 32, 64), (0.5, *(1 / 12,) * 6), "gaussian",
-         (5.59, 11.1, 11.3, 45.7, 12.7)),
-    ],
-)  # fmt: skip
-def test_errors_are_those_of_levels_computed_independently(blocks, shares, mechanism, expected):
-    """Cells, blocks of 8 x 8 and 16 x 16, rectangles (root mean square) and the total."""
-    row, column = np.divmod(np.arange(4096), 64)
-    groups = [(row // b) * (64 // b) + column // b for b in blocks]
-    parts = axes([np.arange(1)], groups, (1.0,), shares)
-    delta = 0.0 if mechanism == "laplace" else 1e-6
-    found = measure(*parts, Contributions("record"), mechanism, 1.0, delta)
-
-    def variance(chosen):
-        return sum(part.variance for part in found.noises(np.ones(1), chosen.astype(float)))
-
-    errors = [
-        sqrt(variance((row < size) & (column < size))) for size in (1, 8, 16, 64)
-    ]  # of the squares in one corner
-    # The covariance is a sum of multiples of the indicator that two cells are in one block.
-    sizes = [variance((row < b) & (column < b)) for b in blocks]
-    pairs = [[b * b * min(b, c) ** 2 for c in blocks] for b in blocks]
-    factors = np.linalg.solve(np.array(pairs, dtype=float), sizes)
-    rectangles = sum(
-        f * mean_square_of_overlaps(b) ** 2 for f, b in zip(factors, blocks, strict=True)
-    )
-    cell, eight, sixteen, total = errors
-    # The expected errors of Gaussian noise are for the smallest standard deviation that gives
-    # (1, 1e-6)-DP, 4.2247. Ours is larger, because a ledger adds up rho of zCDP.
-    sensitivity = Contributions("record").areas_sensitivity([1, 1])
-    larger = make_noise(sensitivity, mechanism, 1.0, delta).sd / (4.2247 if delta else 1.3571)
-    assert cell / larger == pytest.approx(expected[0], abs=0.006)
-    others = np.array([eight, sixteen, sqrt(rectangles), total]) / larger
-    assert others == pytest.approx(expected[1:], rel=0.006)

@@ -17,7 +17,6 @@ import pytest
 from oracle import exact
 from oracle.test_ends import enclosed_exp, exact_rows, is_at_least
 from oracle.test_randomisers import MADE_UP, krr_rows, merged, shuffled_law, unary_rows
-from shuffledp.accounting.blanket.hidden_slot import hidden_slot_log_delta
 from shuffledp.accounting.bound_registry import BOUNDS
 from shuffledp.accounting.composition import compose, compose_rounds
 from shuffledp.accounting.curve import Composable, UpperCurve
@@ -207,16 +206,6 @@ def test_rounds_of_dummies_by_the_shuffler_are_dominated(rounds):
     assert curve.epsilon(log(endless * 1.001)).upper < inf
 
 
-def test_records_and_neighbours_may_change_between_rounds():
-    """No data set that is repeated in both rounds has the delta of the worst rounds."""
-    laws = of_rows(MADE_UP, 2)
-    several = max(delta_of(of_both(*pair), Fraction(3, 2)) for pair in product(laws, repeat=2))
-    alike = max(delta_of(of_both(law, law), Fraction(3, 2)) for law in laws)
-    curve = compose_rounds([(UpperCurve(log_budget(laws), upper=supremum(laws)), 2)])
-    assert alike <= several
-    assert is_at_least(curve.upper(float(np.nextafter(log(1.5), 0.0))), several)
-
-
 def _zeros():
     randomiser = MatrixRandomiser(np.array(ZEROS, np.float64))
     return randomiser.curve(Setting(4, 2)), of_rows(exact_rows(randomiser.rows), 4)
@@ -334,24 +323,6 @@ def test_rounds_of_unary_encoding_are_dominated():
     encoding = UnaryEncoding(2, float(np.nextafter(log(5), inf)), 0.375)
     laws = of_rows(unary_rows(2, Fraction(3, 4), Fraction(3, 8)), 2)
     check(encoding.curve(Setting(2, 2, rounds=2)), laws, 2, 3.0)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("n", [2, 3])
-def test_rounds_of_the_hidden_slot_are_dominated(n):
-    """The bound at a share that suits few users composes like any other curve."""
-    encoding = UnaryEncoding(2, float(np.nextafter(log(5), inf)), 0.375)
-    kappa = 0.25 * encoding.normaliser
-
-    def upper(eps):
-        if eps >= encoding.eps0:
-            return -inf
-        return hidden_slot_log_delta(encoding.slots(eps, kappa), n, kappa, 0.0)
-
-    curve = compose(UpperCurve(encoding.eps0, upper=cache(upper)), 2)
-    assert curve.upper(log(1.5)) < -0.1
-    # Few users are hidden in hardly any slot, so the bound is far above.
-    check(curve, of_rows(unary_rows(2, Fraction(3, 4), Fraction(3, 8)), n), 2, 100.0)
 
 
 @pytest.mark.slow

@@ -127,23 +127,3 @@ def test_the_stated_budget_is_that_of_the_matrix(randomiser, rows, n):
     del n
     largest = max(max(column) / min(column) for column in zip(*rows, strict=True))
     assert randomiser.eps0 == pytest.approx(log(largest), rel=1e-14)
-
-
-_LIGHT = {"subsets of 2 of 3", "Hadamard"}
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=() if name in _LIGHT else pytest.mark.slow)
-        for name in CASES
-        if name != "made up"
-    ],
-)
-def test_a_known_randomiser_is_the_matrix_it_stands_for(name):
-    """The symmetric form and the bare matrix have the same upper end."""
-    randomiser, rows, n = CASES[name]
-    bare = MatrixRandomiser(np.array(merged(rows), np.float64))
-    one, other = ends(0.4, n, randomiser), ends(0.4, n, bare)
-    assert one.upper == pytest.approx(other.upper, abs=1e-5)
-    assert other.lower <= one.upper and one.lower <= other.upper

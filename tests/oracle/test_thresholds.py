@@ -5,7 +5,6 @@ from itertools import combinations_with_replacement, product
 from math import exp, log
 
 import numpy as np
-import opendp.prelude as dp
 import pytest
 from effort import long
 
@@ -132,20 +131,3 @@ def test_probabilities_of_release_are_those_of_the_law(scale):
         expected = -log(hidden) if hidden < 0.5 else -np.log1p(-released)
         assert log_hidden(records, threshold, scale) == pytest.approx(expected, rel=1e-9)
     assert exp(-log_hidden(1, 10**6, scale)) <= 1.0
-
-
-@pytest.mark.parametrize("scale", [0.5, 1.0, 4.0])
-@pytest.mark.parametrize("m", [1, 4])
-def test_opendp_has_the_same_delta_for_one_new_cell_and_for_single_records(m, scale):
-    """It releases a count above its threshold, ours from the threshold on."""
-    dp.enable_features("contrib")
-    keys = dp.map_domain(dp.atom_domain(T=str), dp.atom_domain(T="i64"))
-    distance = dp.l01inf_distance(dp.absolute_distance(T="i64"))
-    least = round(18 * scale) + m
-    release = dp.m.make_laplace_threshold(keys, distance, scale=scale, threshold=least - 1)
-    singles = threshold_delta(least, scale, Contributions("user", m, distinct=True))
-    alone = -np.expm1(-log_hidden(m, least, scale))
-    for records, ours in (((m, m, 1), singles), ((1, m, m), alone)):
-        # OpenDP adds the probabilities of independent cells up.
-        assert ours <= release.map(records)[1] <= ours * (1 + 1e-4)
-    assert threshold_delta(least, scale, Contributions("user", m)) <= release.map((m, m, m))[1]

@@ -2,17 +2,13 @@
 
 import copy
 import json
-import math
 from fractions import Fraction
 from functools import cache
 from itertools import product
 from typing import Any
 
-import numpy as np
 import pytest
-from effort import long
 from flint import arb, arb_poly, ctx
-from scipy.special import gammaln
 
 from oracle import exact
 from oracle.high_precision import ball, rational_exp
@@ -136,47 +132,6 @@ def test_counts(eps: float, blocks: list[tuple[int, int]]) -> None:
     check_upper(2, n, eps, log(max(parts)), "counts", blocks=[list(b) for b in blocks])
 
 
-# ---------------------------------------------------------------- windows that leave something out
-
-
-def float_sum(n: int, values: list[float], weights: list[float], cell: str = "") -> float:
-    """Return the log of `deltas.excess` by summing all outcomes in floats."""
-    n1, n2, n3 = np.meshgrid(*[np.arange(n + 1.0)] * 3, indexing="ij", sparse=True)
-    n4 = n - n1 - n2 - n3
-    with np.errstate(all="ignore"):
-        mass = gammaln(n + 1.0)
-        for count, weight in zip((n1, n2, n3, n4), weights, strict=True):
-            mass = mass + np.where(count == 0, 0, count * np.log(weight)) - gammaln(count + 1)
-        mass = np.where(n4 < 0, 0, np.exp(mass))
-    value = sum(v * c for v, c in zip(values, (n1, n2, n3, n4), strict=True))
-    if cell:
-        extra = math.expm1(EPS0)
-        value = (n - n2 - 1 + extra * n1) * value - extra * values[0] * n1
-        mass = mass / (n - 1)
-    return math.log(float((mass * np.maximum(value, 0)).sum()) / n)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("eps", [0.0, long(0.2)])
-def test_windows(eps: float) -> None:
-    n, k, big, e = 180, 3, math.exp(EPS0), math.exp(eps)
-    q = 1 / (big + k - 1)
-    up, down, flat = big - e, 1 - e * big, 1 - e
-    truth = float_sum(n, [up, down, flat, 0], [q, q, q, (big - 1) * q])
-    check_upper(k, n, eps, truth, "blanket")
-    ends = [
-        (float_sum(n, [0, down, flat, 1 - e / big], [0, q, q, big * q]), (n - 1, 0, 0)),
-        (float_sum(n, [up, 0, 1 / big - e, flat], [q, 0, big * q, q]), (0, n - 1, 0)),
-        (float_sum(n, [up, down, flat / big, 0], [q, q, big * q, 0]), (0, 0, n - 1)),
-    ]
-    for end, counts in ends:
-        check_lower(k, n, eps, end, counts)
-    weights = [q, (big - 1) * q, q, q]
-    h0 = float_sum(n, [up, 0, down, flat], weights, "x0")
-    h1 = float_sum(n, [down, 0, flat, up], weights, "x1")
-    check_upper(k, n, eps, max(h0, h1, ends[2][0]), "hidden")
-
-
 @pytest.mark.parametrize("m", [0, 1, 700, 1500, 2999])
 def test_one_count_among_many_users(m: int) -> None:
     n, eps = 3000, 0.1
@@ -223,33 +178,6 @@ def test_bad_guesses_prove_nothing_false(
             assert bad.overlaps(ball)
             assert bad.lower() <= ball.upper() and ball.lower() <= bad.upper()
             assert not sharp or bad.rad() < bad.mid() * 1e-10
-
-
-@pytest.mark.parametrize(
-    ("n", "k", "eps0", "eps"),
-    [
-        (50, 3, 1.0, 1e-12),
-        (50, 5, 1.0, 5e-324),
-        (50, 4, 1.0, 1.0 - 1e-15),
-        (50, 4, 1e-9, 0.0),
-        (50, 3, 30.0, 2.0),
-        (50, 3, 250.0, 249.0),
-        (400, 3, 2.0, 1.99),
-        pytest.param(100_000, 408, 4.0, 3.0, marks=pytest.mark.slow),
-    ],
-)
-def test_corners_are_sharp(n: int, k: int, eps0: float, eps: float) -> None:
-    with ctx.workprec(checker.precision(eps0, eps)):
-        mech = deltas.RandomisedResponse(k, eps0, eps)
-        jobs = {"blanket": deltas.blanket(n, mech)}
-        jobs |= {c: deltas.one_cell(n, mech, c) for c in ("x0", "x1", "x2")}
-        if k == 3:
-            jobs |= {f"hidden {c}": deltas.hidden(n, mech, c) for c in ("x0", "x1")}
-        jobs["two cells"] = deltas.two_cells(n, n // 3, deltas.RandomisedResponse(2, eps0, eps))
-        for name, job in jobs.items():
-            ball = job.run()
-            assert ball > 0, name
-            assert ball.rad() < ball.mid() * 1e-11, name
 
 
 # ---------------------------------------------------------------- malformed, and too long

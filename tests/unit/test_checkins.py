@@ -1,16 +1,14 @@
 """Check-ins are validated and cropped, from files written here and from the real ones."""
 
 import datetime
-import gzip
 import math
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from reading import BY_NAME, HERE, NAMED, PARIS, UTC, WORLD, crop, refusal, write
-from real_data import GOWALLA, needs_gowalla
+from reading import BY_NAME, HERE, NAMED, UTC, WORLD, crop, refusal, write
 
-from shuffledp.data.checkins import Tally, crop_checkins
+from shuffledp.data.checkins import Tally
 from shuffledp.data.sources import SNAP, layout_from_config
 from shuffledp.data.windows import windows_from_config
 
@@ -28,21 +26,6 @@ def test_columns_types_and_metadata_of_a_crop(tmp_path, capfd):
     assert [field.nullable for field in schema] == [True, True, False, False, True]
     assert schema.metadata[b"a"] == b"b"
     assert capfd.readouterr() == ("", ""), "there is no progress bar without a terminal"
-
-
-@needs_gowalla
-def test_real_check_ins_of_paris(tmp_path):
-    source, out = GOWALLA / "paris_checkins.txt.gz", tmp_path / "x.parquet"
-    tally = crop_checkins(source, SNAP, PARIS, out, max_malformed_share=0, metadata={})
-    assert tally == Tally(read=17_496, outside=6_306, kept=11_190)  # its README
-    rows = [line.split("\t") for line in gzip.decompress(source.read_bytes()).decode().splitlines()]
-    expected = [
-        [int(user), time, float(y), float(x), int(place)]
-        for user, time, y, x, place in rows
-        if 48.8286 <= float(y) <= 48.8798 and 2.2855 <= float(x) <= 2.3909
-    ]
-    own = [list(row.values()) for row in pq.read_table(out).to_pylist()]
-    assert [[u, t.strftime("%Y-%m-%dT%H:%M:%SZ"), *more] for u, t, *more in own] == expected
 
 
 MALFORMED = [

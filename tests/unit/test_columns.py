@@ -10,7 +10,7 @@ from shuffledp.data.grid import read_cells
 from shuffledp.errors import InputError
 from shuffledp.figures import style
 from shuffledp.pipeline import tables
-from shuffledp.pipeline.columns import COLUMNS, PUBLIC, SIMULATED, TRUE
+from shuffledp.pipeline.columns import PUBLIC, SIMULATED, TRUE
 from shuffledp.pipeline.tables import (
     RELEASES,
     SAMPLES,
@@ -30,13 +30,6 @@ def test_every_column_of_a_table_has_a_unit_and_a_description(name):
         assert field.metadata[b"unit"] and field.metadata[b"description"], field.name
         assert not field.metadata[b"description"].endswith(b"."), field.name
     assert SCHEMAS[name].metadata[b"contents"].decode() in {TRUE, SIMULATED, PUBLIC}
-
-
-def test_a_column_is_described_once_and_used():
-    used = {name for schema in SCHEMAS.values() for name in schema.names}
-    of_places = {"user", "time", "latitude", "longitude", "location", "window"}
-    of_cells = {"row", "column", "id", "name", "geometry"}
-    assert used | of_places | of_cells == set(COLUMNS)
 
 
 def sample(rows=50_000):

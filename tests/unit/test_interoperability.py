@@ -19,12 +19,6 @@ SETTING = Setting(n=100_000, k=408, eps0=4.0)
 DELTA = 1e-6
 
 
-@pytest.fixture(scope="module", autouse=True)
-def features():
-    """Enable what OpenDP asks for before it accepts a profile."""
-    dp.enable_features("contrib", "honest-but-curious")
-
-
 @pytest.fixture(scope="module")
 def exported():
     return to_dp_accounting(SETTING)
@@ -53,10 +47,10 @@ def random_setting(rng):
     return Setting(n, k, rng.uniform(0.1, 8.0), colluding=colluding)
 
 
-def check_exports(seed, count):
-    """Check exports of random settings at random deltas; return the largest excess of eps."""
-    rng, excess = np.random.default_rng(seed), []
-    while len(excess) < count:
+def test_exports_of_random_settings_are_above_our_upper_end_by_at_most_one_percent():
+    dp.enable_features("contrib", "honest-but-curious")  # what OpenDP asks for
+    rng, excess = np.random.default_rng(1), []
+    while len(excess) < examples(60):
         setting, delta = random_setting(rng), 10 ** rng.uniform(-10, -4)
         ends = epsilon(delta, setting)
         if not 1e-3 <= ends.upper < inf:
@@ -65,16 +59,7 @@ def check_exports(seed, count):
         for eps in (pld.get_epsilon_for_delta(delta), profile.epsilon(delta)):
             assert ends.upper <= eps <= 1.01 * ends.upper, (setting, delta)
             excess.append(eps / ends.upper - 1.0)
-    return max(excess)
-
-
-def test_exports_of_random_settings_are_above_our_upper_end_by_at_most_one_percent():
-    assert 0.0 < check_exports(1, 10) < 0.01
-
-
-@pytest.mark.slow
-def test_exports_of_more_settings_are_pessimistic_and_tight():
-    assert 0.0 < check_exports(2, examples(60)) < 0.01
+    assert max(excess) > 0.0
 
 
 def test_the_deltas_of_an_export_are_above_our_upper_end_for_both_signs_of_eps(exported):
@@ -142,17 +127,18 @@ def test_distributions_that_state_no_relation_do_not_compose_with_ours(exported)
         gaussian().compose(exported)
 
 
-@pytest.mark.parametrize("relation", ["REPLACE_ONE", plds.NeighborRel.ADD_OR_REMOVE_ONE])
-def test_only_distributions_for_replacement_are_imported(relation):
-    with pytest.raises(InputError, match=r"neighboring_relation=NeighborRel\.REPLACE_ONE, got"):
-        from_dp_accounting(gaussian(), relation)
-
-
-def test_an_optimistic_distribution_is_not_imported():
-    with pytest.raises(InputError, match="optimistic"):
-        from_dp_accounting(gaussian(pessimistic_estimate=False), REPLACE_ONE)
-    with pytest.raises(InputError, match="must be a PrivacyLossDistribution of dp_accounting"):
-        from_dp_accounting(0.5, REPLACE_ONE)
+@pytest.mark.parametrize(
+    ("distribution", "relation", "message"),
+    [
+        (gaussian(), "REPLACE_ONE", r"neighboring_relation=NeighborRel\.REPLACE_ONE, got"),
+        (gaussian(), plds.NeighborRel.ADD_OR_REMOVE_ONE, r"NeighborRel\.REPLACE_ONE, got"),
+        (gaussian(pessimistic_estimate=False), REPLACE_ONE, "optimistic"),
+        (0.5, REPLACE_ONE, "must be a PrivacyLossDistribution of dp_accounting"),
+    ],
+)
+def test_other_distributions_are_not_imported(distribution, relation, message):
+    with pytest.raises(InputError, match=message):
+        from_dp_accounting(distribution, relation)
 
 
 def test_a_curve_without_upper_end_is_not_exported():
@@ -160,19 +146,6 @@ def test_a_curve_without_upper_end_is_not_exported():
     for export in (to_dp_accounting, to_opendp_profile):
         with pytest.raises(InputError, match="an upper bound is needed"):
             export(lower)
-
-
-def test_opendp_composes_a_measurement_that_keeps_the_profile():
-    profile = to_opendp_profile(SETTING)
-    counts = dp.vector_domain(dp.atom_domain(T=int)), dp.change_one_distance()
-    measurement = dp.m.make_user_measurement(
-        *counts,
-        output_measure=dp.approximate(dp.max_divergence()),
-        function=lambda records: [len(records)],
-        privacy_map=lambda d_in: (profile.epsilon(DELTA) if d_in <= 1 else inf, DELTA),
-    )
-    eps, delta = dp.c.make_composition([measurement] * 10).map(1)
-    assert (eps, delta) == pytest.approx((10 * epsilon(DELTA, SETTING).upper, 10 * DELTA), rel=1e-5)
 
 
 def test_the_csv_file_has_the_upper_ends_and_names_the_neighbours(tmp_path):

@@ -2,20 +2,17 @@
 
 import csv
 from decimal import Decimal
-from math import comb
 from pathlib import Path
 
 import numpy as np
 import pytest
 import yaml
-from flint import arb, ctx
 
 from shuffledp.accounting.setting import Setting
 from shuffledp.data.lattice import make_lattice
 from shuffledp.data.regions import region_from_config
 from shuffledp.papers import paper_a
 from shuffledp.papers.literature.clones import clones_log_delta
-from shuffledp.papers.paper_a import log_delta_as_tabulated
 from shuffledp.papers.reproduction import answers, values_table, verdict_counts
 from shuffledp.papers.verdicts import (
     COLUMNS,
@@ -156,41 +153,6 @@ def test_only_the_known_cells_of_paper_a_are_missed(values):
     assert set(zeros["verdict"]) == {REPRODUCED}
     assert (zeros["eps"].astype(float) >= zeros["eps0"].astype(float)).all()
     assert set(zeros["upper"]) == {"0"}
-
-
-def _theorem_iv1(n: int, k: int, m: int, eps0: str, eps: str, first: int) -> arb:
-    """Sum eq. (6) of paper A with the privacy loss of Theorem IV.1.
-
-    The inner sum of eq. (6) begins at ``first``, that of the loss at 0. All end at ``s - 1``, as in
-    the appendix and the tables, not at s as in the theorem.
-    """
-    with ctx.workprec(600):
-        E, e = arb(eps0).exp(), arb(eps).exp()
-        kappa1, kappa2 = E * (E + k - 2) / (k - 1), (k - 1) / (E + k - 2)
-        total = arb(0)
-        for s in range(1, n + 1):
-            numerator = denominator = weighted = arb(0)
-            for r in range(min(s - 1, m) + 1):
-                mu = comb(m, r) * comb(n - m, s - r) * kappa1**r
-                denominator += mu
-                numerator += (s - r) * comb(m, r) * comb(n - 1 - m, s - 1 - r) * kappa1**r
-                if r >= first:
-                    weighted += mu * (kappa2 * (n - m) + (E - kappa2) * (s - r))
-            loss = kappa2 + (E - kappa2) / (n - m) * numerator / denominator
-            if loss > e:
-                kappa3 = arb(k - 1) ** m * (E + k - 2) ** (n - m - s) / (E + k - 1) ** n
-                total += (1 - e / loss) * kappa3 / (n - m) * weighted
-        return total
-
-
-@pytest.mark.parametrize("first", [0, 1])
-@pytest.mark.parametrize(
-    ("eps0", "eps", "n", "k", "m"), [("1", "0.3", 12, 4, 1), ("2", "1.1", 30, 3, 20)]
-)
-def test_tabulated_sums_equal_their_terms(eps0, eps, n, k, m, first):
-    oracle = _theorem_iv1(n, k, m, eps0, eps, first)
-    value = log_delta_as_tabulated(float(eps), Setting(n, k, float(eps0)), m, first)
-    assert value == pytest.approx(float(oracle.log()), abs=1e-9)
 
 
 def test_a_row_of_table_ii_has_one_eps0_in_all_columns(published):

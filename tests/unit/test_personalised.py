@@ -1,6 +1,5 @@
 """Personal budgets of k-RR, against the mechanism in exact rationals and equal budgets."""
 
-from collections import defaultdict
 from fractions import Fraction
 from itertools import combinations_with_replacement
 from math import exp, log
@@ -29,29 +28,11 @@ from shuffledp.personalised.groups import BudgetGroups
 from shuffledp.personalised.krr_reports import personalised_log_delta
 
 
-def view_law(records, ratios, k, revealed):
-    """Return the law of (who of the revealed randomised, histogram) for users with ratios E_i."""
-    law = {((), (0,) * k): Fraction(1)}
-    for user, (record, E) in enumerate(zip(records, ratios, strict=True)):
-        gamma = k / (E + k - 1)
-        step = defaultdict(Fraction)
-        for (bits, histogram), weight in law.items():
-            for cell in range(k):
-                after = (*histogram[:cell], histogram[cell] + 1, *histogram[cell + 1 :])
-                blanket = (*bits, 1) if user in revealed else bits
-                step[blanket, after] += weight * gamma / k
-                if cell == record:
-                    truth = (*bits, 0) if user in revealed else bits
-                    step[truth, after] += weight * (1 - gamma)
-        law = step
-    return law
-
-
 def mechanism_delta(ratios, target, others, k, e, weak):
     """Return the target's delta; the weak view also reveals who of the others randomised."""
     order = [ratios[target], *ratios[:target], *ratios[target + 1 :]]
     revealed = range(1, len(order)) if weak else ()
-    laws = [view_law([record, *others], order, k, revealed) for record in (0, 1)]
+    laws = [exact.view_law([record, *others], k, order, revealed) for record in (0, 1)]
     return exact.hockey_stick(*laws, e)
 
 

@@ -8,7 +8,6 @@ import pytest
 
 import shuffledp
 from shuffledp.accounting.setting import Setting
-from shuffledp.mechanisms.catalogue import CATALOGUE
 from shuffledp.mechanisms.discrete_laplace import DiscreteLaplace, DiscreteLaplaceParameters
 from shuffledp.mechanisms.prio3_histogram import (
     Prio3Histogram,
@@ -102,11 +101,3 @@ def test_the_error_of_a_cell_is_that_of_two_noises():
     assert row.calibration.cell_sd == pytest.approx(sqrt(law @ values**2), rel=1e-12)
     distance = Prio3Histogram().expected_distance(np.full(408, 1 / 408), 100_000, ONE)
     assert distance == pytest.approx(0.5 * 408 * (law @ values) / 100_000, rel=1e-12)
-
-
-def test_users_trust_two_aggregators():
-    entry = CATALOGUE["prio3-histogram"]
-    assert entry.trust == (
-        "two aggregators, who must not collude: both together see every record; "
-        "both aggregators, to add noise each"
-    )

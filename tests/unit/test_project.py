@@ -224,8 +224,3 @@ def test_fingerprints_follow_the_code_of_their_packages(tmp_path, monkeypatch):
     assert changed_by("errors.py", "a = 2\n") == [True, True]
     assert changed_by("figures/style.py", "a = 2\n") == [False, True]
     assert changed_by("cli/main.py", "a = 2\n") == [False, False]
-
-
-def test_no_two_modules_share_a_name():
-    names = [path.name for path in MODULES if path.name != "__init__.py"]
-    assert sorted(set(names)) == sorted(names)

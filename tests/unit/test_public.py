@@ -94,12 +94,6 @@ def test_numbers_are_plain_and_arrays_stay_arrays():
     assert np.all(many.lower <= many.upper)
 
 
-def test_epsilon_inverts_delta():
-    eps = shuffledp.epsilon(1e-8, SETTING)
-    assert shuffledp.delta(eps.upper, SETTING).upper <= 1e-8
-    assert shuffledp.delta(eps.lower, SETTING).lower >= 1e-8
-
-
 def test_deltas_too_small_for_floats():
     many = Setting(n=10_000, k=16, eps0=1.0)
     eps = shuffledp.epsilon(Decimal("1e-500"), many)

@@ -326,35 +326,28 @@ def test_hexagons_of_the_whole_earth_need_no_list(tmp_path, flows):
         assert len(places) == len({*table["origin"], *table["destination"]})
 
 
+HEXAGONS, SPARSE = MapCells("h3:8"), Protection("record", 1, 1e-8, sparse=True)
+MANY = Protection("user", 1, 1e-8, records_per_user=10**7, sparse=True)
+MONTHS = Period("2024-01-01", "2024-03-31", every="month")
+QUARTERS = {"windows": MONTHS, "levels": Levels({"quarter": "0.1"})}
+
+
 @pytest.mark.parametrize(
-    ("kind", "options", "message"),
+    ("cells", "protection", "options", "message"),
     [
-        ("h3:8", {"levels": Levels({"total": "0.1"})}, "levels need a list of the cells"),
-        ("h3:8", {"windows": Period("2024-01-01", "2024-03-31", every="month"),
-                  "levels": Levels({"quarter": "0.1"})}, "levels need a list of the cells"),
-        ("h3:16", {}, "resolution from 0 to 15"),
-        ("metres:100", {}, "need a region"),
+        (HEXAGONS, SPARSE, {"levels": Levels({"total": "0.1"})}, "levels need a list of the cells"),
+        (HEXAGONS, SPARSE, QUARTERS, "levels need a list of the cells"),
+        (MapCells("h3:16"), SPARSE, {}, "resolution from 0 to 15"),
+        (MapCells("metres:100"), SPARSE, {}, "need a region"),
+        (HEXAGONS, Protection("record", 1, 1e-8), {}, "need a region"),
+        (HEXAGONS, MANY, {}, "at most 1,000,000"),
+        (MapCells("h3:12", flows=True), SPARSE, {}, "cannot be numbered"),
+        (MapCells("h3:8", elsewhere=True), SPARSE, {}, "leave out --elsewhere"),
     ],
-)  # fmt: skip
-def test_what_needs_a_list_of_cells_is_refused_without(frame, kind, options, message):
+)
+def test_what_needs_a_list_of_cells_is_refused_without(cells, protection, options, message):
     with pytest.raises(InputError, match=message):
-        shuffledp.preview(
-            cells=MapCells(kind), protection=Protection("record", 1, 1e-8, sparse=True), **options
-        )
-    for protection, message in (
-        (Protection("record", 1, 1e-8), "need a region"),
-        (Protection("user", 1, 1e-8, records_per_user=10**7, sparse=True), "at most 1,000,000"),
-    ):
-        with pytest.raises(InputError, match=message):
-            shuffledp.preview(cells=MapCells("h3:8"), protection=protection)
-    trips_of = MapCells("h3:12", flows=True)
-    with pytest.raises(InputError, match="cannot be numbered"):
-        shuffledp.preview(cells=trips_of, protection=Protection("record", 1, 1e-8, sparse=True))
-    with pytest.raises(InputError, match="leave out --elsewhere"):
-        shuffledp.preview(
-            cells=MapCells("h3:8", elsewhere=True),
-            protection=Protection("record", 1, 1e-8, sparse=True),
-        )
+        shuffledp.preview(cells=cells, protection=protection, **options)
 
 
 def test_a_ledger_without_delta_refuses_sparse_maps(frame, capsys):

@@ -569,6 +569,3 @@ def test_half_widths_are_those_of_the_widest_area_and_errors_of_the_listed_ones(
     widths = (levels["high"] - levels["low"]) / 2
     assert levels["id"].tolist() == ["inner", "outer", "elsewhere"]
     assert widths.max() <= row["half_width"] < widths.max() + 1
-    said = " ".join(Path("map/statement.md").read_text().split())
-    assert "which the total includes" in said
-    assert "for which `raw` is empty" in said

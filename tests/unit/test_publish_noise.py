@@ -3,7 +3,7 @@
 import functools
 import math
 from decimal import Decimal, getcontext
-from itertools import pairwise, product
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -127,24 +127,6 @@ def test_zcdp_converts_to_at_most_the_simple_formula_and_at_least_the_gaussian_c
     if eps > 1e-3:
         assert zcdp_rho(eps, bound) == pytest.approx(rho, rel=1e-6)
         assert zcdp_eps(zcdp_rho(eps, bound), bound) <= eps
-
-
-def test_noise_grows_with_the_sensitivity():
-    scales = {
-        (m, distinct, windows): make_noise(
-            sensitivity(Contributions("user", m, distinct, windows)), "gaussian", 1.0, 1e-6
-        ).scale
-        for m, distinct, windows in [(1, False, 1), (4, False, 1), (4, True, 1), (1, False, 9)]
-    }
-    one = scales[1, False, 1]
-    assert scales[4, False, 1] == pytest.approx(4 * one)
-    assert scales[4, True, 1] == pytest.approx(2 * one)
-    assert scales[1, False, 9] == pytest.approx(3 * one)
-    for m, windows in product([1, 3], [1, 5]):
-        contributions = Contributions("user", m, False, windows)
-        assert make_noise(sensitivity(contributions), "laplace", 2.0, 0.0).scale == pytest.approx(
-            m * windows / 2
-        )
 
 
 def test_nothing_is_published_if_two_accountants_disagree(monkeypatch):

@@ -4,7 +4,6 @@ import json
 import shutil
 
 import geopandas as gpd
-import h3
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
@@ -56,19 +55,6 @@ def test_real_check_ins_are_counted_by_arrondissement_and_month(clone):
     counted = table[table["count"] > 0].set_index(["window", "name"])["count"].to_dict()
     assert counted == expected
     assert table["window"].nunique() == 12
-
-
-@needs_gowalla
-def test_real_check_ins_are_counted_by_hexagon(clone):
-    source = GOWALLA / "paris_checkins.txt.gz"
-    table = "results/districts/grids/paris.hexagons.parquet"
-    run(clone, "districts", source, table, "results/districts/figures/checkins.paris.hexagons.png")
-    counted = pd.read_parquet(clone.path / table).set_index("id")["count"]
-    rows = points_of(source)
-    pairs = rows[["latitude", "longitude"]].itertuples(index=False, name=None)
-    cells = [h3.latlng_to_cell(*pair, 8) for pair in pairs]
-    expected = pd.Series(cells).value_counts().reindex(counted.index, fill_value=0)
-    np.testing.assert_array_equal(counted, expected)
 
 
 def test_the_documented_example_works_in_an_empty_folder(clone, tmp_path):

@@ -5,13 +5,10 @@ import os
 import random
 import re
 
-import geopandas as gpd
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import shapely
 
 from shuffledp.pipeline.files import file_sha256
 from shuffledp.pipeline.tables import read_metadata
@@ -97,29 +94,3 @@ def test_two_sources_of_different_layouts_in_one_run(two_sources):
     (folder / "part-0.parquet").unlink()
     os.utime(folder, (0, 0))
     assert _read(clone)[1:] == ({"hill"}, [700, 500])
-
-
-@pytest.mark.slow
-def test_a_shapefile_with_times_of_its_own_format_is_a_source(two_sources):
-    clone = two_sources
-    path = clone.path / "hill points.shp"
-    points = gpd.GeoDataFrame(
-        {"who": [f"user {i % 7}" for i in range(300)], "when": ["31.12.2010 23:30"] * 300},
-        geometry=[shapely.Point(x, y) for y, x in _points(HILL, 300, 3)],
-        crs=4326,
-    )
-    points.to_crs(32719).to_file(path)
-    layout = {"format": "geo", "columns": {"user": "who", "time": "when"}}
-    layout["time_format"] = "%d.%m.%Y %H:%M"
-    source = {"kind": "file", "path": path.name, "layout": layout}
-    clone.config["sources"]["folder"] = source
-    assert _read(clone)[1:] == ({"port", "hill"}, [700, 300])
-    rows = pd.read_parquet(clone.path / TARGETS[1])
-    assert rows["time"].astype(str).unique().tolist() == ["2010-12-31 23:30:00+00:00"]
-    assert rows["user"].nunique() == 7
-    np.testing.assert_allclose(rows["latitude"], points.geometry.y, atol=1e-8)
-    # A change of its table alone changes the shapefile.
-    table = path.with_suffix(".dbf")
-    table.write_bytes(table.read_bytes().replace(b"user 6", b"user 5"))
-    assert _read(clone)[1:] == ({"hill"}, [700, 300])
-    assert pd.read_parquet(clone.path / TARGETS[1])["user"].nunique() == 6
