@@ -43,12 +43,17 @@ class Lattice:
         """Return the row-major number of the cell of each point, -1 outside the lattice.
 
         As in `numpy.histogram`, a point on an edge belongs to the cell north or east of it, but a
-        point on the last edge to the last cell.
+        point on the last edge to the last cell. In a projected system, points outside the lattice
+        belong to the cell nearest to them, so the caller must leave out those outside the region.
         """
         y, x = latitude, longitude
         if self.crs is not None:
             project = transformer(WGS84, self.crs)
             x, y = project.transform(longitude, latitude)
+            # The sides of a region's box are curves in this system. They can bulge some cm beyond
+            # the edges, which enclose 1,000 points of each side.
+            x = np.clip(x, self.x_edges[0], self.x_edges[-1])
+            y = np.clip(y, self.y_edges[0], self.y_edges[-1])
         row = _interval_of(self.y_edges, y)
         column = _interval_of(self.x_edges, x)
         number: Integers = np.where((row >= 0) & (column >= 0), row * self.shape[1] + column, -1)
