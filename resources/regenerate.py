@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.sparse import csr_array, vstack
 
+from shuffledp.data.cells import Lattice, make_lattice
 from shuffledp.data.checkins import crop_checkins
 from shuffledp.data.embedded import COUNT_COLUMNS
 from shuffledp.data.grid import count_checkins
-from shuffledp.data.lattice import Lattice, make_lattice
 from shuffledp.data.regions import Box, Region
 from shuffledp.data.sources import SNAP, Layout
 from shuffledp.pipeline.files import replacing

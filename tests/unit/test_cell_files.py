@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 import shapely
 
-from shuffledp.data.cell_files import (
+from shuffledp.data.grid import (
     cell_map,
     estimate_columns,
     write_geojson,

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from shuffledp.data.checkins_per_user import one_per_user
+from shuffledp.data.users import one_per_user
 
 
 def write(path, users, **more):

@@ -282,6 +282,7 @@ def test_completion_knows_the_names_of_mechanisms_and_bounds(capsys):
     assert ended.value.code == 0
     printed = capsys.readouterr().out
     assert "prio3-histogram" in printed and "strong-adversary" in printed
+    assert "rdp___bound_choices=(renyi renyi-simple renyi-special-pair)" in printed
 
 
 def test_a_list_can_be_filtered_by_words(capsys):

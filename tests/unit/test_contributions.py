@@ -14,9 +14,9 @@ from shuffledp import Setting
 from shuffledp.accounting.contributions import ONE_RECORD, Contributions, group_curve
 from shuffledp.accounting.conventions import log_of_delta
 from shuffledp.accounting.krr import upper_curve
-from shuffledp.data.checkins_per_user import bounded_records, shuffle_checkins
 from shuffledp.data.grid import count_checkins
 from shuffledp.data.regions import region_from_config
+from shuffledp.data.users import bounded_records, shuffle_checkins
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.mechanisms.target_calibration import calibrated, read_parameters

@@ -12,9 +12,8 @@ import pytest
 import shapely
 from numpy.testing import assert_allclose, assert_array_equal
 
-from shuffledp.data.cells import cell_count, make_cells
+from shuffledp.data.cells import cell_count, make_cells, make_lattice
 from shuffledp.data.grid import GridTally, count_checkins, grid_checkins, windows_of
-from shuffledp.data.lattice import make_lattice
 from shuffledp.data.regions import Box, Region
 from shuffledp.data.windows import windows_from_config
 from shuffledp.pipeline.tables import read_counts

@@ -25,7 +25,7 @@ from unit.layers import refused, table, written
 
 from shuffledp.data import layers
 from shuffledp.data.checkins import crop_checkins
-from shuffledp.data.layers import MAX_FEATURES, POLYGONS, read_layer, read_points
+from shuffledp.data.layers import MAX_FEATURES, POINTS, POLYGONS, point_coordinates, read_layer
 from shuffledp.data.polygons import read_polygons
 from shuffledp.data.regions import Box, Region
 from shuffledp.data.sources import layout_from_config
@@ -233,7 +233,7 @@ def test_other_tables_are_ignored_and_the_file_does_not_change(tmp_path):
     changed(path, "CREATE TRIGGER t AFTER INSERT ON cells BEGIN DELETE FROM cells; END")
     before = path.read_bytes()
     assert names(path) == ["a"]
-    assert read_points(path, []).coordinates().tolist() == [[2.5, 48.5]]
+    assert point_coordinates(read_layer(path, POINTS, []).geometries).tolist() == [[2.5, 48.5]]
     assert path.read_bytes() == before and not list(tmp_path.glob("cells.gpkg-*"))
     ONE.to_file(path, layer="wards")
     assert "must have exactly one layer of type Polygon" in refusal(path)
@@ -251,7 +251,7 @@ def test_damaged_geometries_are_refused(tmp_path, wkb):
     refusal(path)
     rows = pq.read_table(path := written(tmp_path, ONE, "parquet"))
     pq.write_table(rows.set_column(1, rows.schema.field("geometry"), [[wkb]]), path)
-    refused(read_points, path, [])  # it would be a feature without a point
+    refused(read_layer, path, POINTS, [])  # it would be a feature without a point
 
 
 def rewritten(path: Path, **changes) -> Path:

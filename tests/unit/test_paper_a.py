@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from shuffledp.accounting.setting import Setting
-from shuffledp.data.lattice import make_lattice
+from shuffledp.data.cells import make_lattice
 from shuffledp.data.regions import region_from_config
 from shuffledp.papers import paper_a
 from shuffledp.papers.literature.clones import clones_log_delta

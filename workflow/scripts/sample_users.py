@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from shuffledp.data.checkins_per_user import one_per_user, shuffle_checkins
+from shuffledp.data.users import one_per_user, shuffle_checkins
 from shuffledp.pipeline.jobs import job
 
 with job(snakemake.log[0]):

@@ -2,13 +2,13 @@ from pathlib import Path
 
 import pandas as pd
 
-from shuffledp.data.cell_files import (
+from shuffledp.data.grid import (
     cell_map,
     estimate_columns,
+    read_cells,
     write_geojson,
     write_geoparquet,
 )
-from shuffledp.data.grid import read_cells
 from shuffledp.mechanisms.catalogue import UNBIASED
 from shuffledp.pipeline.columns import CONTENTS, TRUE
 from shuffledp.pipeline.jobs import job

@@ -1,23 +1,25 @@
 """Divide regions into cells: rectangles, H3 hexagons, or the polygons of a file.
 
-The configuration of a grid has one key: `shape`, `step` or `metres` for rectangles (`lattice`),
-`h3` for hexagons, or `cells` for polygons (`polygons`).
+The configuration of a grid has one key: `shape`, `step` or `metres` for rectangles, `h3` for
+hexagons, or `cells` for polygons (`polygons`).
 """
 
 import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
+from types import UnionType
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import shapely
+from numpy.typing import NDArray
 
-from shuffledp.data.lattice import LATTICE_MAKERS, MAX_CELLS, Lattice, make_lattice
-from shuffledp.data.regions import Box, Region, region_from_config, squares_meeting
+from shuffledp.data.regions import Box, Region, region_from_config
 from shuffledp.data.systems import WGS84, degrees_from
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import Floats, Integers
@@ -28,7 +30,11 @@ if TYPE_CHECKING:  # it is slow to load, and few of the processes of a run need 
 ELSEWHERE: Final = "elsewhere"
 """Id of the cell for everything outside all other cells."""
 
-KINDS: Final = (*LATTICE_MAKERS, "h3", "cells")
+MAX_CELLS: Final = 1_000_000
+_MAX_UTM_WIDTH: Final = 12.0  # degrees of longitude; UTM distorts lengths in wider regions
+# Tolerance for a step that is rounded, such as 0.3333333333, as a share of a cell.
+_EDGE_TOLERANCE: Final = Fraction(1, 10**9)
+_MANY: Final = Fraction(10**15)
 _MAX_CELLS_COUNTED_EXACTLY: Final = 100_000  # counting a million polygons takes ten seconds
 _MAX_RESOLUTION: Final = 15
 _BASE_CELLS: Final = 122
@@ -204,7 +210,8 @@ def cropping_region(name: str, spec: Mapping[str, Any]) -> Region:
 
 
 def _kind(region: Region, spec: Mapping[str, Any]) -> str:
-    if not isinstance(spec, Mapping) or len(spec) != 1 or not set(spec) <= set(KINDS):
+    kinds = {*LATTICE_MAKERS, "h3", "cells"}
+    if not isinstance(spec, Mapping) or len(spec) != 1 or not set(spec) <= kinds:
         received = ", ".join(map(str, spec)) or "none" if isinstance(spec, Mapping) else repr(spec)
         raise InputError(
             f"a grid of {region.name} must have exactly one of shape: [rows, columns], "
@@ -224,6 +231,218 @@ def _check_number(region: Region, cells: int, what: str) -> None:
 # --- Rectangles -----------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Lattice:
+    """Rectangular cells between ascending edges; the outer border belongs to the lattice.
+
+    The edges of rows and columns are degrees of latitude and longitude, or metres north and east in
+    the projected system `crs` (a `pyproj.CRS`) if there is one.
+    """
+
+    y_edges: Floats
+    x_edges: Floats
+    crs: Any = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
+        return len(self.y_edges) - 1, len(self.x_edges) - 1
+
+    def locate(self, latitude: Floats, longitude: Floats) -> Integers:
+        """Return the row-major number of the cell of each point, -1 outside the lattice.
+
+        As in `numpy.histogram`, a point on an edge belongs to the cell north or east of it, but a
+        point on the last edge to the last cell. In a projected system, points outside the lattice
+        belong to the cell nearest to them, so the caller must leave out those outside the region.
+        """
+        y, x = latitude, longitude
+        if self.crs is not None:
+            project = _transformer(WGS84, self.crs)
+            x, y = project.transform(longitude, latitude)
+            # The sides of a region's box are curves in this system. They can bulge some cm beyond
+            # the edges, which enclose 1,000 points of each side.
+            x = np.clip(x, self.x_edges[0], self.x_edges[-1])
+            y = np.clip(y, self.y_edges[0], self.y_edges[-1])
+        row = _interval_of(self.y_edges, y)
+        column = _interval_of(self.x_edges, x)
+        number: Integers = np.where((row >= 0) & (column >= 0), row * self.shape[1] + column, -1)
+        return number
+
+    def polygons(self) -> Any:
+        """Return the cells as an array of polygons in degrees, row-major from the south-west."""
+        west, south, east, north = self._bounds()
+        corners = [(west, south), (east, south), (east, north), (west, north), (west, south)]
+        rings = np.stack([np.stack([x, y], axis=-1) for x, y in corners], axis=1)
+        if self.crs is not None:
+            project = _transformer(self.crs, WGS84)
+            rings = np.stack(project.transform(rings[..., 0], rings[..., 1]), axis=-1)
+        return shapely.polygons(rings)
+
+    def meets(self, box: Box) -> NDArray[np.bool_]:
+        """Return for each cell, row-major, whether it may meet a box, in a projected system.
+
+        The sides of the box are curves in the projection. Each is replaced by 1,000 chords, and
+        cells count as well if their distance is at most 1e-6 times the lattice's diagonal. That
+        exceeds the distance between chord and curve, which is below 3e-8 of the length of a side of
+        12 degrees of longitude, and below 4e-8 of that of a meridian.
+        """
+        project = _transformer(WGS84, self.crs)
+        corners = shapely.get_coordinates(shapely.box(*box.bounds))
+        steps = np.linspace(0.0, 1.0, 1000, endpoint=False)[:, None]
+        sides = [start + steps * (stop - start) for start, stop in pairwise(corners)]
+        shape = shapely.Polygon(np.column_stack(project.transform(*np.concatenate(sides).T)))
+        slack = 1e-6 * math.hypot(np.ptp(self.y_edges), np.ptp(self.x_edges))
+        shapely.prepare(shape)
+        meeting: NDArray[np.bool_] = shapely.dwithin(shape, shapely.box(*self._bounds()), slack)
+        return meeting
+
+    def _bounds(self) -> list[Floats]:
+        """Return the west, south, east and north edges of the cells, row-major."""
+        south, west = np.meshgrid(self.y_edges[:-1], self.x_edges[:-1], indexing="ij")
+        north, east = np.meshgrid(self.y_edges[1:], self.x_edges[1:], indexing="ij")
+        return [each.ravel() for each in (west, south, east, north)]
+
+
+def _transformer(source: Any, target: Any) -> Any:
+    """Return the `pyproj.Transformer` of positions, x first, from one reference system to another.
+
+    It loads pyproj, which takes long and which lattices in degrees do not need.
+    """
+    from pyproj import Transformer
+
+    return Transformer.from_crs(source, target, always_xy=True)
+
+
+def make_lattice(region: Region, spec: Mapping[str, Any]) -> Lattice:
+    """Return the lattice of a grid over the box of a region.
+
+    The grid is `shape: [rows, columns]`, which divides the box evenly; `step: [dlat, dlon]` in
+    degrees, from the south-west corner, partial strips dropped; or `metres: size`, squares in the
+    UTM zone of the box's centre, which cover the smallest UTM rectangle around the box from its
+    south-west corner. Some of these squares lie outside the box, whose sides are slanted in UTM.
+    Raises `InputError` if a value is not positive, the cells are fewer than 2 or more than
+    1,000,000, or the box is too wide for one UTM zone.
+    """
+    ((kind, value),) = spec.items()
+    return LATTICE_MAKERS[kind](region.box, value)
+
+
+def _interval_of(edges: Floats, values: Floats) -> Integers:
+    """Return the number of the interval of each value; -1 outside the edges, and for NaN."""
+    inside = (values >= edges[0]) & (values <= edges[-1])
+    values, last = np.where(inside, values, edges[0]), edges.size - 2
+    # Edges are about evenly spaced, so a division finds the interval or one next to it.
+    position = (values - edges[0]) * ((last + 1) / (edges[-1] - edges[0]))
+    index: Integers = np.minimum(position, last).astype(np.int64)
+    index -= values < edges[index]
+    index += (values >= edges[index + 1]) & (index < last)
+    wrong = (values < edges[index]) | (values >= edges[index + 1]) & (index < last)
+    if wrong.any():
+        found = np.searchsorted(edges, values[wrong], side="right") - 1
+        index[wrong] = np.minimum(found, last)
+    index[~inside] = -1
+    return index
+
+
+def _by_shape(box: Box, value: object) -> Lattice:
+    rows, columns = _pair("shape", value, "[rows, columns], integers >= 1", int)
+    _check_cells(rows, columns, f"shape: {value}")
+    return Lattice(
+        _edges(box.south, _exact(box.north) - _exact(box.south), rows, rows),
+        _edges(box.west, _exact(box.east) - _exact(box.west), columns, columns),
+    )
+
+
+def _by_step(box: Box, value: object) -> Lattice:
+    dlat, dlon = _pair("step", value, "[dlat, dlon], positive numbers of degrees", int | float)
+    rows, columns = (
+        math.floor(min((_exact(stop) - _exact(start)) / _exact(step) + _EDGE_TOLERANCE, _MANY))
+        for start, stop, step in ((box.south, box.north, dlat), (box.west, box.east, dlon))
+    )
+    _check_cells(rows, columns, f"step: {value}")
+    return Lattice(
+        _stepped(box.south, box.north, dlat, rows), _stepped(box.west, box.east, dlon, columns)
+    )
+
+
+def _exact(number: float) -> Fraction:
+    """Return a number as it is written in decimals, not as the float next to it."""
+    return Fraction(repr(float(number)))
+
+
+def _edges(start: float, size: Fraction, parts: int, cells: int) -> Floats:
+    """Return ``start + size * i / parts`` for i from 0 to `cells`, each rounded once.
+
+    A coordinate with the same decimals as an edge is the same float, and so lies on the edge.
+    """
+    first, step = _exact(start), size / parts
+    # Integer arithmetic is much faster than that of fractions, and its division is exact, too.
+    scale = math.lcm(first.denominator, step.denominator)
+    origin, width = int(first * scale), int(step * scale)
+    return np.array([(origin + width * i) / scale for i in range(cells + 1)])
+
+
+def _stepped(start: float, stop: float, step: float, cells: int) -> Floats:
+    edges = _edges(start, _exact(step), 1, cells)
+    if abs(edges[-1] - stop) < _EDGE_TOLERANCE * step:
+        edges[-1] = stop
+    return edges
+
+
+def _by_metres(box: Box, value: object) -> Lattice:
+    if not _is_positive(value):
+        raise InputError(f"metres must be a positive number, got {value!r}")
+    size = float(value)  # type: ignore[arg-type]
+    crs = _utm_zone(box)
+    project = _transformer(WGS84, crs)
+    west, south, east, north = project.transform_bounds(*box.bounds, densify_pts=1000)
+    rows = math.ceil(min((north - south) / size, 1e15))
+    columns = math.ceil(min((east - west) / size, 1e15))
+    _check_cells(rows, columns, f"metres: {value}")
+    return Lattice(south + np.arange(rows + 1) * size, west + np.arange(columns + 1) * size, crs)
+
+
+LATTICE_MAKERS: Final = {"shape": _by_shape, "step": _by_step, "metres": _by_metres}
+
+
+def _utm_zone(box: Box) -> Any:
+    if box.east - box.west > _MAX_UTM_WIDTH:
+        raise InputError(
+            f"metres needs a region at most {_MAX_UTM_WIDTH:g} degrees of longitude wide, got "
+            f"{box.east - box.west:g}: use shape or step"
+        )
+    import geopandas as gpd
+
+    middle = shapely.Point((box.west + box.east) / 2, (box.south + box.north) / 2)
+    try:
+        return gpd.GeoSeries([middle], crs=WGS84).estimate_utm_crs()
+    except RuntimeError as error:
+        raise InputError(
+            f"metres needs a region in a UTM zone, latitude -80 to 84, got {middle.y:g}: "
+            "use shape or step"
+        ) from error
+
+
+def _pair(key: str, value: object, accepted: str, types: type | UnionType) -> tuple[Any, Any]:
+    if isinstance(value, list | tuple) and len(value) == 2:
+        first, second = value
+        if all(_is_positive(number, types) for number in value):
+            return first, second
+    raise InputError(f"{key} must be {accepted}, got {value!r}")
+
+
+def _is_positive(value: object, types: type | UnionType = int | float) -> bool:
+    number = isinstance(value, types) and not isinstance(value, bool)
+    return number and 0 < value < math.inf  # type: ignore[operator]
+
+
+def _check_cells(rows: int, columns: int, spec: str) -> None:
+    if not 2 <= rows * columns <= MAX_CELLS:
+        raise InputError(
+            f"a grid must have from 2 to {MAX_CELLS:,} cells, got {rows} x {columns} by {spec}"
+        )
+
+
 def _lattice_cells(region: Region, lattice: Lattice) -> Cells:
     import geopandas as gpd
 
@@ -232,7 +451,7 @@ def _lattice_cells(region: Region, lattice: Lattice) -> Cells:
     row, column = (part.astype(np.int32) for part in np.divmod(number, lattice.shape[1]))
     table = gpd.GeoDataFrame(
         {
-            "cell": np.arange(len(number), dtype=np.int64),
+            "cell": np.arange(len(number)),
             "id": [f"{r}-{c}" for r, c in zip(row + 1, column + 1, strict=True)],
             "name": [f"row {r}, column {c}" for r, c in zip(row + 1, column + 1, strict=True)],
             "row": row,
@@ -266,11 +485,19 @@ def _lattice_numbers(region: Region, lattice: Lattice, polygons: Any) -> Integer
                 f"{region.name}: make the cells smaller"
             )
     elif lattice.crs is not None:
-        number = number[squares_meeting(region.box, lattice.crs, lattice.y_edges, lattice.x_edges)]
+        number = number[lattice.meets(region.box)]
     return number
 
 
 # --- H3 hexagons ----------------------------------------------------------------------------
+
+
+def _hexagons_of(latitude: Floats, longitude: Floats, resolution: int) -> Integers:
+    """Return the index of the hexagon that contains each position."""
+    import h3.api.numpy_int as h3
+
+    points = zip(latitude.tolist(), longitude.tolist(), strict=True)
+    return np.array([h3.latlng_to_cell(lat, lng, resolution) for lat, lng in points], np.int64)
 
 
 def _check_range(value: object) -> int:
@@ -317,21 +544,12 @@ def _hexagon_cells(region: Region, value: object) -> Cells:
         raise InputError(
             f"h3: hexagons of {region.name} lie across the 180th meridian: end the region before it"
         )
-    table = gpd.GeoDataFrame(
-        {
-            "cell": np.arange(len(index), dtype=np.int64),
-            "id": identifiers,
-            "name": identifiers,
-        },
-        geometry=[shapely.Polygon(ring) for ring in rings],
-        crs=WGS84,
-    )
+    columns = {"cell": np.arange(len(index)), "id": identifiers, "name": identifiers}
+    shapes = [shapely.Polygon(ring) for ring in rings]
+    table = gpd.GeoDataFrame(columns, geometry=shapes, crs=WGS84)
 
     def locate(latitude: Floats, longitude: Floats) -> Integers:
-        points = zip(latitude.tolist(), longitude.tolist(), strict=True)
-        hexagon = np.array(
-            [h3.latlng_to_cell(lat, lng, resolution) for lat, lng in points], np.uint64
-        )
+        hexagon = _hexagons_of(latitude, longitude, resolution)
         position = np.minimum(np.searchsorted(index, hexagon), len(index) - 1)
         return np.where(index[position] == hexagon, position, -1)
 
@@ -383,14 +601,11 @@ class AllHexagons(Cells):
 def all_hexagons(resolution: object) -> AllHexagons:
     """Return all hexagons of a resolution; raise `InputError` unless it is from 0 to 15."""
     import geopandas as gpd
-    import h3.api.numpy_int as h3
 
     level = _check_range(resolution)
 
     def locate(latitude: Floats, longitude: Floats) -> Integers:
-        points = zip(latitude.tolist(), longitude.tolist(), strict=True)
-        hexagons = [h3.latlng_to_cell(lat, lng, level) for lat, lng in points]
-        return _number_of_hexagon(np.array(hexagons, np.int64), level)
+        return _number_of_hexagon(_hexagons_of(latitude, longitude, level), level)
 
     columns = {"cell": np.empty(0, np.int64), "id": [], "name": []}
     table = gpd.GeoDataFrame(columns, geometry=[], crs=WGS84)
@@ -437,8 +652,8 @@ def _canonical_hexagon(identifier: bytes) -> bytes:
     return identifier.lower().removeprefix(b"0x").lstrip(b"0")
 
 
-def _hexagons(region: Region, resolution: int) -> Any:
-    """Return the indices of the hexagons with their centre in a region, ascending (uint64)."""
+def _hexagons(region: Region, resolution: int) -> Integers:
+    """Return the indices of the hexagons with their centre in a region, ascending."""
     import h3.api.numpy_int as h3
 
     # Candidates are enumerated in a wider box; our own test then decides on the border.
@@ -457,27 +672,24 @@ def _hexagons(region: Region, resolution: int) -> Any:
         )
         for left, right in pairwise(meridians.tolist())
     ]
-    candidates = np.unique(np.concatenate(strips))
+    candidates = np.unique(np.concatenate(strips)).astype(np.int64)
     centres = np.array([h3.cell_to_latlng(cell) for cell in candidates.tolist()]).reshape(-1, 2)
-    return candidates[region.contains(centres[:, 0], centres[:, 1])]
+    inside: Integers = candidates[region.contains(centres[:, 0], centres[:, 1])]
+    return inside
 
 
 # --- Polygons of a file ---------------------------------------------------------------------
 
 
-def _check_polygons(spec: object) -> None:
+def _polygon_cells(region: Region, spec: Mapping[str, Any]) -> Cells:
+    from shuffledp.data.polygons import read_polygons
+
     keys = {"path", "name", "id", "groups", "points"}
     if not isinstance(spec, Mapping) or "path" not in spec or not set(spec) <= keys:
         raise InputError(
             f"cells must be {{path: file, name: property, id: property}}, of which only path is "
             f"required, got {spec!r}"
         )
-
-
-def _polygon_cells(region: Region, spec: Mapping[str, Any]) -> Cells:
-    from shuffledp.data.polygons import read_polygons
-
-    _check_polygons(spec)
     polygons = read_polygons(
         Path(spec["path"]),
         name=spec.get("name"),
@@ -497,12 +709,17 @@ def _polygon_cells(region: Region, spec: Mapping[str, Any]) -> Cells:
         for name, texts in polygons.groups.items()
     }
     _check_number(region, len(table), f"found in {spec['path']} for")
-    table.insert(0, "cell", np.arange(len(table), dtype=np.int64))
+    table.insert(0, "cell", np.arange(len(table)))
     shapes = polygons.shapes[meeting]
     tree = shapely.STRtree(shapes)
     shapely.prepare(shapes)
 
     def locate(latitude: Floats, longitude: Floats) -> Integers:
+        if polygons.points:
+            raise InputError(
+                f"{spec['path']} has points instead of areas, so no coordinates lie in them: give "
+                "--place, the column with the id of each record's point"
+            )
         x, y = longitude, latitude
         if polygons.epsg is not None:
             transformer = degrees_from(polygons.epsg)
@@ -520,18 +737,6 @@ def _polygon_cells(region: Region, spec: Mapping[str, Any]) -> Cells:
         cell[cell == len(table)] = -1
         return cell
 
-    if polygons.points:
-        return Cells(table, _no_position(spec["path"]), groups=groups)
-    bounds = Box.from_bounds(table.total_bounds if polygons.epsg is None else polygons.bounds)
+    edges = table.total_bounds if polygons.epsg is None else polygons.bounds
+    bounds = None if polygons.points else Box.from_bounds(edges)
     return Cells(table, locate, bounds=bounds, groups=groups)
-
-
-def _no_position(path: object) -> Callable[[Floats, Floats], Integers]:
-    def locate(latitude: Floats, longitude: Floats) -> Integers:
-        del latitude, longitude
-        raise InputError(
-            f"{path} has points instead of areas, so no coordinates lie in them: give --place, the "
-            "column with the id of each record's point"
-        )
-
-    return locate

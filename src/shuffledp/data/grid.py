@@ -1,25 +1,26 @@
-"""Count check-ins in the cells of a region, and read the counts."""
+"""Count check-ins in the cells of a region; write and read tables of cells."""
 
+import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 import pyarrow.parquet as pq
 
-from shuffledp.data.cell_files import write_geoparquet
-from shuffledp.data.cells import Cells, make_cells
-from shuffledp.data.checkins_per_user import bounded_records
-from shuffledp.data.lattice import MAX_CELLS
+from shuffledp.data.cells import MAX_CELLS, Cells, make_cells
 from shuffledp.data.regions import Region
 from shuffledp.data.sources import COORDINATES
+from shuffledp.data.users import bounded_records
 from shuffledp.data.windows import Windows
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import Integers
-from shuffledp.pipeline.columns import CONTENTS, TRUE
-from shuffledp.pipeline.tables import CHECKED, reading
+from shuffledp.pipeline.columns import CONTENTS, IN_RECORDS, TRUE, Column, described
+from shuffledp.pipeline.files import replacing
+from shuffledp.pipeline.tables import CHECKED, PACKED, reading
 
 if TYPE_CHECKING:  # it is slow to load, and few of the processes of a run need it
     import geopandas as gpd
@@ -70,13 +71,19 @@ def count_checkins(
     counts = np.zeros(len(table), dtype=np.int64)
     read, bounded = 0, records_per_user is not None
     places, users = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for cell, batch in _locate_checkins(cells, windows, checkins, *["user"] * bounded):
-        read += len(cell)
-        if bounded:
-            places.append(cell[cell >= 0])
-            users.append(batch["user"].to_numpy()[cell >= 0])
-        else:
-            counts += np.bincount(cell[cell >= 0], minlength=len(table))
+    columns = [*COORDINATES, *(["time"] if windows else []), *(["user"] if bounded else [])]
+    with reading(checkins), pq.ParquetFile(checkins, **CHECKED) as file:
+        for batch in file.iter_batches(columns=columns):
+            cell = cells.locate(*(batch[name].to_numpy() for name in COORDINATES))
+            if windows is not None:
+                window = windows.locate(batch["time"])
+                cell = np.where((cell >= 0) & (window >= 0), window * len(cells) + cell, -1)
+            read += len(cell)
+            if bounded:
+                places.append(cell[cell >= 0])
+                users.append(batch["user"].to_numpy()[cell >= 0])
+            else:
+                counts += np.bincount(cell[cell >= 0], minlength=len(table))
     inside = int(counts.sum())
     if records_per_user is not None:
         place = np.concatenate(places)
@@ -121,6 +128,23 @@ def grid_checkins(
     return tally
 
 
+def _in_every_window(cells: Cells, windows: Windows) -> "gpd.GeoDataFrame":
+    """Repeat the table of cells for each window, and number all rows consecutively."""
+    number = len(cells) * len(windows)
+    if number > MAX_CELLS:
+        raise InputError(
+            f"a histogram has at most {MAX_CELLS:,} cells, got {len(cells):,} cells x "
+            f"{len(windows):,} windows: take larger cells or longer windows"
+        )
+    table = cells.table.iloc[np.tile(np.arange(len(cells)), len(windows))].reset_index(drop=True)
+    table["cell"] = np.arange(number, dtype=np.int64)
+    table.insert(1, "window", np.repeat(windows.names, len(cells)))
+    return table
+
+
+# --- Files of cells -----------------------------------------------------------------------------
+
+
 def read_cells(source: Path) -> "gpd.GeoDataFrame":
     """Read the table of cells and counts that `grid_checkins` wrote."""
     import geopandas as gpd
@@ -138,29 +162,62 @@ def windows_of(cells: Path) -> list[str]:
     return list(dict.fromkeys(table["window"].to_pylist()))
 
 
-def _in_every_window(cells: Cells, windows: Windows) -> "gpd.GeoDataFrame":
-    """Repeat the table of cells for each window, and number all rows consecutively."""
-    number = len(cells) * len(windows)
-    if number > MAX_CELLS:
-        raise InputError(
-            f"a histogram has at most {MAX_CELLS:,} cells, got {len(cells):,} cells x "
-            f"{len(windows):,} windows: take larger cells or longer windows"
-        )
-    table = cells.table.iloc[np.tile(np.arange(len(cells)), len(windows))].reset_index(drop=True)
-    table["cell"] = np.arange(number, dtype=np.int64)
-    table.insert(1, "window", np.repeat(windows.names, len(cells)))
-    return table
+def cell_map(
+    cells: "gpd.GeoDataFrame", counts: Integers, releases: pd.DataFrame
+) -> "gpd.GeoDataFrame":
+    """Return cells with their true ``count`` and a column of estimates for each mechanism.
+
+    `releases` has one release of each mechanism and the columns of `pipeline.tables.RELEASES`. Its
+    estimates are shares of all records; in the result they are numbers of records.
+    """
+    table = cells.assign(count=counts)
+    for name, release in releases.groupby("mechanism", sort=False):
+        estimates = release.sort_values("cell")["estimate"].to_numpy()
+        table[name] = int(counts.sum()) * estimates
+    geometry = table.pop("geometry")
+    return table.assign(geometry=geometry).set_geometry("geometry", crs=cells.crs)
 
 
-def _locate_checkins(
-    cells: Cells, windows: Windows | None, checkins: Path, *columns: str
-) -> Iterator[tuple[Integers, Any]]:
-    """Yield the cell of each check-in, -1 for none, and the batch with the requested columns."""
-    times = [] if windows is None else ["time"]
-    with reading(checkins), pq.ParquetFile(checkins, **CHECKED) as file:
-        for batch in file.iter_batches(columns=[*COORDINATES, *times, *columns]):
-            cell = cells.locate(*(batch[name].to_numpy() for name in COORDINATES))
-            if windows is not None:
-                window = windows.locate(batch["time"])
-                cell = np.where((cell >= 0) & (window >= 0), window * len(cells) + cell, -1)
-            yield cell, batch
+def estimate_columns(mechanisms: Iterable[str]) -> Mapping[str, Column]:
+    """Return the description of the column of each mechanism in a `cell_map`."""
+    column = IN_RECORDS["estimate"]
+    return {
+        name: Column(column.type, column.unit, f"{column.description} by mechanism {name}")
+        for name in mechanisms
+    }
+
+
+def write_geoparquet(
+    table: "gpd.GeoDataFrame",
+    destination: Path,
+    metadata: Mapping[str, str],
+    columns: Mapping[str, Column] | None = None,
+) -> None:
+    """Write cells in WGS 84 as GeoParquet; the file appears only when it is complete.
+
+    `metadata` is added to the keys of GeoParquet. Each column has a unit and a description, from
+    `columns` or `pipeline.columns.COLUMNS`.
+    """
+    with replacing(destination) as temporary:
+        # geopandas writes the key `geo` but accepts no others, so the file is written twice. It is
+        # read by its path: Arrow's threads could use a Python file after the interpreter ended.
+        table.to_parquet(temporary, index=False, **PACKED)
+        rows = pq.read_table(temporary, use_threads=False, **CHECKED)
+        keys = dict(rows.schema.metadata)
+        keys.update({key.encode(): value.encode() for key, value in sorted(metadata.items())})
+        schema = described(rows.schema.with_metadata(keys), columns)
+        pq.write_table(rows.cast(schema), temporary, **PACKED)
+
+
+def write_geojson(
+    table: "gpd.GeoDataFrame", destination: Path, members: Mapping[str, Any] | None = None
+) -> None:
+    """Write cells in WGS 84 as GeoJSON; the file appears only when it is complete.
+
+    `members` are additional members of the feature collection (foreign members in GeoJSON).
+    """
+    # geopandas makes the document itself, so that no driver is needed.
+    document = table.to_geo_dict(drop_id=True)
+    document = {"type": document.pop("type"), **(members or {}), **document}
+    with replacing(destination) as temporary:
+        temporary.write_text(json.dumps(document), encoding="utf-8")

@@ -86,17 +86,13 @@ class Layer:
     properties: Mapping[str, Any]
     crs: str | None
 
-    def coordinates(self) -> Floats:
-        """Return x and y of each point, shape ``(features, 2)``; NaN if it has none."""
-        missing = shapely.is_missing(self.geometries) | shapely.is_empty(self.geometries)
-        coordinates = np.full((len(self.geometries), 2), np.nan)
-        coordinates[~missing] = shapely.get_coordinates(self.geometries[~missing])
-        return coordinates
 
-
-def read_points(path: Path, wanted: Sequence[str]) -> Layer:
-    """Read points; coordinates may be missing or not finite. See `read_layer`."""
-    return read_layer(path, POINTS, wanted)
+def point_coordinates(points: NDArray[np.object_]) -> Floats:
+    """Return x and y of each point, shape ``(points, 2)``; NaN if it is missing or empty."""
+    known = ~(shapely.is_missing(points) | shapely.is_empty(points))
+    coordinates = np.full((len(points), 2), np.nan)
+    coordinates[known] = shapely.get_coordinates(points[known])
+    return coordinates
 
 
 def read_layer(path: Path, types: tuple[str, ...], wanted: Sequence[str]) -> Layer:

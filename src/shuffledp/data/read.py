@@ -19,11 +19,11 @@ import pyarrow.parquet as pq
 from tqdm import tqdm
 
 from shuffledp.data import values
-from shuffledp.data.frames import Frame
-from shuffledp.data.layers import read_points
+from shuffledp.data.layers import POINTS, point_coordinates, read_layer
 from shuffledp.data.records import (
     Batch,
     CheckinError,
+    Frame,
     find_columns,
     make_batch,
     with_constants,
@@ -336,11 +336,11 @@ def _field(part: Any, name: str, path: str) -> Any:
 
 def _point_batches(source: Path, layout: Layout, zone: tzinfo) -> Iterator[Batch]:
     try:
-        layer = read_points(source, [str(column) for column in layout.columns.values()])
+        layer = read_layer(source, POINTS, [str(column) for column in layout.columns.values()])
     except InputError as error:
         raise CheckinError(str(error)) from error
     positions, _ = find_columns(source, layout, layer.names, {})
-    coordinates = layer.coordinates()
+    coordinates = point_coordinates(layer.geometries)
     columns = {name: layer.properties[layer.names[each]] for name, each in positions.items()}
     columns |= {"latitude": pa.array(coordinates[:, 1]), "longitude": pa.array(coordinates[:, 0])}
     layout = replace(layout, crs=layer.crs)

@@ -13,10 +13,12 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
+import shapely
 from numpy.typing import NDArray
 
 from shuffledp.data import values
-from shuffledp.data.frames import Frame
+from shuffledp.data.layers import point_coordinates
 from shuffledp.data.sources import (
     COLUMNS,
     COORDINATES,
@@ -25,7 +27,7 @@ from shuffledp.data.sources import (
     Layout,
 )
 from shuffledp.data.systems import to_degrees
-from shuffledp.errors import InputError, shortened
+from shuffledp.errors import InputError, one_line, shortened
 from shuffledp.numerics.arrays import Floats
 
 MAX_DESCRIBED: Final = 5  # malformed records that are described
@@ -35,6 +37,66 @@ _HIVE_MISSING: Final = "__HIVE_DEFAULT_PARTITION__"
 
 class CheckinError(InputError):
     """A file of records cannot be used as it is; the message names the file and the remedy."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A table of records in memory, written as Parquet, and its name.
+
+    ``points`` says whether its columns latitude and longitude are those of its geometries.
+    """
+
+    name: str
+    parquet: pa.Buffer
+    points: bool = False
+
+    def __str__(self) -> str:
+        return f"the table {self.name}"
+
+
+def frame_of(data: Any, name: str | None, *, points: bool = False) -> Frame:
+    """Return a table of pandas, geopandas, polars or Arrow as a frame.
+
+    With `points`, a table of geopandas gets columns ``latitude`` and ``longitude`` (WGS 84) of its
+    points, empty where a point is missing. Raises `InputError` without a name, for other data, and
+    for columns with several types.
+    """
+    if not name or not isinstance(name, str):
+        raise InputError(
+            "a table in memory needs a name, by which the ledger recognises it: give name=…, and "
+            "the same name for the same records"
+        )
+    is_geographic = hasattr(data, "geometry") and hasattr(data, "crs")
+    try:
+        if is_geographic:
+            data = _without_geometry(data, points)
+        if hasattr(data, "to_parquet") and hasattr(data, "iloc"):  # pandas
+            table = pa.Table.from_pandas(data, preserve_index=False)
+        else:
+            table = pa.table(data)
+        sink = pa.BufferOutputStream()
+        pq.write_table(table, sink)
+    except (pa.ArrowException, TypeError, ValueError, AttributeError) as error:
+        raise InputError(
+            f"the table {name} cannot be read ({one_line(str(error))}): it must be a table of "
+            "pandas, geopandas, polars or Arrow, with one type in each column"
+        ) from error
+    return Frame(name, sink.getvalue(), is_geographic and points)
+
+
+def _without_geometry(data: Any, points: bool) -> Any:
+    """Return a table of geopandas as one of pandas, with the coordinates of its points if asked."""
+    import pandas as pd
+
+    table = pd.DataFrame(data.drop(columns=data.geometry.name))
+    if not points:
+        return table
+    shapes = (data.geometry if data.crs is None else data.to_crs(4326).geometry).to_numpy()
+    kinds = shapely.get_type_id(shapes[~shapely.is_empty(shapes)])
+    if not np.isin(kinds, (shapely.GeometryType.MISSING, shapely.GeometryType.POINT)).all():
+        raise ValueError("its geometries must be points")
+    longitude, latitude = point_coordinates(shapes).T
+    return table.assign(latitude=latitude, longitude=longitude)
 
 
 @dataclass(frozen=True)

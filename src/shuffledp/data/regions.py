@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,7 +10,7 @@ import numpy as np
 import shapely
 from numpy.typing import NDArray
 
-from shuffledp.data.systems import WGS84, epsg_code
+from shuffledp.data.systems import epsg_code
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import Floats
 
@@ -72,41 +71,6 @@ class Box:
         """Return the box with these edges in the order of `bounds`."""
         west, south, east, north = map(float, bounds)
         return cls(south=south, north=north, west=west, east=east)
-
-
-def transformer(source: Any, target: Any) -> Any:
-    """Return the `pyproj.Transformer` of positions, x first, from one reference system to another.
-
-    It loads pyproj, which takes long and which regions in degrees do not need.
-    """
-    from pyproj import Transformer
-
-    return Transformer.from_crs(source, target, always_xy=True)
-
-
-def squares_meeting(box: Box, crs: Any, y_edges: Floats, x_edges: Floats) -> NDArray[np.bool_]:
-    """Return for each cell of a lattice in a projected system whether it may meet a box.
-
-    The sides of the box are curves in the projection. Each is replaced by 1,000 chords, and cells
-    count as well if their distance is at most 1e-6 times the lattice's diagonal. That exceeds the
-    distance between chord and curve, which is below 3e-8 of the length of a side of 12 degrees of
-    longitude, and below 4e-8 of that of a meridian.
-
-    The edges of rows and columns ascend, in metres north and east. The result is row-major from the
-    south-west.
-    """
-    project = transformer(WGS84, crs)
-    corners = shapely.get_coordinates(shapely.box(*box.bounds))
-    steps = np.linspace(0.0, 1.0, 1000, endpoint=False)[:, None]
-    sides = [start + steps * (stop - start) for start, stop in pairwise(corners)]
-    shape = shapely.Polygon(np.column_stack(project.transform(*np.concatenate(sides).T)))
-    south, west = np.meshgrid(y_edges[:-1], x_edges[:-1], indexing="ij")
-    north, east = np.meshgrid(y_edges[1:], x_edges[1:], indexing="ij")
-    squares = shapely.box(west.ravel(), south.ravel(), east.ravel(), north.ravel())
-    slack = 1e-6 * math.hypot(np.ptp(y_edges), np.ptp(x_edges))
-    shapely.prepare(shape)
-    meeting: NDArray[np.bool_] = shapely.dwithin(shape, squares, slack)
-    return meeting
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,10 @@ from numpy.typing import NDArray
 
 from shuffledp.accounting.contributions import Contributions
 from shuffledp.data.cells import Cells
-from shuffledp.data.checkins_per_user import bounded_records
-from shuffledp.data.frames import Frame
 from shuffledp.data.read import read_records
-from shuffledp.data.records import CheckinError, Survey
+from shuffledp.data.records import CheckinError, Frame, Survey
 from shuffledp.data.sources import COORDINATES, TO_COORDINATES, Layout
-from shuffledp.data.users import UserNumbers
+from shuffledp.data.users import UserNumbers, bounded_records
 from shuffledp.data.windows import Windows
 from shuffledp.errors import shortened
 from shuffledp.numerics.arrays import Integers

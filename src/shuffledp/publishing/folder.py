@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 import pandas as pd
 
-from shuffledp.data.cell_files import write_geojson
 from shuffledp.data.cells import AllHexagons
+from shuffledp.data.grid import write_geojson
 from shuffledp.errors import InputError
 from shuffledp.figures.published_map import draw_published_map
 from shuffledp.pipeline.files import file_sha256, flush

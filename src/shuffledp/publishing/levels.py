@@ -22,7 +22,7 @@ import pandas as pd
 import scipy
 
 from shuffledp.accounting.contributions import Contributions
-from shuffledp.data.cells import ELSEWHERE, AllHexagons, Cells
+from shuffledp.data.cells import ELSEWHERE, LATTICE_MAKERS, AllHexagons, Cells
 from shuffledp.data.windows import Windows
 from shuffledp.errors import InputError, did_you_mean
 from shuffledp.numerics.arrays import Floats, Integers
@@ -45,7 +45,6 @@ _COLUMNS: Final = {
     *("window", "cell", "id", "name", "row", "column", "raw", "count", "estimate", "low", "high"),
     *("joint_low", "joint_high", "geometry", CELLS, WINDOWS),
 }  # names that a level cannot have
-_LATTICES: Final = ("shape", "step", "metres")
 _DYADIC: Final = 2.0**20  # estimates are multiples of its inverse, so that their sums are exact
 _MANTISSA: Final = 52  # bits
 _MIN_DEVIATION: Final = 1e-6  # records
@@ -246,7 +245,7 @@ def _nested(levels: list[Level]) -> list[Level]:
 def _lattice(name: str) -> tuple[str, str] | None:
     kind, colon, value = name.partition(":")
     kind = "metres" if kind == "meters" else kind
-    return (kind, value) if colon and kind in ("h3", *_LATTICES) else None
+    return (kind, value) if colon and kind in ("h3", *LATTICE_MAKERS) else None
 
 
 def _coarser(cells: Cells, kind: str, name: str) -> list[str]:

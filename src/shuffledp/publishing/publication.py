@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from shuffledp.accounting.contributions import Unit
-from shuffledp.data.frames import Frame, frame_of
 from shuffledp.data.read import has_geometries, kind_of_source
-from shuffledp.data.records import CheckinError
+from shuffledp.data.records import CheckinError, Frame, frame_of
 from shuffledp.data.sources import COORDINATES, TO_COORDINATES, Layout, TextFormat
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import Integers
