@@ -62,7 +62,6 @@ wheel: $(READY) ## Build the package that pip installs, in dist/
 
 bench: $(READY) ## Measure accountant and reading against their targets and alternatives
 	$(BIN)/python benchmarks/speed.py
-	$(BIN)/python benchmarks/ingest.py
 
 peers: $(READY) ## Compare with other programs and papers on the same work, in results/peers.csv
 	$(BIN)/python benchmarks/peers.py

@@ -27,6 +27,7 @@ SAN_FRANCISCO = (37.76, -122.44)
 KM_PER_DEGREE = 111.2
 START, END = np.datetime64("2009-02-01T00:00:00"), np.datetime64("2010-10-23T00:00:00")
 NAMES = ["user", "time", "latitude", "longitude", "location"]
+AS_SNAP = pyarrow.csv.WriteOptions(include_header=False, delimiter="\t", quoting_style="none")
 
 
 def main() -> None:
@@ -61,7 +62,7 @@ def make_checkins(path: Path, rows: int, seed: int, city: tuple[float, ...]) -> 
             sizes = np.clip(drawn, 1, MAX_USER_ROWS).astype(np.int64)
             sizes = np.diff(np.minimum(np.cumsum(sizes), rows), prepend=0)
             sizes = sizes[sizes > 0]
-            stream.write(as_text(checkins_of(sizes, users, cities, random)))
+            pyarrow.csv.write_csv(checkins_of(sizes, users, cities, random), stream, AS_SNAP)
             users += len(sizes)
             rows -= int(sizes.sum())
     temporary.replace(path)
@@ -115,13 +116,6 @@ def moved(
     shrunk = KM_PER_DEGREE * np.cos(np.radians(position[:, 0]))
     longitude = (position[:, 1] + km * np.cos(angle) / shrunk + 180) % 360 - 180
     return np.round(np.column_stack([latitude, longitude]), 10)
-
-
-def as_text(table: pa.Table) -> bytes:
-    options = pyarrow.csv.WriteOptions(include_header=False, delimiter="\t", quoting_style="none")
-    buffer = pa.BufferOutputStream()
-    pyarrow.csv.write_csv(table, buffer, options)
-    return buffer.getvalue().to_pybytes()
 
 
 if __name__ == "__main__":

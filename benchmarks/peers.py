@@ -13,7 +13,7 @@ import csv
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass, field, fields
 from functools import reduce
 from math import exp, expm1, log, sinh, sqrt
 from pathlib import Path
@@ -35,7 +35,6 @@ from shuffledp.pipeline.files import replacing
 from shuffledp.publishing.options import Levels, MapCells, Protection, Source
 
 TABLE = Path("results/peers.csv")
-REPLACEMENT = "replacement"
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class Row:
     k: int
     eps: float
     delta: float
-    neighbours: str
+    neighbours: str = field(default="replacement", init=False)
     theirs: float
     kind: str
     ours: float
@@ -102,7 +101,7 @@ def augmented_shuffle() -> Iterator[Row]:
         (1.0, "two-servers"),
     ):
         theirs, ours = sageo_error(n, k, eps), error(name, n, k, eps, delta)
-        yield Row(peer, quantity, n, k, eps, delta, REPLACEMENT, theirs, "formula", ours, name)
+        yield Row(peer, quantity, n, k, eps, delta, theirs, "formula", ours, name)
 
 
 def large_domain() -> Iterator[Row]:
@@ -116,8 +115,8 @@ def large_domain() -> Iterator[Row]:
         (hashed.error(1000), hashed.name),
         (error("shuffler-dummies", n, k, eps, delta), "shuffler-dummies"),
     ):
-        yield Row(peer, "error of a cell (theirs: the top 50), people", n, k, eps, delta,
-                  REPLACEMENT, published, "published", ours, name)  # fmt: skip
+        yield Row(peer, "error of a cell (theirs: the top 50), people", n, k, eps, delta, published,
+                  "published", ours, name)  # fmt: skip
     # Each of two stages has eps / 2 and delta / 2. With RSA, the three layers of encryption have
     # sizes in the proportion of 1, 2 and 3. It opens 5 % of the empty buckets; the dummies of its
     # second stage follow by our bound.
@@ -125,12 +124,11 @@ def large_domain() -> Iterator[Row]:
     mean = np.ceil(log(delta / 2 * (1 + q) / (2 + (delta / 2 - 2) * q)) / log(q))
     buckets = round(sqrt((mean + 1) * 0.95 * n * k / ((2 + 2 + 3) * mean)))
     theirs = HashedDummies(hashed.eps, int(mean), buckets, round(-log(0.05) / -log(q)))
-    yield Row(peer, "dummies by the shuffler, first stage, per user", n, k, eps, delta, REPLACEMENT,
+    yield Row(peer, "dummies by the shuffler, first stage, per user", n, k, eps, delta,
               buckets * mean / n, "formula", hashed.buckets * hashed.noise.mean / n,
               hashed.name)  # fmt: skip
-    yield Row(peer, "dummies by the shuffler, per user", n, k, eps, delta, REPLACEMENT,
-              theirs.dummies(n, k) / n, "formula", hashed.dummies(n, k) / n,
-              hashed.name)  # fmt: skip
+    yield Row(peer, "dummies by the shuffler, per user", n, k, eps, delta, theirs.dummies(n, k) / n,
+              "formula", hashed.dummies(n, k) / n, hashed.name)  # fmt: skip
 
 
 def threshold_delta(eps: float, p: float, tau: int) -> float:
@@ -165,22 +163,21 @@ def sample_and_threshold() -> Iterator[Row]:
     assert isinstance(ours, SampleThreshold) and ours.rate == p
     peer = "sample and threshold (Nebula, 2409.09676)"
     yield Row(peer, "people of the largest cell that is hidden on average", n, k, eps, delta,
-              REPLACEMENT, theirs / p, "formula", ours.threshold / p, ours.name)  # fmt: skip
+              theirs / p, "formula", ours.threshold / p, ours.name)  # fmt: skip
     for name in ("two-servers", "shuffler-dummies"):
-        yield Row(peer, f"error of a cell of {people:,}, people", n, k, eps, delta, REPLACEMENT,
-                  ours.error(people), "formula", error(name, n, k, eps, delta),
-                  name)  # fmt: skip
+        yield Row(peer, f"error of a cell of {people:,}, people", n, k, eps, delta,
+                  ours.error(people), "formula", error(name, n, k, eps, delta), name)  # fmt: skip
 
 
 def prio3() -> Iterator[Row]:
     """Prio3Histogram over DAP: two aggregators, with noise as libprio draws it."""
     peer, name, eps, n = "Prio3Histogram (VDAF, DAP)", "two-servers", 1.0, 100_000
     two = sqrt(2 * GeometricNoise(eps).variance)
-    yield Row(peer, "error of a cell, people (theirs with delta = 0)", n, 408, eps, 1e-8,
-              REPLACEMENT, two, "formula", error(name, n, 408, eps, 1e-8), name)  # fmt: skip
+    yield Row(peer, "error of a cell, people (theirs with delta = 0)", n, 408, eps, 1e-8, two,
+              "formula", error(name, n, 408, eps, 1e-8), name)  # fmt: skip
     for k in (48, 408, 10_000, 100_000):
-        yield Row(peer, "bytes a user uploads", n, k, eps, 1e-8, REPLACEMENT, upload_bytes(k),
-                  "formula", envelope_bytes(), name)  # fmt: skip
+        yield Row(peer, "bytes a user uploads", n, k, eps, 1e-8, upload_bytes(k), "formula",
+                  envelope_bytes(), name)  # fmt: skip
 
 
 # --- Trips ---------------------------------------------------------------------------------------
@@ -234,8 +231,8 @@ def trips() -> Iterator[Row]:
             errors(ours),
             strict=True,
         ):
-            yield Row(peer, f"error of {quantity}, trips", n, k * k, eps, delta, REPLACEMENT,
-                      theirs, kind, mine, "publish, total:0.4")  # fmt: skip
+            yield Row(peer, f"error of {quantity}, trips", n, k * k, eps, delta, theirs, kind, mine,
+                      "publish, total:0.4")  # fmt: skip
 
 
 # --- eps of a local randomiser --------------------------------------------------------------------
@@ -265,8 +262,8 @@ def other_accountants() -> Iterator[Row]:
     for (peer, bound), settings in RECORDED.items():
         for n, k, eps0, theirs in settings:
             ours = epsilon(1e-6, Setting(n, k, eps0=eps0), bound=bound).promised
-            yield Row(peer, f"eps of k-RR, eps0 = {eps0:g}", n, k, ours, 1e-6, REPLACEMENT, theirs,
-                      "recorded", ours, bound)  # fmt: skip
+            yield Row(peer, f"eps of k-RR, eps0 = {eps0:g}", n, k, ours, 1e-6, theirs, "recorded",
+                      ours, bound)  # fmt: skip
 
 
 def blanket_by_fft(eps: float, n: int, k: int, eps0: float) -> float:
@@ -293,7 +290,7 @@ def decomposition() -> Iterator[Row]:
     theirs = brentq(lambda eps: log(blanket_by_fft(eps, n, k, eps0) / 1e-6), 0.1, 1.0, xtol=1e-7)
     ours = epsilon(1e-6, Setting(n, k, eps0=eps0)).promised
     yield Row("privacy blanket by FFT (Su, Cheng, Wang, 2504.07414)", "eps of k-RR, eps0 = 4", n, k,
-              ours, 1e-6, REPLACEMENT, theirs, "formula", ours, "certified")  # fmt: skip
+              ours, 1e-6, theirs, "formula", ours, "certified")  # fmt: skip
 
 
 def blanket_eps(n: int, k: int, eps0: float, delta: float) -> float:
@@ -323,7 +320,7 @@ def blanket_divergence() -> Iterator[Row]:
     for n, k, eps0 in ((10_000, 408, 4.0), (10_000, 2, 1.0)):
         theirs, ours = blanket_eps(n, k, eps0, 1e-6), epsilon(1e-6, Setting(n, k, eps0=eps0))
         yield Row("blanket divergence (Takagi, Liew, 2601.19154)", f"eps of k-RR, eps0 = {eps0:g}",
-                  n, k, ours.promised, 1e-6, REPLACEMENT, theirs, "formula", ours.promised,
+                  n, k, ours.promised, 1e-6, theirs, "formula", ours.promised,
                   "certified")  # fmt: skip
 
 
@@ -344,7 +341,7 @@ def asymptotics() -> Iterator[Row]:
         theirs = brentq(lambda eps, n=n: gaussian_limit(eps, n, 1.0) - 1e-6, 0.0, 1.0, xtol=1e-12)
         ours = epsilon(1e-6, Setting(n, 2, eps0=1.0)).promised
         yield Row("Gaussian limit (Shvets, 2602.09029)", "eps of k-RR, eps0 = 1", n, 2, ours, 1e-6,
-                  REPLACEMENT, theirs, "formula", ours, "certified")  # fmt: skip
+                  theirs, "formula", ours, "certified")  # fmt: skip
 
 
 def enumerated(n: int, k: int, eps0: float) -> tuple[dict, dict]:
@@ -418,10 +415,11 @@ def dp_accounting() -> Iterator[Row]:
         our_seconds = time.perf_counter() - start
         n, k = ledger[0].n, ledger[0].k
         for quantity, peers, mine in (("eps", theirs, ours), ("s", their_seconds, our_seconds)):
-            yield Row(peer, f"{what}, {quantity}", n, k, ours, 1e-6, REPLACEMENT, peers, "run",
-                      mine, "certified")  # fmt: skip
-    yield Row("PLD_accounting 2.0", f"{what}, eps", n, k, ours, 1e-6, REPLACEMENT, PLD_ACCOUNTING,
-              "recorded", ours, "certified")  # fmt: skip
+            yield Row(
+                peer, f"{what}, {quantity}", n, k, ours, 1e-6, peers, "run", mine, "certified"
+            )
+    yield Row("PLD_accounting 2.0", f"{what}, eps", n, k, ours, 1e-6, PLD_ACCOUNTING, "recorded",
+              ours, "certified")  # fmt: skip
 
 
 COMPARISONS = (

@@ -89,13 +89,8 @@ def shape(cells: int) -> list[int]:
 def configuration(cities: int, cells: Sequence[int], repetitions: int) -> dict[str, object]:
     grids = {f"k{k}": {"shape": shape(k)} for k in cells}
     regions = {
-        f"city_{number}": {
-            "title": f"City {number}",
-            "box": box(number),
-            "grids": grids,
-            "n": ["all"],
-        }
-        for number in range(cities)
+        f"city_{i}": {"title": f"City {i}", "box": box(i), "grids": grids, "n": ["all"]}
+        for i in range(cities)
     }
     columns = {"latitude": "latitude", "longitude": "longitude"}
     layout = {"format": "parquet", "columns": columns}
@@ -118,8 +113,8 @@ class Workflow:
     def __init__(self, path: Path, cities: int, rows: int, cores: int) -> None:
         self.path, self.cores = path, cores
         path.mkdir()
-        shutil.copy(ROOT / "Snakefile", path)
-        shutil.copy(ROOT / "environment.yml", path)
+        for name in ("Snakefile", "environment.yml", "pyproject.toml"):
+            shutil.copy(ROOT / name, path)
         ignore = shutil.ignore_patterns("__pycache__", "automatic", "*.egg-info")
         for name in ("profiles", "workflow", "resources"):
             shutil.copytree(ROOT / name, path / name, ignore=ignore)
@@ -132,15 +127,13 @@ class Workflow:
         rng = np.random.default_rng(1)
         corners = [box(int(city)) for city in rng.integers(cities, size=rows)]
         spread = rng.beta(2, 5, (2, rows)) * 0.2
-        pq.write_table(
-            pa.table(
-                {
-                    "latitude": [c["south"] + d for c, d in zip(corners, spread[0], strict=True)],
-                    "longitude": [c["west"] + d for c, d in zip(corners, spread[1], strict=True)],
-                }
-            ),
-            self.path / "check-ins.parquet",
-        )
+        columns = {
+            name: [corner[edge] + d for corner, d in zip(corners, distances, strict=True)]
+            for name, edge, distances in zip(
+                ("latitude", "longitude"), ("south", "west"), spread, strict=True
+            )
+        }
+        pq.write_table(pa.table(columns), self.path / "check-ins.parquet")
 
     def run(self, config: dict[str, object], *arguments: str) -> Usage:
         """Run Snakemake with a configuration; its output is shown if it fails."""
@@ -188,24 +181,15 @@ class Workflow:
             pq.write_table(table.set_column(column, table.schema.field(column), counts), path)
 
 
-def places(cities: int, cells: Sequence[int]) -> list[str]:
-    return [f"city_{city}.k{k}" for city in range(cities) for k in cells]
+GRIDS = ["grids/{}.parquet"]
+TABLES = ["privacy/{}.parquet", "utility/{}.parquet"]
+MAPS = [f"figures/estimates.{{}}.eps0-{EPS0}.matched.png"]  # the figures whose cost grows with k
 
 
-def tables(cities: int, cells: Sequence[int]) -> list[str]:
-    return [
-        f"results/{kind}/{place}.parquet"
-        for kind in ("privacy", "utility")
-        for place in places(cities, cells)
-    ]
-
-
-def maps(cities: int, cells: Sequence[int]) -> list[str]:
-    """Return the figures whose cost grows with k."""
-    return [
-        f"results/figures/estimates.{place}.eps0-{EPS0}.matched.png"
-        for place in places(cities, cells)
-    ]
+def results(patterns: Sequence[str], cities: int, cells: Sequence[int]) -> list[str]:
+    """Return the files of every grid of every city."""
+    places = [f"city_{city}.k{k}" for city in range(cities) for k in cells]
+    return [f"results/{pattern.format(place)}" for pattern in patterns for place in places]
 
 
 def stages(options: argparse.Namespace, folder: Path) -> Iterator[pd.DataFrame]:
@@ -213,23 +197,23 @@ def stages(options: argparse.Namespace, folder: Path) -> Iterator[pd.DataFrame]:
     few = options.repetitions
     for cities in options.cities:
         workflow = Workflow(folder / f"{cities}", cities, options.rows, options.cores)
-        grids = [f"results/grids/{place}.parquet" for place in places(cities, options.cells)]
         config = configuration(cities, options.cells, few)
-        yield report(workflow, workflow.run(config, *grids), cities, options.rows, few)
+        usage = workflow.run(config, *results(GRIDS, cities, options.cells))
+        yield report(workflow, usage, cities, options.rows, few)
         if cities != options.cities[0]:
             # More cities mean only more of the same jobs, so one size suffices.
             workflow.populate(options.users[0])
-            usage = workflow.run(config, *tables(cities, options.cells))
+            usage = workflow.run(config, *results(TABLES, cities, options.cells))
             yield report(workflow, usage, cities, options.users[0], few)
             continue
         for n in options.users:
             workflow.populate(n)
-            drawn = maps(cities, options.cells) if n == options.users[0] else []
-            usage = workflow.run(config, *tables(cities, options.cells), *drawn)
+            kinds = [*TABLES, *(MAPS if n == options.users[0] else [])]
+            usage = workflow.run(config, *results(kinds, cities, options.cells))
             yield report(workflow, usage, cities, n, few)
         config = configuration(cities, options.cells, MORE * few)
-        more = [f"results/utility/{place}.parquet" for place in places(1, options.cells[-2:][:1])]
-        yield report(workflow, workflow.run(config, *more), 1, options.users[-1], MORE * few)
+        usage = workflow.run(config, *results(TABLES[1:], 1, options.cells[-2:][:1]))
+        yield report(workflow, usage, 1, options.users[-1], MORE * few)
 
 
 def report(workflow: Workflow, usage: Usage, cities: int, n: int, repetitions: int) -> pd.DataFrame:
@@ -303,16 +287,15 @@ def main() -> None:
     parser.add_argument("--cores", type=int, default=len(os.sched_getaffinity(0)))
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
         print("| cities | users | repetitions | jobs | wall, s | CPU of jobs, s ", end="")
         print("| CPU of Snakemake for each, s | releases, MB |")
         print("|---" * 8 + "|")
-        jobs = pd.concat(stages(options, folder))
+        jobs = pd.concat(stages(options, Path(temporary)))
         print("\nCPU seconds of one job")
         growth(jobs, "cpu", ".1f")
         print("\nPeak memory of one job, MB")
         growth(jobs, "mb", ".0f")
-        graphs(options, folder)
+        graphs(options, Path(temporary))
 
 
 if __name__ == "__main__":

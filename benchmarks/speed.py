@@ -7,7 +7,9 @@ if it is short, and the peak memory of the process. Quote ratios, since seconds 
 machine.
 
 Then come the cost over n, k and rounds beside other accountants (drawn in docs/figures/speed.png),
-queries that are difficult, the width of certified intervals, and paper C's claim of time.
+queries that are difficult, the width of certified intervals, paper C's claim of time, and reading:
+a file like SNAP's loc-gowalla (make_checkins.py), as text packed with gzip and as Parquet, is
+cropped to a city with users, times and locations by this package, DuckDB and Polars in turn.
 """
 
 import argparse
@@ -15,6 +17,7 @@ import io
 import json
 import os
 import resource
+import statistics
 import subprocess
 import sys
 import tarfile
@@ -25,22 +28,27 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from make_checkins import NAMES
+from make_checkins import ROWS as CHECKINS
 
 ROOT = Path(__file__).resolve().parents[1]
 EARLIER = "c8bb060f"  # its package is in workflow/lib
 LOG_TARGET = float(np.log(1e-6))
 SHORT = 2.0  # work that takes fewer seconds is repeated
-
+REPEATS = 5  # runs of each reader of check-ins
 
 Call = Callable[[], object]
+
+
+def usages() -> list[resource.struct_rusage]:
+    return [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
 
 
 def cpu_seconds(call: Call) -> float:
     """Return the CPU time of one call, because a second one may find its answer in a cache."""
 
     def used() -> float:
-        usage = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-        return sum(each.ru_utime + each.ru_stime for each in usage)
+        return sum(each.ru_utime + each.ru_stime for each in usages())
 
     before = used()
     call()
@@ -202,27 +210,32 @@ ROWS: tuple[tuple[str, Callable[[], Call], tuple[str, Callable[[], Call]] | None
 )
 
 
-def measured(
-    work: Callable[[], Call], folder: Path, library: Path | None = None
-) -> tuple[float, float]:
-    """Return CPU seconds and peak memory (MB) in processes of their own.
+def measured(work: Callable[..., Call], *words: str, **environment: str) -> list[float]:
+    """Return CPU seconds, peak memory (MB) and clock seconds of work in a process of its own."""
+    command = [sys.executable, __file__, "--measure", work.__name__, *words]
+    done = subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, **environment}, check=False
+    )
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    numbers: list[float] = json.loads(done.stdout.splitlines()[-1])
+    return numbers
 
-    The package is the one in ``library``, if that is given.
-    """
-    environment = {**os.environ, "TMPDIR": f"{folder}"}
-    if library is not None:
-        environment["PYTHONPATH"] = f"{library}"
 
-    def once() -> tuple[float, float]:
-        command = [sys.executable, __file__, "--measure", work.__name__]
-        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-        if done.returncode:
-            raise SystemExit(done.stderr)
-        seconds, memory = json.loads(done.stdout.splitlines()[-1])
-        return seconds, memory
+def typical(work: Callable[[], Call], **environment: str) -> list[float]:
+    """Return the measures of long work, or the median of three runs if it is short."""
+    first = measured(work, **environment)
+    if first[0] > SHORT:
+        return first
+    return sorted([first, *(measured(work, **environment) for _ in range(2))])[1]
 
-    first = once()
-    return first if first[0] > SHORT else sorted([first, once(), once()])[1]
+
+def print_measures(name: str, *words: str) -> None:
+    """Print the numbers of `measured` for work that this process prepares and does."""
+    call, clock = globals()[name](*words), -time.perf_counter()
+    seconds = cpu_seconds(call)
+    clock += time.perf_counter()
+    print(json.dumps([seconds, max(each.ru_maxrss for each in usages()) / 1024, clock]))
 
 
 def targets(folder: Path) -> None:
@@ -235,11 +248,9 @@ def targets(folder: Path) -> None:
         if other is None and not has_earlier:
             continue
         label, theirs = other or (EARLIER, ours)
-        library = None if other else folder / "workflow/lib"
-        (seconds, memory), (reference, its_memory) = (
-            measured(ours, folder),
-            measured(theirs, folder, library),
-        )
+        earlier = {} if other else {"PYTHONPATH": f"{folder / 'workflow/lib'}"}
+        seconds, memory, _ = typical(ours, TMPDIR=f"{folder}")
+        reference, its_memory, _ = typical(theirs, TMPDIR=f"{folder}", **earlier)
         print(
             f"| {name} | {seconds:.3g} | {memory:.0f} | {label} | {reference:.3g} | "
             f"{its_memory:.0f} | {seconds / reference:.2g} | "
@@ -384,16 +395,102 @@ def paper_c() -> None:
     print(f"  four rounds over one (paper C: little more) {four / one:.2f} x")
 
 
+# --- Reading check-ins ---------------------------------------------------------------------------
+
+BOX = {"south": 37.7228, "north": 37.7946, "west": -122.5153, "east": -122.3789}
+READING_LIMITS = {"text": 1.0, "Parquet": 1.3}  # of DuckDB's CPU time
+
+
+def crop_checkins(source: str, destination: str) -> Call:
+    from shuffledp.data import checkins
+    from shuffledp.data.regions import Box, Region
+    from shuffledp.data.sources import SNAP, Layout
+
+    is_parquet = source.endswith(".parquet")
+    layout = Layout("parquet", {name: name for name in NAMES}) if is_parquet else SNAP
+    paths = Path(source), layout, Region("city", Box(**BOX)), Path(destination)
+    return lambda: checkins.crop_checkins(*paths, max_malformed_share=0, metadata={})
+
+
+def by_duckdb(source: str, destination: str) -> Call:
+    import duckdb
+
+    types = ["BIGINT", "TIMESTAMP", "DOUBLE", "DOUBLE", "BIGINT"]
+    columns = dict(zip(NAMES, types, strict=True))
+    table = f"read_csv('{source}', delim='\t', header=false, columns={columns})"
+    if source.endswith(".parquet"):
+        table = f"read_parquet('{source}')"
+    return lambda: duckdb.sql(
+        f"COPY (SELECT * FROM {table}"
+        f" WHERE latitude BETWEEN {BOX['south']} AND {BOX['north']}"
+        f" AND longitude BETWEEN {BOX['west']} AND {BOX['east']})"
+        f" TO '{destination}' (FORMAT parquet, COMPRESSION zstd)"
+    )
+
+
+def by_polars(source: str, destination: str) -> Call:
+    import polars as pl
+
+    if source.endswith(".parquet"):
+        rows, time_column = pl.scan_parquet(source), pl.col("time")
+    else:
+        types = [pl.Int64, pl.String, pl.Float64, pl.Float64, pl.Int64]
+        schema = dict(zip(NAMES, types, strict=True))
+        rows = pl.scan_csv(source, separator="\t", has_header=False, schema=schema)
+        time_column = pl.col("time").str.to_datetime(time_unit="us", time_zone="UTC")
+    inside = pl.col("latitude").is_between(BOX["south"], BOX["north"])
+    inside &= pl.col("longitude").is_between(BOX["west"], BOX["east"])
+    return lambda: rows.filter(inside).with_columns(time_column).sink_parquet(destination)
+
+
+READERS = {"crop_checkins": crop_checkins, "DuckDB": by_duckdb, "Polars": by_polars}
+
+
+def reading(folder: Path, rows: int) -> None:
+    """Print the CPU seconds of each reader, their ratio to DuckDB's, and the clock seconds."""
+    import pyarrow.csv
+    import pyarrow.parquet as pq
+
+    text, parquet = folder / "checkins.txt.gz", folder / "checkins.parquet"
+    maker = ROOT / "benchmarks/make_checkins.py"
+    subprocess.run([sys.executable, maker, text, "--rows", str(rows)], check=True)
+    table = pyarrow.csv.read_csv(
+        text,
+        pyarrow.csv.ReadOptions(column_names=NAMES),
+        pyarrow.csv.ParseOptions(delimiter="\t"),
+        pyarrow.csv.ConvertOptions(column_types={"time": pyarrow.timestamp("us", "UTC")}),
+    )
+    pq.write_table(table, parquet)
+    for form, source in (("text", text), ("Parquet", parquet)):
+        files = {name: f"{folder / name}.parquet" for name in READERS}
+        runs = [
+            {name: measured(read, f"{source}", files[name]) for name, read in READERS.items()}
+            for _ in range(REPEATS)
+        ]
+        kept = {pq.read_metadata(file).num_rows for file in files.values()}
+        if len(kept) > 1:
+            raise RuntimeError(f"readers of {source.name} kept different numbers of rows: {kept}")
+        print(f"  {form + f', {kept.pop():,} rows kept':<32}  CPU s  of DuckDB's  clock s")
+        for name in READERS:
+            seconds, clock = (statistics.median(run[name][i] for run in runs) for i in (0, 2))
+            ratio = statistics.median(run[name][0] / run["DuckDB"][0] for run in runs)
+            limit, verdict = READING_LIMITS[form], ""
+            if name == "crop_checkins":
+                verdict = f"  (limit {limit}: {'ok' if ratio <= limit else 'OVER'})"
+            print(f"  {name:<32}{seconds:7.2f}{ratio:13.2f}{clock:9.2f}{verdict}", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--measure", help=argparse.SUPPRESS)
-    name = parser.parse_args().measure
-    if name:
-        seconds = cpu_seconds(globals()[name]())
-        usage = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-        print(json.dumps([seconds, max(each.ru_maxrss for each in usage) / 1024]))
+    parser.add_argument("--measure", nargs="+", help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--rows", type=int, default=CHECKINS, help=f"check-ins (default {CHECKINS})"
+    )
+    options = parser.parse_args()
+    if options.measure:
+        print_measures(*options.measure)
         return
     with tempfile.TemporaryDirectory() as folder:
         targets(Path(folder))
@@ -405,6 +502,9 @@ def main() -> None:
     widths()
     print("\nPaper C's claim of time")
     paper_c()
+    print(f"\nCheck-ins of a city among {options.rows:,}: medians of {REPEATS} runs")
+    with tempfile.TemporaryDirectory() as folder:
+        reading(Path(folder), options.rows)
 
 
 if __name__ == "__main__":
