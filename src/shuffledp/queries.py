@@ -907,9 +907,9 @@ def verify(files: str | Path | Iterable[str | Path]) -> list[Verdict]:
     ['proven']
     """
     try:
+        from shuffledp.verification.checker import read
         from shuffledp.verification.checker import verify as check
         from shuffledp.verification.deltas import RefusedError, TooLongError
-        from shuffledp.verification.reading import read
     except ModuleNotFoundError as missing:
         raise InputError(
             "certificates are checked with python-flint: run pip install '.[verify]' in a clone "

@@ -20,9 +20,8 @@ from shuffledp.accounting.setting import Setting
 from shuffledp.cli import main
 from shuffledp.errors import InputError
 from shuffledp.verification import checker
-from shuffledp.verification.checker import verify
+from shuffledp.verification.checker import MAX_FILE_BYTES, read, verify
 from shuffledp.verification.deltas import RefusedError, TooLongError
-from shuffledp.verification.reading import MAX_FILE_BYTES, read
 
 KINDS = {
     "one round": lambda: certificate(0.3, Setting(100, 5, 1.0)),

@@ -1,14 +1,17 @@
 """Check certificates of differential privacy in ball arithmetic.
 
 A certificate claims a lower and an upper bound on delta at one eps, called its ends. The modules
-`deltas`, `noise` and `rounds` define the claims and compute each delta in balls, intervals that
-contain the exact value. The package shares no code with the accountant.
+`deltas`, `noise_deltas` and `rounds` define the claims and compute each delta in balls, intervals
+that contain the exact value. The package shares no code with the accountant.
 """
 
+import json
 import math
-from collections.abc import Callable
+import stat
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from flint import arb, ctx
 
@@ -31,17 +34,10 @@ from shuffledp.verification.noise_deltas import (
     gaussian,
     geometric,
 )
-from shuffledp.verification.reading import (
-    check_keys,
-    demand,
-    integer,
-    log_delta,
-    member,
-    number,
-    shortened,
-)
 from shuffledp.verification.rounds import MIN_LOG_DELTA, Grid, composed
 
+# Twice the size of the largest certificate, one with `certificate.MAX_BLOCKS` blocks of counts.
+MAX_FILE_BYTES = 2**20
 MAX_TERMS = 20_000_000  # inner terms of about 100 bits: half a minute
 MAX_BLOCKS = 20_000
 MAX_MASSES = 1_000
@@ -73,6 +69,142 @@ class Claim:
     mechanism: str | None = None
     parameters: str | None = None
     view: str | None = None
+
+
+# --- Untrusted files: size, types and keys --------------------------------------------------------
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object; refuse duplicate keys, because parsers keep different ones of them."""
+    unique = dict(pairs)
+    if len(unique) < len(pairs):
+        names = [name for name, _ in pairs]
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise RefusedError(f"malformed certificate: the key {shortened(repeated)} occurs twice")
+    return unique
+
+
+def shortened(value: object) -> str:
+    """Return the `repr` of a value, cut so that a message stays on one line."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def read(source: Path) -> Any:
+    """Return the parsed JSON of a file.
+
+    Raises `TooLongError` if the file is too large or not a regular one (a device or pipe may be
+    endless), and `RefusedError` if it is not JSON, or an object has a key twice.
+    """
+    file_status = source.stat()
+    if not stat.S_ISREG(file_status.st_mode):
+        raise TooLongError("it is not a regular file")
+    with source.open("rb") as file:
+        # The file may grow while it is read.
+        content = file.read(MAX_FILE_BYTES + 1)
+    if len(content) > MAX_FILE_BYTES:
+        raise TooLongError(f"it has more than {MAX_FILE_BYTES:,} bytes")
+    try:
+        return json.loads(content.decode("utf-8"), object_pairs_hook=_unique_keys)
+    except RecursionError:
+        raise RefusedError("malformed certificate: brackets are nested too deeply") from None
+    except ValueError:
+        raise RefusedError("it is not JSON") from None
+
+
+def demand(condition: bool, reason: str) -> None:
+    """Raise `RefusedError` with a reason unless a condition holds."""
+    if not condition:
+        raise RefusedError(f"malformed certificate: {reason}")
+
+
+def check_keys(mapping: dict[str, Any], keys: set[str], name: str) -> None:
+    """Refuse unknown keys, whose values a reader might believe although they are not checked."""
+    unknown = sorted(set(mapping) - keys)
+    demand(not unknown, f"{name} has an unknown key {shortened(unknown[0] if unknown else None)}")
+
+
+def integer(value: Any, low: int, name: str) -> int:
+    """Return a value, which must be an integer of at least `low`."""
+    valid = type(value) is int and value >= low
+    demand(valid, f"{name} must be an integer >= {low}, got {shortened(value)}")
+    return int(value)
+
+
+def number(value: Any, name: str) -> float:
+    """Return a value, which must be a finite number that a double represents exactly."""
+    demand(type(value) in (int, float), f"{name} must be a number, got {shortened(value)}")
+    demand(
+        abs(value) < 2**53 if type(value) is int else math.isfinite(value),
+        f"{name} must be finite, and below 2^53 if it is an integer, got {shortened(value)}",
+    )
+    return float(value)
+
+
+def member(mapping: Any, key: str, kind: type) -> Any:
+    """Return mapping[key], which must exist and have exactly the type `kind`."""
+    demand(isinstance(mapping, dict) and key in mapping, f"{key} is missing")
+    demand(type(mapping[key]) is kind, f"{key} must be a {kind.__name__}")
+    return mapping[key]
+
+
+def log_delta(end: dict[str, Any], name: str) -> float | None:
+    """Return the claimed natural logarithm of delta of one end, None for a delta of 0."""
+    demand("log_delta" in end, f"{name}.log_delta is missing")
+    return None if end["log_delta"] is None else number(end["log_delta"], f"{name}.log_delta")
+
+
+class Statement(NamedTuple):
+    """What all certificates have: sizes, eps, both ends and the log deltas that they claim."""
+
+    n: int
+    k: int
+    eps: float
+    lower: dict[str, Any]
+    upper: dict[str, Any]
+    low: float | None
+    high: float | None
+
+
+def read_statement(
+    certificate: dict[str, Any],
+    keys: set[str],
+    lower_keys: Collection[str] = (),
+    upper_keys: Collection[str] = (),
+    max_eps: float = math.inf,
+) -> Statement:
+    """Return what all certificates have, checked; `keys` of this kind are accepted as well.
+
+    Raises `TooLongError` for sizes beyond the precision of balls.
+    """
+    check_keys(certificate, COMMON_KEYS | keys, "it")
+    n, k = integer(certificate.get("n"), 1, "n"), integer(certificate.get("k"), 2, "k")
+    eps = number(certificate.get("eps"), "eps")
+    demand(0 <= eps <= max_eps, f"eps must be from 0 to {max_eps:g}, got {eps}")
+    require_size("n", n)
+    require_size("k", k)
+    lower, upper = member(certificate, "lower", dict), member(certificate, "upper", dict)
+    low, high = log_delta(lower, "lower"), log_delta(upper, "upper")
+    check_keys(lower, {"log_delta", *lower_keys}, "lower")
+    check_keys(upper, {"log_delta", *upper_keys}, "upper")
+    demand(low is None or (high is not None and low <= high), "lower is above upper")
+    return Statement(n, k, eps, lower, upper, low, high)
+
+
+def require_size(name: str, size: int) -> None:
+    """Raise `TooLongError` for a size beyond the precision of balls."""
+    if size > 10**15:
+        raise TooLongError(f"{name} = {shortened(size)} is more than 10^15")
+
+
+def read_eps0(certificate: dict[str, Any]) -> float:
+    """Return eps0 of a certificate, checked."""
+    eps0 = number(certificate.get("eps0"), "eps0")
+    demand(0 <= eps0 <= MAX_EPS, f"eps0 must be from 0 to {MAX_EPS:g}, got {eps0}")
+    return eps0
+
+
+# --- One round of k-RR ----------------------------------------------------------------------------
 
 
 def read_others(lower: dict[str, Any], n: int, k: int) -> dict[str, int]:
@@ -151,32 +283,12 @@ def prove(jobs: dict[str, Job], high: float) -> None:
             raise RefusedError(f"upper: delta ({name}) is not shown to be <= exp({high})")
 
 
-def read_ends(certificate: dict[str, Any], n: int, k: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return both ends; raise `TooLongError` for sizes beyond the precision of balls."""
-    for size, name in ((n, "n"), (k, "k")):
-        if size > 10**15:
-            raise TooLongError(f"{name} = {shortened(size)} is more than 10^15")
-    return member(certificate, "lower", dict), member(certificate, "upper", dict)
-
-
-def read_budgets(certificate: dict[str, Any]) -> tuple[float, float]:
-    """Return eps0 and eps of a certificate, checked."""
-    eps0, eps = number(certificate.get("eps0"), "eps0"), number(certificate.get("eps"), "eps")
-    demand(0 <= eps0 <= MAX_EPS, f"eps0 must be from 0 to {MAX_EPS:g}, got {eps0}")
-    demand(eps >= 0, f"eps must be at least 0, got {eps}")
-    return eps0, eps
-
-
 def verify_round(certificate: dict[str, Any], limit: int) -> Claim:
     """Check a certificate of one round of shuffled k-RR."""
-    check_keys(certificate, COMMON_KEYS | {"eps0"}, "it")
-    n, k = integer(certificate.get("n"), 1, "n"), integer(certificate.get("k"), 2, "k")
-    eps0, eps = read_budgets(certificate)
-    lower, upper = read_ends(certificate, n, k)
-    low, high = log_delta(lower, "lower"), log_delta(upper, "upper")
-    demand(low is None or (high is not None and low <= high), "lower is above upper")
-    check_keys(lower, {"log_delta", "others"}, "lower")
-    check_keys(upper, {"log_delta", "argument", "blocks"}, "upper")
+    n, k, eps, lower, upper, low, high = read_statement(
+        certificate, {"eps0"}, {"others"}, {"argument", "blocks"}
+    )
+    eps0 = read_eps0(certificate)
     others = None if low is None else read_others(lower, n, k)
     claim = Claim(n, k, eps, low, high, eps0=eps0)
     if eps >= eps0:
@@ -201,22 +313,17 @@ def verify_round(certificate: dict[str, Any], limit: int) -> Claim:
 
 def verify_dummies(certificate: dict[str, Any], limit: int) -> Claim:
     """Check a certificate of true reports among users' uniform dummies, for any data set."""
-    check_keys(certificate, COMMON_KEYS | {"dummies", "chances"}, "it")
-    n, k = integer(certificate.get("n"), 1, "n"), integer(certificate.get("k"), 2, "k")
+    n, k, eps, _, _, low, high = read_statement(
+        certificate, {"dummies", "chances"}, max_eps=MAX_EPS
+    )
     dummies = number(certificate.get("dummies"), "dummies")
     chances = integer(certificate.get("chances"), 1, "chances")
-    lower, upper = read_ends(certificate, n * chances, k)
-    eps = number(certificate.get("eps"), "eps")
+    require_size("n * chances", n * chances)
     demand(0.0 < dummies <= chances, f"dummies must be in (0, chances], got {dummies}")
     rate = dummies / chances
     demand(rate > 1e-100, f"dummies / chances must exceed 1e-100, got {rate}")
-    demand(0 <= eps <= MAX_EPS, f"eps must be from 0 to {MAX_EPS:g}, got {eps}")
-    low, high = log_delta(lower, "lower"), log_delta(upper, "upper")
-    check_keys(lower, {"log_delta"}, "lower")
-    check_keys(upper, {"log_delta"}, "upper")
     if high is None:
         raise RefusedError("upper: delta is never 0 among dummies")
-    demand(low is None or low <= high, "lower is above upper")
     cancelled = 3 * eps - math.log2(eps if 0 < eps < 1 else 1) - math.log2(rate)
     with ctx.workprec(128 + math.ceil(cancelled)):
         job = among_dummies(n * chances, k, arb(dummies) / chances, eps)
@@ -231,7 +338,6 @@ def verify_dummies(certificate: dict[str, Any], limit: int) -> Claim:
 
 def read_grid(upper: dict[str, Any]) -> Grid:
     """Return the grid of privacy losses of an upper end, checked."""
-    check_keys(upper, {"log_delta", "step", "masses", "infinite"}, "upper")
     step, infinite = number(upper.get("step"), "step"), number(upper.get("infinite"), "infinite")
     demand(step >= MIN_STEP, f"step must be at least {MIN_STEP:g}, got {step}")
     demand(0.0 <= infinite < 1.0, f"infinite must be at least 0 and below 1, got {infinite}")
@@ -251,16 +357,15 @@ def read_grid(upper: dict[str, Any]) -> Grid:
 
 def verify_rounds(certificate: dict[str, Any], limit: int) -> Claim:
     """Check a certificate of several rounds of shuffled k-RR, whose lower end is 0."""
-    check_keys(certificate, COMMON_KEYS | {"eps0", "rounds"}, "it")
-    n, k = integer(certificate.get("n"), 1, "n"), integer(certificate.get("k"), 2, "k")
+    n, k, eps, _, upper, low, high = read_statement(
+        certificate, {"eps0", "rounds"}, upper_keys={"step", "masses", "infinite"}
+    )
     rounds = integer(certificate.get("rounds"), 1, "rounds")
     demand(rounds <= 10**9, "rounds must be at most 10^9")
-    eps0, eps = read_budgets(certificate)
+    eps0 = read_eps0(certificate)
     demand(eps0 > 0 and eps <= rounds * eps0, "eps0 must be positive, eps at most rounds * eps0")
-    lower, upper = read_ends(certificate, n, k)
-    check_keys(lower, {"log_delta"}, "lower")
-    demand(log_delta(lower, "lower") is None, "the lower end of several rounds must be null")
-    high, grid = log_delta(upper, "upper"), read_grid(upper)
+    demand(low is None, "the lower end of several rounds must be null")
+    grid = read_grid(upper)
     if high is None:
         raise RefusedError("upper: delta is not shown to be 0 over several rounds")
     with ctx.workprec(grid.precision(eps0, eps, high)):
@@ -306,15 +411,10 @@ def noise_job(certificate: dict[str, Any], eps: float, level: float) -> Job:
 
 def verify_noise(certificate: dict[str, Any], limit: int) -> Claim:
     """Check a certificate of noise of servers, whose lower end is 0."""
-    check_keys(certificate, COMMON_KEYS | {"mechanism", "parameters", "view"}, "it")
-    n, k = integer(certificate.get("n"), 1, "n"), integer(certificate.get("k"), 2, "k")
-    lower, upper = read_ends(certificate, n, k)
-    eps = number(certificate.get("eps"), "eps")
-    demand(0 <= eps <= MAX_EPS, f"eps must be from 0 to {MAX_EPS:g}, got {eps}")
-    check_keys(lower, {"log_delta"}, "lower")
-    demand(log_delta(lower, "lower") is None, "the lower end of a view must be null")
-    check_keys(upper, {"log_delta"}, "upper")
-    high = log_delta(upper, "upper")
+    n, k, eps, _, _, low, high = read_statement(
+        certificate, {"mechanism", "parameters", "view"}, max_eps=MAX_EPS
+    )
+    demand(low is None, "the lower end of a view must be null")
     level = LEVEL + eps - (0.0 if high is None else max(min(high, 0.0), MIN_LOG_DELTA))
     job = noise_job(certificate, eps, level)
     bits = math.ceil(level / math.log(2.0) + 64.0)
@@ -328,16 +428,8 @@ def verify_noise(certificate: dict[str, Any], limit: int) -> Claim:
         elif high < 0.0:
             prove({certificate["view"]: job}, high)
     parameters = ", ".join(f"{name}={value}" for name, value in certificate["parameters"].items())
-    return Claim(
-        n,
-        k,
-        eps,
-        None,
-        high,
-        mechanism=certificate["mechanism"],
-        parameters=parameters,
-        view=certificate["view"],
-    )
+    shown = {key: certificate[key] for key in ("mechanism", "view")}
+    return Claim(n, k, eps, None, high, parameters=parameters, **shown)
 
 
 KINDS: dict[int, Callable[[dict[str, Any], int], Claim]] = {
