@@ -10,7 +10,7 @@ from effort import long
 
 from shuffledp.accounting.contributions import Contributions
 from shuffledp.accounting.thresholds import (
-    log_hidden,
+    minus_log_hidden,
     smallest_threshold,
     threshold_delta,
 )
@@ -86,7 +86,7 @@ def test_delta_is_that_of_all_outputs_of_all_neighbours(settings):
         if found.least > m + 1:
             smaller = threshold_delta(found.least - 1, scale, contributions)
             unexplained = any(
-                log_hidden(a, found.least - 1, scale) * scale > a * (1 - 1e-9)
+                minus_log_hidden(a, found.least - 1, scale) * scale > a * (1 - 1e-9)
                 for a in range(1, m + 1)
             )
             assert smaller > asked or unexplained
@@ -107,8 +107,8 @@ def test_all_records_in_one_new_cell_may_be_worst():
     """With m = 4 and eps = 4, they have more than five times the delta of four single ones."""
     scale, m = 1.0, 4
     threshold = 20
-    alone = -np.expm1(-log_hidden(m, threshold, scale))
-    singles = -np.expm1(-m * log_hidden(1, threshold, scale))
+    alone = -np.expm1(-minus_log_hidden(m, threshold, scale))
+    singles = -np.expm1(-m * minus_log_hidden(1, threshold, scale))
     assert alone > 5 * singles
     assert threshold_delta(threshold, scale, Contributions("user", m)) == pytest.approx(alone)
     distinct = Contributions("user", m, distinct=True)
@@ -129,5 +129,5 @@ def test_probabilities_of_release_are_those_of_the_law(scale):
         hidden = weight[records + z < threshold].sum() / weight.sum()
         released = weight[records + z >= threshold].sum() / weight.sum()
         expected = -log(hidden) if hidden < 0.5 else -np.log1p(-released)
-        assert log_hidden(records, threshold, scale) == pytest.approx(expected, rel=1e-9)
-    assert exp(-log_hidden(1, 10**6, scale)) <= 1.0
+        assert minus_log_hidden(records, threshold, scale) == pytest.approx(expected, rel=1e-9)
+    assert exp(-minus_log_hidden(1, 10**6, scale)) <= 1.0

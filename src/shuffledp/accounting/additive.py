@@ -5,8 +5,9 @@ The noise of a cell is an integer z with probability f(z), proportional to ``exp
 - *geometric* (discrete Laplace) noise has log weights ``-noise_eps |z| / 2``;
 - *discrete Gaussian* noise has log weights ``-z^2 / (2 sigma^2)``.
 
-It may be conditioned on ``z >= -nu``; then ``nu + z >= 0`` is a number of dummies. A second server
-may add independent noise with the same weights and no condition; then f is the law of the sum.
+It may be conditioned on ``z >= -nu``; then ``nu + z >= 0`` is a number of dummies, which is added
+to the count. A second server may add independent noise with the same weights and no condition; then
+f is the law of the sum.
 
 Neighbouring data sets differ in one record, which adds 1 to the first of two cells under P and to
 the second under Q. Under P the loss ``log(P / Q)`` is the sum of two independent terms:
@@ -61,7 +62,7 @@ SMALLEST_THETA = 1e-290
 # Half-width of a binomial law's truncation window: standard deviations plus a number of terms. The
 # probability beyond is below exp(-750) times the probability within.
 WINDOW_DEVIATIONS, WINDOW_MARGIN = 40.0, 800
-# Exponentials of minus this and less are set to 0.
+# exp(-x) is set to 0 for x of this size or more.
 MAX_EXPONENT = 700.0
 # Masses below this may have lost digits by underflow.
 SMALLEST_PRECISE_MASS = 1e-290
@@ -84,9 +85,10 @@ class CellLosses:
     ----------
     losses
         The finite values of l, in increasing order.
-    mass, next_mass
-        Probabilities that the noise is a z of the group, or is z + 1 for one of them. Under P these
-        are the probabilities of loss l in the first cell, and of loss -l in the second.
+    mass
+        Probability that z is in the group: under P, that of loss l in the first cell.
+    next_mass
+        Probability that z - 1 is in the group: under P, that of loss -l in the second cell.
     unlisted
         Upper bound on the probability of all other values in the first cell.
     log_infinite
@@ -110,32 +112,33 @@ class CellLosses:
 
     @cached_property
     def _tails(self) -> tuple[Floats, Floats]:
-        """Sums over the losses l of the first cell from each listed loss L on.
+        """Sums of ``mass (1 - exp(L - l))`` and of ``mass exp(L - l)`` over all l >= L.
 
-        They are the sums of ``mass (1 - exp(L - l))`` and of ``mass exp(L - l)``. All their terms
-        are positive, so that no digits are lost.
+        They have an entry for each listed loss L. All their terms are positive, so that no digits
+        are lost.
         """
         beyond = np.cumsum(self.next_mass[::-1])[::-1]  # mass exp(-l) is next_mass
-        decaying = self.mass.copy()
+        weights = self.mass.copy()
         positive = self.next_mass > 0.0
-        decaying[positive] /= self.next_mass[positive]
-        decaying[positive] *= beyond[positive]
-        increments = -np.expm1(-np.diff(self.losses)) * decaying[1:]
-        return np.append(np.cumsum(increments[::-1])[::-1], 0.0), decaying
+        weights[positive] /= self.next_mass[positive]
+        weights[positive] *= beyond[positive]
+        increments = -np.expm1(-np.diff(self.losses)) * weights[1:]
+        return np.append(np.cumsum(increments[::-1])[::-1], 0.0), weights
 
     def _finite(self, eps: float) -> float:
         """Return the contribution of listed losses to the hockey-stick divergence."""
-        growing, decaying = self._tails
+        excess_from, weight_from = self._tails
         threshold = eps + self.losses  # for the loss of the first cell
         first = np.searchsorted(self.losses, threshold, side="right")
         kept = first < self.losses.size
         first, threshold = first[kept], threshold[kept]
-        excess = growing[first] - np.expm1(threshold - self.losses[first]) * decaying[first]
+        beyond = np.expm1(threshold - self.losses[first])
+        excess = excess_from[first] - beyond * weight_from[first]
         return float((self.next_mass[kept] * excess).sum())
 
     def log_delta(self, eps: float) -> LogInterval:
         """Enclose the log of the hockey-stick divergence of one round."""
-        eps_values(eps)
+        eps_values(eps)  # raises for a negative eps
         relative = 8.0 * self.mass_error + 4.0 * self.loss_error + 4.0 * UNIT * self.losses.size
         shift = 0.0
         if self.loss_error and eps < np.inf:
@@ -177,7 +180,7 @@ class CellLosses:
 
 @dataclass(frozen=True)
 class _Listed:
-    """Probabilities of consecutive values ``first, first + 1, ...`` of the noise.
+    """Probabilities of consecutive values of z, ``first, first + 1, ...``.
 
     ``losses`` has l(z) for all of them but the last. ``below`` and ``above`` are upper bounds on
     the probabilities of smaller and of larger values; ``below`` is 0 if there are none.
@@ -211,6 +214,7 @@ class _Listed:
 
     @property
     def values(self) -> Floats:
+        """All listed values of z."""
         return self.first + np.arange(self.mass.size, dtype=np.float64)
 
     @property
@@ -293,8 +297,11 @@ class AdditiveNoise(ABC):
         """Mean absolute deviation from the mean; None if the law is too wide to be listed."""
 
     @abstractmethod
-    def log_weight(self, z: Floats) -> Floats:
-        """Return the log of the probability of each integer z up to a constant; same shape."""
+    def log_weight(self, noise: Floats) -> Floats:
+        """Return the log of the probability of each value of the noise, up to a constant.
+
+        ``noise`` includes nu: it is ``centre + z``. The result has the same shape.
+        """
 
     @abstractmethod
     def _draw_first(self, k: int, rng: np.random.Generator) -> Integers:
@@ -305,7 +312,7 @@ class AdditiveNoise(ABC):
         return replace(self, nu=nu, servers=1)
 
     def curve(self, rounds: int = 1) -> UpperCurve:
-        """Return the privacy curve after a number of rounds with the same noise."""
+        """Return the privacy curve after a number of rounds, each with fresh noise of this law."""
         return compose(self._one_round(), rounds)
 
     def _one_round(self) -> UpperCurve:
@@ -424,17 +431,17 @@ class GeometricNoise(AdditiveNoise):
         return float(np.ceil(-LOG_NEGLIGIBLE_MASS * 2.0 / self.noise_eps))
 
     def _listed_sum(self, first: int) -> _Listed:
-        """Return the law of the sum of both noises from ``first`` on."""
-        z = np.arange(first, self.centre + int(self._reach) + 1, dtype=np.float64)
+        """Return the law of the sum of both noises, from ``centre + z = first`` on."""
+        noise = np.arange(first, self.centre + int(self._reach) + 1, dtype=np.float64)
         theta, co_theta = self._theta
         # The sums of theta^|j| over j >= -nu, and over all j.
         below = -np.expm1(-self.noise_eps / 2.0 * self.nu)
-        logs = self.log_weight(z) - np.log((1.0 + theta * below) / co_theta)
+        logs = self.log_weight(noise) - np.log((1.0 + theta * below) / co_theta)
         logs -= np.log((1.0 + theta) / co_theta)
         slack = float(UNIT * (128.0 + 8.0 * np.abs(logs).max()))  # rounding of the exponents
         mass, losses = np.exp(logs), -np.diff(logs)
         return _Listed(
-            first,
+            first - self.centre,
             mass,
             losses,
             below=_geometric_tail(mass[0], -losses[0]),
@@ -447,7 +454,7 @@ class GeometricNoise(AdditiveNoise):
         leftmost = self.centre - int(self._reach)
         if self.nu == np.inf or leftmost >= -1:
             return self._listed_sum(leftmost).cell_losses()
-        # For z < 0 the law is geometric and l constant, so that these values form one group.
+        # Where centre + z < 0 the law is geometric and l constant, so these values form one group.
         cells = self._listed_sum(-1).cell_losses()
         group = np.ones(cells.losses.size)
         group[0] /= self._theta[1]
@@ -460,20 +467,21 @@ class GeometricNoise(AdditiveNoise):
             log_infinite=LogInterval(-np.inf, float(np.log(above))),
         )
 
-    def log_weight(self, z: Floats) -> Floats:
+    def log_weight(self, noise: Floats) -> Floats:
         half, nu = self.noise_eps / 2.0, self.nu
         if self.servers == 1:
-            weights = -half * np.abs(z - self.centre)
-            return np.asarray(weights) if nu == np.inf else np.where(z >= 0.0, weights, -np.inf)
-        # The sum of theta^(|j - nu| + |z - j|) over j >= 0 is theta^|z - nu| times this weight.
+            weights = -half * np.abs(noise - self.centre)
+            return np.asarray(weights) if nu == np.inf else np.where(noise >= 0.0, weights, -np.inf)
+        # The sum of theta^(|j - nu| + |x - j|) over j >= 0, for noise x, is theta^|x - nu| times
+        # this weight.
         r = np.exp(-self.noise_eps) / -np.expm1(-self.noise_eps)
         if nu == np.inf:
-            return np.asarray(np.log(np.abs(z) + 1.0 + 2.0 * r) - half * np.abs(z))
-        inside = np.clip(z, 0.0, nu)
-        weights = 1.0 + 2.0 * r + np.abs(inside - np.maximum(z, nu))
+            return np.asarray(np.log(np.abs(noise) + 1.0 + 2.0 * r) - half * np.abs(noise))
+        inside = np.clip(noise, 0.0, nu)
+        weights = 1.0 + 2.0 * r + np.abs(inside - np.maximum(noise, nu))
         weights -= r * np.exp(-self.noise_eps * inside)
-        weights[z <= 0.0] = nu + 1.0 + r
-        return np.asarray(np.log(weights) - half * np.abs(z - nu))
+        weights[noise <= 0.0] = nu + 1.0 + r
+        return np.asarray(np.log(weights) - half * np.abs(noise - nu))
 
     @property
     def _theta(self) -> tuple[float, float]:
@@ -516,7 +524,9 @@ class GeometricNoise(AdditiveNoise):
         if self.servers > 1:
             if 2.0 * self._reach >= MAX_LISTED:
                 return None
-            return self._listed_sum(self.centre - int(self._reach)).absolute_error(self.mean)
+            return self._listed_sum(self.centre - int(self._reach)).absolute_error(
+                self.mean - self.centre
+            )
         theta, co_theta = self._theta
         odds = theta / co_theta
         if self.nu == np.inf:
@@ -540,14 +550,14 @@ class GeometricNoise(AdditiveNoise):
 
 
 def _composed_log_delta(eps: float, noise_eps: float, rounds: int) -> LogInterval:
-    """Enclose log delta of geometric noise without a condition over rounds, up to rounding.
+    """Enclose log delta of geometric noise without a condition over rounds.
 
     In each round the loss of either of the two cells is ``noise_eps / 2`` with probability
     ``p = 1 / (1 + theta)`` and ``-noise_eps / 2`` otherwise. The total loss is
     ``net * noise_eps``, where ``rounds + net`` is binomial with ``2 * rounds`` trials. The result
     is -inf if and only if ``eps >= rounds * noise_eps`` exactly.
     """
-    eps_values(eps)
+    eps_values(eps)  # raises for a negative eps
     if not np.isfinite(eps):
         return ZERO
     exact_eps, exact_noise_eps = Fraction(eps), Fraction(noise_eps)
@@ -619,7 +629,7 @@ class GaussianNoise(AdditiveNoise):
 
     @cached_property
     def _listed(self) -> _Listed:
-        """Law without values of negligible probability, counted from the centre."""
+        """Law without values of negligible probability."""
         return self._first_listed if self.servers == 1 else self._listed_sum()
 
     @cached_property
@@ -661,24 +671,26 @@ class GaussianNoise(AdditiveNoise):
         """
         reach = int(self.sigma * np.sqrt(-4.0 * LOG_NEGLIGIBLE_MASS))
         z = np.arange(-reach, reach + 1, dtype=np.float64)
-        squares = self.sigma**2
-        # For each parity: the numbers 2 i, and for each of them the sum over this and all larger i.
+        variance = self.sigma**2
+        # For each parity: the numbers 2 i, and the sums S over each of them and all larger ones.
         span = int(2.0 * self.sigma * np.sqrt(-LOG_NEGLIGIBLE_MASS)) + 2
         sums = np.empty_like(z)
         for parity in (0, 1):
-            twice = np.arange(-span + (span + parity) % 2, span + 1, 2, dtype=np.float64)
-            tails = np.append(np.cumsum(np.exp(-(twice**2) / (4.0 * squares))[::-1])[::-1], 0.0)
-            at = z % 2 == parity
-            start = np.maximum(-2.0 * self.nu - z[at], twice[0])
-            sums[at] = tails[np.minimum((start - twice[0]) / 2.0, twice.size).astype(np.int64)]
+            twice_i = np.arange(-span + (span + parity) % 2, span + 1, 2, dtype=np.float64)
+            terms = np.exp(-(twice_i**2) / (4.0 * variance))
+            sum_from = np.append(np.cumsum(terms[::-1])[::-1], 0.0)
+            has_parity = z % 2 == parity
+            start = np.maximum(-2.0 * self.nu - z[has_parity], twice_i[0])
+            index = np.minimum((start - twice_i[0]) / 2.0, twice_i.size).astype(np.int64)
+            sums[has_parity] = sum_from[index]
         with np.errstate(divide="ignore"):
-            logs = np.log(sums) - z**2 / (4.0 * squares)
+            logs = np.log(sums) - z**2 / (4.0 * variance)
         kept = np.flatnonzero(logs > LOG_NEGLIGIBLE_MASS)
         listed = slice(int(kept[0]), int(kept[-1]) + 1)
         z, sums, logs = z[listed], sums[listed], logs[listed]
         mass = np.exp(logs) / float(np.exp(logs).sum())
         error = UNIT * (128.0 + 16.0 * -LOG_NEGLIGIBLE_MASS + 4.0 * (z.size + span))
-        losses = (2.0 * z[:-1] + 1.0) / (4.0 * squares) - np.diff(np.log(sums))
+        losses = (2.0 * z[:-1] + 1.0) / (4.0 * variance) - np.diff(np.log(sums))
         return _Listed(
             int(z[0]),
             mass,
@@ -689,9 +701,9 @@ class GaussianNoise(AdditiveNoise):
             loss_error=error,
         )
 
-    def log_weight(self, z: Floats) -> Floats:
+    def log_weight(self, noise: Floats) -> Floats:
         listed = self._listed
-        index = np.asarray(z - self.centre - listed.first, np.int64)
+        index = np.asarray(noise - self.centre - listed.first, np.int64)
         inside = (index >= 0) & (index < listed.mass.size)
         with np.errstate(divide="ignore"):
             return np.where(inside, np.log(listed.mass[np.where(inside, index, 0)]), -np.inf)

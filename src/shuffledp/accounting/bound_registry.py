@@ -1,4 +1,4 @@
-"""The registry of bounds on shuffled k-RR by name: the certified ones, and those from papers.
+"""The registry of bounds on shuffled k-RR by name: those of this package, and those from papers.
 
 `shuffledp.accounting.bound.Bound` defines what a bound provides. Sources cite papers by their
 authors, as CITATION.cff does.
@@ -22,7 +22,7 @@ def _single_bin(eps: float, s: Setting) -> float:
     return float(single_bin.log_delta(eps, s, s.count))
 
 
-_CERTIFIED_BOUNDS = (
+_COMPUTED_HERE = (
     krr.UPPER,
     krr.LOWER,
     Bound(
@@ -42,21 +42,21 @@ _CERTIFIED_BOUNDS = (
     ),
 )
 
-_CERTIFIED: Final[Mapping[str, Bound]] = {bound.name: bound for bound in _CERTIFIED_BOUNDS}
+_OWN: Final[Mapping[str, Bound]] = {bound.name: bound for bound in _COMPUTED_HERE}
 # Module with the bounds from papers. It is imported by name at the first use of such a bound,
 # because this package must not depend on it.
 _LITERATURE: Final = "shuffledp.papers.literature.published_bounds"
 
 
 class _LazyBounds(Mapping[str, Bound]):
-    """All bounds by name: the certified ones, then those from the literature."""
+    """All bounds by name: those of this package, then those from the literature."""
 
     @cached_property
     def _all(self) -> dict[str, Bound]:
-        return {**_CERTIFIED, **import_module(_LITERATURE).BOUNDS}
+        return {**_OWN, **import_module(_LITERATURE).BOUNDS}
 
     def __getitem__(self, name: str) -> Bound:
-        return _CERTIFIED[name] if name in _CERTIFIED else self._all[name]
+        return _OWN[name] if name in _OWN else self._all[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._all)

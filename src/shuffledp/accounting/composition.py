@@ -36,11 +36,12 @@ from shuffledp.numerics.arrays import UNIT, quotient_down, sum_up
 
 # Curves of single rounds, and the number of rounds (>= 1) with each curve.
 CountedCurves = Sequence[tuple[UpperCurve, int]]
-# Grid steps per standard deviation of a round's loss (root mean square over the rounds).
+# Grid steps per standard deviation of a round's loss (root mean square over the rounds). The upper
+# end of a single loss has that loss's own step instead.
 STEPS_PER_DEVIATION = 64.0
-# The grid of the lower end is finer by the first factor, or with more than `MAX_FEW_LOSSES` losses
-# by the second, because the error of rounding down is of first order where outcomes are few.
-LOWER_GRID_REFINEMENTS, MAX_FEW_LOSSES = (8.0, 2.0), 8
+# The grid of the lower end is finer by this factor, because rounding down has an error of first
+# order where outcomes are few. Grids of more than `MAX_FEW_LOSSES` losses would take too long.
+LOWER_GRID_REFINEMENT, REFINEMENT_OF_MANY_LOSSES, MAX_FEW_LOSSES = 8.0, 2.0, 8
 # Below this log delta, basic composition is tried as well: truncation windows may leave out so much
 # that the sum of the rounds' deltas is a better bound.
 BASIC_COMPOSITION_BELOW = -300.0
@@ -61,11 +62,14 @@ def compose(curve: UpperCurve, rounds: int) -> UpperCurve:
 def compose_rounds(rounds: CountedCurves) -> UpperCurve:
     """Return the joint curve of rounds that may differ.
 
-    The upper end is delta of the composed privacy losses; where basic composition may give less,
-    the smaller of the two is used. It is exact if all rounds are mu-GDP. For the lower end, the
-    losses of explicit data sets are composed, for the rounds that have them. The result is the
-    maximum of this and of the lower ends of the other rounds, because whoever sees all rounds also
-    sees each of them.
+    The upper end is delta of the composed privacy losses. Basic composition replaces it where it
+    gives less; for several distinct losses it is only tried below ``BASIC_COMPOSITION_BELOW``. The
+    upper end is exact if all rounds are mu-GDP. For the lower end, the losses of explicit data sets
+    are composed, for the rounds that have them. The result is the maximum of this and of the lower
+    ends of the other rounds, because whoever sees all rounds also sees each of them.
+
+    If the curve of some round is trivial, the result is that of pure DP with the sum of the
+    budgets, without a lower end.
     """
     rounds = [
         (replace(curve, upper=cache(curve.upper)), count)
@@ -80,9 +84,10 @@ def compose_rounds(rounds: CountedCurves) -> UpperCurve:
 
 
 def _is_trivial(curve: UpperCurve) -> bool:
-    """Return whether delta is 1 at eps = 0 and just below the budget (or at `LARGEST_EPS0`).
+    """Return whether a curve yields no loss distribution.
 
-    Such a curve yields no loss distribution.
+    It has no loss of its own, and delta is 1 at eps = 0 and just below the budget (or at
+    `LARGEST_EPS0`).
     """
     if curve.composable.loss is not None:
         return False
@@ -93,7 +98,8 @@ def _is_trivial(curve: UpperCurve) -> bool:
 def _gaussian_rounds_merged(rounds: CountedCurves) -> CountedCurves:
     """Return the rounds with all mu-GDP rounds replaced by one, since squares of mu add up.
 
-    This adds 2.5 units of rounding to the error of mu, and `Composable.repeated` adds 2.
+    This adds 2.5 units of rounding to the error of mu, and `Composable.repeated` adds 2; together
+    they are below the 8 that `gdp_curve` allows for.
     """
     values = [(curve.composable.mu, count) for curve, count in rounds]
     squares = [count * (mu * mu) for mu, count in values if mu is not None]
@@ -118,7 +124,11 @@ class _Composition:
 
     @property
     def _depth(self) -> float:
-        """Depth of the first truncation; that of several losses, which take long, is sufficient."""
+        """Depth of the first truncation.
+
+        With several losses a second attempt takes long, so the first is deeper and nearly always
+        enough.
+        """
         return DEFAULT_DEPTH if len(self._losses) == 1 else 1.5 * DEFAULT_DEPTH
 
     @property
@@ -153,7 +163,8 @@ class _Composition:
 
         If a round has several such data sets, ``variant`` selects one of them.
         """
-        step = self._step / LOWER_GRID_REFINEMENTS[len(self._losses) > MAX_FEW_LOSSES]
+        few = len(self._losses) <= MAX_FEW_LOSSES
+        step = self._step / (LOWER_GRID_REFINEMENT if few else REFINEMENT_OF_MANY_LOSSES)
         return [
             (law, count)
             for loss, count in zip(self._losses, self._counts, strict=True)
@@ -171,14 +182,17 @@ class _Composition:
         return min(high, 0.0)
 
     def _sum_may_be_below(self, high: float, eps: float) -> bool:
-        """Return whether `_sum_of_deltas` of one loss may be below ``high``.
+        """Return whether `_sum_of_deltas` is tried because it may be below ``high``.
 
-        Its distribution on the grid has about the delta of the curve, without left-out outcomes. A
-        factor of 2 is more than rounding to the grid adds.
+        For several losses it is not tried. For one loss with a single law, that law on the grid has
+        about the delta of the curve, without left-out outcomes; a factor of 2 is more than rounding
+        to the grid adds. If the loss is a sum of several laws, nothing can be said beforehand.
         """
         laws = self._upper_laws(self._depth)
-        if len(self._losses) > 1 or len(laws) > 1:
-            return len(self._losses) == 1
+        if len(self._losses) > 1:
+            return False
+        if len(laws) > 1:
+            return True
         law, count = laws[0]
         once = finite_log_hockey_stick([(law, 1)], quotient_down(eps, count)).low
         return bool(np.log(count / 2.0) + once <= high)
@@ -225,7 +239,8 @@ class _Composition:
             curve.lower is not None for curve, _ in self._rounds
         )
         # The last point of a loss that was derived from a curve may lie one grid step beyond the
-        # horizon of the curve. A single loss has a grid of its own, with at least eight steps.
+        # horizon of the curve. A single loss has a grid of its own, with at least eight steps up to
+        # the horizon, so that one step is at most last / 8.
         step = self._step if len(self._losses) > 1 else 0.0
         horizons = [min(curve.budget, curve.horizon) for curve, _ in self._rounds]
         horizon = fsum(

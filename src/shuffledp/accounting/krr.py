@@ -6,16 +6,18 @@ data set. `blanket.mean_excess`, the engine for any randomiser, could be used fo
 engines below take less time, and their upper and lower ends are closer together:
 
 * k >= 3, upper end: the adversary also learns which other users reported a uniformly random cell
-  (paper C's "weak adversary"). This is the privacy blanket, but `laws.multinomial` sums over counts
-  without a grid; sweeps evaluate it thousands of times.
+  (the "weak adversary" of paper C, Koskela et al. 2021). This is the bound of the privacy blanket,
+  computed by exact sums over counts (`laws.multinomial`) instead of on a grid, because sweeps
+  evaluate it thousands of times.
 * k = 3 and up to 2,000 users: the weak adversary, except that for one other user it does not learn
   whether the report is uniform (`hidden_user`).
-* k = 2: a search over all data sets (`two_rr`), for which the blanket is not sharp.
+* k = 2, where the blanket is not sharp: a search over all data sets (`two_rr`).
 * Lower end: data sets in which all other users hold the same cell or, with few users, one of two
   cells (`two_groups`).
-* Several rounds: the privacy losses of the weak adversary, rounded up, and of the explicit data
-  set, rounded down, are convolved. For k = 2, the curve of the worst data set is composed instead,
-  or the worst data set of each round is chosen anew (`two_rr_rounds`).
+* Several rounds: the privacy losses of the weak adversary, rounded up, and of an explicit data
+  set, rounded down, are convolved. For k = 2 the upper end is the smallest of three: this one, the
+  composed curve of the worst data set, and, for 8 to 200 rounds, a bound that chooses the worst
+  data set of each round anew (`two_rr_rounds`).
 """
 
 from collections.abc import Callable
@@ -71,8 +73,8 @@ MAX_HIDDEN_USER_N = 2_000
 # The grid of the lower end is finer by this factor, because the error of rounding down is of first
 # order in the step where atoms are more than a step apart.
 LOWER_GRID_REFINEMENT = 8
-# Tolerance of log delta at points of the k = 2 curve before composition. It increases eps by about
-# 0.03 %, which is less than the effect of the spacing of the points.
+# Tolerance of log delta at points of the k = 2 curve before composition, for too many users to try
+# all data sets. It increases eps by about 0.03 %, less than the spacing of the points does.
 COMPOSED_LOG_TOLERANCE = 2e-4
 # From this many rounds on, the upper end for k = 2 also uses the recursion of `two_rr_rounds`,
 # which takes seconds for each eps0 and would hardly improve it for fewer rounds.
@@ -105,8 +107,9 @@ def _one_hidden_log_delta(eps: float, setting: Setting, weak: float) -> float:
 def weak_adversary_log_delta(eps: float, setting: Setting) -> float:
     """Return log delta against the weak adversary, rounded up.
 
-    This bound holds for every data set of k-RR. Its value for k = 2 also bounds every other
-    eps0-LDP randomiser that all users share, for any number of cells (`papers.literature.clones`).
+    This bound holds for every data set of k-RR. Called with k = 2, it also bounds every eps0-LDP
+    randomiser, whatever its number of cells, if all users use the same one
+    (`papers.literature.clones`).
     Parameters, return value and errors are those of `upper_log_delta`.
 
     Source: docs/accounting.md; paper C's Theorem 10, corrected.
@@ -243,8 +246,8 @@ def _check(side: Side, step: float | None) -> None:
 def dominating_log_delta(eps: float, setting: Setting, step: float | None = None) -> float:
     """Return an upper bound on log delta of all rounds, against the weak adversary.
 
-    Its value for k = 2 also bounds every other eps0-LDP randomiser that all users share, for any
-    number of cells (`papers.literature.clones`). It is at most 0, and -inf if
+    Called with k = 2, it also bounds every eps0-LDP randomiser, whatever its number of cells, if
+    all users use the same one (`papers.literature.clones`). It is at most 0, and -inf if
     ``eps >= rounds * eps0``. For the arguments see `composed_log_delta`.
     """
     if eps >= setting.budget:

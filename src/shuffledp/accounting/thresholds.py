@@ -5,22 +5,25 @@ and a noisy count is released if it reaches a threshold. Whether a cell is relea
 about whoever is alone in it.
 
 Neighbours are D, and D' with one unit more, which adds at most m records. Let it add the numbers
-``a_1, a_2, ...`` to cells that are empty in D (new cells), and the rest, r, to others. Noise is
-discrete Laplace with scale b, so that others are released under the law of D' with at most ``exp(r
-/ b)`` times their probabilities under D, and the other way round. A new cell is never released from
-D, and from D' with probability ``P(a_i + Z >= T)``. With ``h = prod_i P(a_i + Z < T)``, the
-probability that no new cell is released, and for every set S of outputs:
+``a_1, a_2, ...`` to cells that are empty in D (new cells), and the rest, r, to the other, old
+cells. Noise is discrete Laplace with scale b. So the old cells of an output have at most
+``exp(r / b)`` times the probability under D' that they have under D, and vice versa. A new cell is
+never released from D, and from D' with probability ``P(a_i + Z >= T)``. Let
+``h = prod_i P(a_i + Z < T)`` be the probability that no new cell is released. For every set S of
+outputs:
 
 - ``P(M(D') in S) <= 1 - h + h exp(r / b) P(M(D) in S)``, so that delta ``1 - h`` suffices for eps =
   m / b. It is attained: for r = 0 and the set of outputs with a new cell, it is the difference.
-- ``P(M(D) in S) <= exp(r / b) P(others of M(D') in S) <= exp(r / b) / h P(M(D') in S)``. This needs
-  no delta if ``-log h <= (a_1 + a_2 + ...) / b``, which `smallest_threshold` ensures for each a.
+- ``P(M(D) in S) <= exp(r / b) P(old cells of M(D') in S) <= exp(r / b) / h P(M(D') in S)`` for S
+  without new cells, which M(D) never releases. This needs no delta if
+  ``-log h <= (a_1 + a_2 + ...) / b``, which `smallest_threshold` ensures for each a.
 
 Delta is the largest ``1 - h`` over all ways to add at most m records, which are found exactly. One
-new cell with m records may be worse than m with one record each.
+new cell with m records may be worse than m with one record each. A unit that may add m records in
+each of several windows has the product of the windows' h.
 
-If a unit is replaced by another, a cell that both have is like a cell of others, and the same two
-steps give (2 eps, delta) with the same delta.
+If a unit is replaced by another, a cell to which both add is treated like an old cell, and the same
+two steps give (2 eps, delta) with the same delta.
 """
 
 import math
@@ -42,7 +45,7 @@ class Threshold:
     delta: float
 
 
-def log_hidden(records: int, threshold: int, scale: float) -> float:
+def minus_log_hidden(records: int, threshold: int, scale: float) -> float:
     """Return ``-log P(records + Z < threshold)``, rounded up.
 
     Z is discrete Laplace noise: its probabilities are proportional to ``exp(-|z| / scale)``.
@@ -60,19 +63,19 @@ def threshold_delta(threshold: int, scale: float, contributions: Contributions) 
     """Return delta of a threshold for adding or removing one unit, rounded up."""
     m = contributions.records_per_user
     if contributions.distinct:
-        worst = m * log_hidden(1, threshold, scale)
+        worst = m * minus_log_hidden(1, threshold, scale)
     else:
-        losses = [log_hidden(records, threshold, scale) for records in range(1, m + 1)]
-        best = [0.0]  # of all ways to divide 0, 1, 2, ... records among new cells
+        losses = [minus_log_hidden(records, threshold, scale) for records in range(1, m + 1)]
+        largest = [0.0]  # over all ways to divide 0, 1, 2, ... records among new cells
         for records in range(1, m + 1):
-            best.append(max(losses[a - 1] + best[records - a] for a in range(1, records + 1)))
-        worst = best[m]
+            largest.append(max(losses[a - 1] + largest[records - a] for a in range(1, records + 1)))
+        worst = largest[m]
     delta = -math.expm1(-worst * contributions.windows * (1.0 + _ROUNDING)) * (1.0 + _ROUNDING)
     return max(delta, sys.float_info.min)  # it is never 0, even where it is too small for a float
 
 
 def smallest_threshold(delta: float, scale: float, contributions: Contributions) -> Threshold:
-    """Return the smallest threshold above m whose delta is at most `delta`.
+    """Return the smallest threshold above any cell's contribution whose delta is at most `delta`.
 
     It is also so large that the absence of a new cell is explained by eps, as the module says.
     `delta` lies between 0 and 1, both excluded; `scale` is positive. Raises `ArithmeticError` if
@@ -82,7 +85,7 @@ def smallest_threshold(delta: float, scale: float, contributions: Contributions)
 
     def suffices(threshold: int) -> bool:
         explained = all(
-            log_hidden(a, threshold, scale) * scale <= a * (1.0 - _ROUNDING)
+            minus_log_hidden(a, threshold, scale) * scale <= a * (1.0 - _ROUNDING)
             for a in range(1, m + 1)
         )
         return explained and threshold_delta(threshold, scale, contributions) <= delta

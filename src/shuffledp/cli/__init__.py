@@ -65,9 +65,10 @@ def _run(parsed: Namespace) -> int:
                 raise InputError(_with_options(str(error))) from error
             raise
         return 0
-    values = vars(parsed).values()
-    typed = chain.from_iterable(one if isinstance(one, list) else [one] for one in values)
-    inputs = [number for number in typed if isinstance(number, float)]
+    # Numbers that the user typed keep all their digits in tables.
+    options = vars(parsed).values()
+    values = chain.from_iterable(one if isinstance(one, list) else [one] for one in options)
+    inputs = [number for number in values if isinstance(number, float)]
     rows = answers.answer(parsed)
     _warn_of_delta(rows)
     if parsed.command == "compare":
@@ -82,20 +83,23 @@ def _run(parsed: Namespace) -> int:
 
 
 def _warn_of_delta(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Say on standard error which deltas promise nothing for single users."""
+    """Warn on standard error of the first delta that promises nothing to single users."""
     for row in rows:
         n, delta = row.get("n"), row.get("delta")
         if isinstance(n, int) and isinstance(delta, float) and delta >= 1.0 / n:
             print(
-                f"shuffledp: delta={delta:g} is at least 1/n: whoever publishes one of {n:,} "
-                "records as it is keeps this promise; take a much smaller delta",
+                f"shuffledp: delta={delta:g} is at least 1/n, which protects nobody: publishing "
+                f"one of the {n:,} records as it is would satisfy it; take a much smaller delta",
                 file=sys.stderr,
             )
             return
 
 
 def _with_options(message: str) -> str:
-    """Return a message that names options where readers of records name keys of a configuration."""
+    """Return a message of the readers of records with options instead of configuration keys.
+
+    ``set columns.user: ID`` and ``columns.user`` become ``give --user ID`` and ``--user``.
+    """
     from shuffledp.publishing.options import Source
 
     keys = "|".join(each for each in Source.__dataclass_fields__ if each not in ("data", "name"))

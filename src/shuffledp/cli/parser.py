@@ -16,7 +16,7 @@ Options = dict[str, dict[str, Any]]
 
 
 def _type(parse: Callable[[str], Any], kind: str) -> Callable[[str], Any]:
-    """Return a function that parses an argument, and says what it is not if that fails."""
+    """Return a function that parses an argument; its error is "TEXT is not KIND"."""
 
     def parsed(text: str) -> Any:
         try:
@@ -186,7 +186,7 @@ PUBLISH: Final[Options] = {
     ),
     "--quoting": _option(
         "how text files quote fields: strict (default): as RFC 4180 says, but a file in which a "
-        "field with line breaks may hide records is refused; rfc4180: any such field; none: "
+        "field with line breaks may hide records is refused; rfc4180: without that check; none: "
         "quotation marks are ordinary characters, and a line is a record",
         choices=QUOTING,
         default=QUOTING[0],
@@ -258,8 +258,8 @@ PUBLISH: Final[Options] = {
         metavar="NAME",
     ),
     "--times": _option(
-        "what times without an offset from UTC are, such as 2024-03-01 23:30: local times, so that "
-        "days begin at 00:00 of the times as written, or utc",
+        "how to read times without an offset from UTC, such as 2024-03-01 23:30: local (a day "
+        "begins at 00:00 as written) or utc",
         choices=CLOCKS,
     ),
     "--unit": _option(
@@ -287,7 +287,8 @@ PUBLISH: Final[Options] = {
         required=True,
     ),
     "--delta": _option(
-        "if above 0, Gaussian or Laplace noise is used, whichever is less (default 0: Laplace)",
+        "if above 0, Gaussian or Laplace noise is used, whichever is less (default 0: Laplace); "
+        "with --sparse, it is spent on the threshold",
         _EXACT,
         default=Decimal(0),
     ),
@@ -318,8 +319,8 @@ PUBLISH: Final[Options] = {
         action="store_true",
     ),
     "--at-least": _option(
-        "for --preview: a count that you know from public sources; say for which cells and "
-        "windows the interval is within 25 %% of it",
+        "for --preview: report the cells and windows whose interval is within 25 %% of this count, "
+        "which you know from public sources",
         _REAL,
         metavar="COUNT",
     ),
@@ -617,12 +618,14 @@ def _complete_names(parser: argparse.ArgumentParser) -> None:
     from shuffledp.accounting.bound_registry import BOUNDS
 
     names = {"mechanism": list(CATALOGUE), "bound": [CERTIFIED, *BOUNDS]}
+    names_of_rdp = {"bound": [name for name, bound in BOUNDS.items() if bound.formulas.rdp]}
     for commands in parser._actions:
         if isinstance(commands, argparse._SubParsersAction):
-            for command in commands.choices.values():
+            for word, command in commands.choices.items():
+                choices = names_of_rdp if word == "rdp" else names
                 for action in command._actions:
-                    if action.dest in names and action.choices is None:
-                        action.choices = names[action.dest]
+                    if action.dest in choices and action.choices is None:
+                        action.choices = choices[action.dest]
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:

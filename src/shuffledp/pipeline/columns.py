@@ -99,7 +99,7 @@ COLUMNS: Final[Mapping[str, Column]] = {
     "x": Column(_FLOAT, "as the figure's axis", "Value on the horizontal axis"),
     "y": Column(_FLOAT, "as the figure's axis", "Value on the vertical axis"),
     # Check-ins and cells.
-    "user": Column(_INTEGER, "1", "Identifier of the user, or a fingerprint of it"),
+    "user": Column(_INTEGER, "1", "Number that stands for the user in this file"),
     "time": Column(pa.timestamp("us", "UTC"), "microseconds, UTC", "Time of the check-in"),
     "latitude": Column(_FLOAT, "degrees, WGS 84", "Latitude", nullable=False),
     "longitude": Column(_FLOAT, "degrees, WGS 84", "Longitude", nullable=False),

@@ -79,19 +79,19 @@ class Grid:
 def composed(
     grid: Grid, n: int, k: int, eps0: float, eps: float, rounds: int
 ) -> tuple[list[tuple[arb, Job]], Job]:
-    """Return a list of checks of one round, and a job for all rounds, that prove an upper end.
+    """Return what proves an upper end: checks of one round, and a job for all rounds.
 
-    For 0 and each positive loss of the grid below eps0, the list has one round's delta according to
-    the grid, and the job that computes the privacy blanket's delta, which must not be larger. The
-    last job computes the delta of all rounds at eps.
+    There is a check for 0 and for each positive loss of the grid below eps0. It has one round's
+    delta according to the grid, and the job that computes the privacy blanket's delta, which must
+    not be larger. The second result is the job that computes the delta of all rounds at eps.
     """
     if math.frexp(grid.step)[0] != 0.5:
         raise RefusedError("malformed certificate: step must be a power of 2")
-    jobs = []
+    checks = []
     for index in (0, *(index for index, _ in grid.masses)):
         loss = grid.step * index  # exact: a power of 2 times an integer below 2^53
         if loss < eps0:
-            jobs.append((grid.profile(index), blanket(n, RandomisedResponse(k, eps0, loss))))
+            checks.append((grid.profile(index), blanket(n, RandomisedResponse(k, eps0, loss))))
 
     def run() -> arb:
         power = arb_poly(grid.law()) ** rounds
@@ -104,4 +104,4 @@ def composed(
             factor *= shrink
         return total
 
-    return jobs, Job(TERMS_PER_COEFFICIENT * (2 * grid.last + 1) * rounds, run)
+    return checks, Job(TERMS_PER_COEFFICIENT * (2 * grid.last + 1) * rounds, run)

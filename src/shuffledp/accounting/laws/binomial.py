@@ -94,7 +94,7 @@ def deviance(x: Floats, mean: Floats) -> Floats:
     near = difference * v + 2.0 * x * v * series
     if is_near.all():
         return near
-    with np.errstate(over="ignore"):  # a mean below 1e-300: probability 0
+    with np.errstate(over="ignore"):  # by a mean below 1e-300; x then has probability 0
         far = special.xlogy(x, x / mean) - difference
     return np.where(is_near, near, far)
 
@@ -105,7 +105,7 @@ def complement(p: ArrayLike, q: ArrayLike | None) -> Floats:
 
 
 def _saddle_point(x: Floats, y: Floats, n: Floats, p: Floats, q: Floats) -> tuple[Floats, Floats]:
-    """Return `log_pmf` and the sum of its two deviances; x, y = n - x, p and q are positive."""
+    """Return `log_pmf` and the sum of its two deviances; y is n - x, all are positive."""
     deviances = deviance(x, n * p) + deviance(y, n * q)
     shape = _stirling_remainder(n) - _stirling_remainder(x) - _stirling_remainder(y)
     return np.asarray(shape - deviances - 0.5 * np.log(2.0 * np.pi * x * (y / n))), deviances

@@ -5,10 +5,10 @@ Let f be the law of S = Bin(n1, p1) + Bin(n2, p2) + ..., and kappa >= 1. Up to a
     sum_s (f(s - 1) - kappa f(s))_+
 
 is the hockey-stick divergence of one bin's count. Since f is log-concave, the sum runs over all s
-from some threshold t on. With F(z) = E z^S the sum is the coefficient of z^(t-1) in
+from some threshold t on. With F(z) = E z^S this series is the coefficient of z^(t-1) in
 ``F(z) (z - kappa) / (z - 1)``, |z| > 1; any other t gives a smaller number. Cauchy's integral for
 this coefficient, on a circle near the saddle point, takes about eighty points for any n. Several
-sums with similar standard deviations share a circle, because log F is linear in n1, n2, ...
+laws with similar standard deviations share a circle, because log F is linear in n1, n2, ...
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,11 +30,10 @@ from shuffledp.numerics.arrays import UNIT, Floats, Integers
 # exp(-52), or on the whole circle if the standard deviation is at most WHOLE_CIRCLE_DEVIATIONS.
 PEAK_WIDTHS = 10.7
 WHOLE_CIRCLE_DEVIATIONS = 12.0
-# Counts beyond J are left out of the sum over s, and aliases are at least J apart, which damps them
-# by r^-J = exp(-TAIL_DECAY) for radius r.
+# The series over s is truncated after J terms, for which r^-J = exp(-TAIL_DECAY) with radius r. The
+# circle has J + ALIAS_DEVIATIONS standard deviations + ALIAS_MARGIN points. So the alias of a count
+# within the last two of these is more than J away, which damps it by r^-J.
 TAIL_DECAY = 45.0
-# The number of points is chosen so that counts alias only if they are at least ALIAS_DEVIATIONS
-# standard deviations plus ALIAS_MARGIN apart.
 ALIAS_DEVIATIONS, ALIAS_MARGIN = 22.1, 40.0
 # Bound on the sum of four errors, relative to F(r) r^(1-t), with r >= kappa: r^-J for aliases,
 # 2 exp(-52) for the rest of the circle, and by Bernstein's inequality 2 exp(-60) for each of the
@@ -42,10 +41,10 @@ ALIAS_DEVIATIONS, ALIAS_MARGIN = 22.1, 40.0
 # the mean of the tilted law may lie POLE_DISTANCE * MAX_RATIO_NEAR_POLE = 2.04 standard deviations
 # from the threshold.
 NEGLECTED_SHARE = 1e-19
-# Largest number of sums on one circle, limited by the processor's cache.
-MAX_SUMS_PER_CIRCLE = 500
-# Largest ratio of the standard deviations of sums on one circle. The second is used if kappa is too
-# close to the pole: the deviations then determine the radius.
+# Largest number of laws on one circle, limited by the processor's cache.
+MAX_LAWS_PER_CIRCLE = 500
+# Largest ratio of the standard deviations of laws on one circle. MAX_RATIO_NEAR_POLE applies if
+# kappa is too close to the pole: the deviations then determine the radius.
 MAX_DEVIATION_RATIO, MAX_RATIO_NEAR_POLE = 1.2, 1.02
 # Smallest distance of log |z| from the pole at z = 1, times the standard deviation.
 POLE_DISTANCE = 2.0
@@ -65,7 +64,7 @@ class Chance:
         return Chance(self.q, self.p)
 
 
-def log_falling_tail(
+def log_shift_divergence(
     kappa_minus_1: float, units: float, *parts: tuple[ArrayLike, Chance]
 ) -> tuple[Floats, Floats]:
     """Return ``log sum_s (f(s - 1) - kappa f(s))_+`` and its error.
@@ -89,7 +88,7 @@ def log_falling_tail(
     chances = [chance for _, chance in parts]
     shape, trials = trial_arrays[0].shape, [n.ravel() for n in trial_arrays]
     theta = float(np.log1p(kappa_minus_1))
-    deviation = _deviation(_all_tilted(trials, chances, theta))
+    deviation = 1.0 + _deviation(_all_tilted(trials, chances, theta))
     values, errors = np.empty(deviation.size), np.empty(deviation.size)
     for group in _groups(deviation, theta):
         values[group], errors[group] = _on_one_circle(
@@ -99,7 +98,7 @@ def log_falling_tail(
 
 
 def _groups(deviation: Floats, theta: float) -> Iterator[Integers]:
-    """Yield the indices of sums that share a circle."""
+    """Yield the indices of laws that share a circle."""
     order = np.argsort(deviation, kind="stable")
     ordered, start = deviation[order], 0
     while start < order.size:
@@ -107,7 +106,7 @@ def _groups(deviation: Floats, theta: float) -> Iterator[Integers]:
             MAX_DEVIATION_RATIO if theta * ordered[start] >= POLE_DISTANCE else MAX_RATIO_NEAR_POLE
         )
         stop = int(np.searchsorted(ordered, max_ratio * ordered[start], side="right"))
-        stop = min(stop, start + MAX_SUMS_PER_CIRCLE)
+        stop = min(stop, start + MAX_LAWS_PER_CIRCLE)
         yield order[start:stop]
         start = stop
 
@@ -137,7 +136,7 @@ def log_pmf_ratio(
 
 @dataclass(frozen=True)
 class _Binomial:
-    """One binomial of each sum, with tilted probabilities a and b = 1 - a; n has shape (sums,)."""
+    """One binomial of each law, with tilted probabilities a and b = 1 - a; n has shape (laws,)."""
 
     n: Floats
     chance: Chance
@@ -156,7 +155,8 @@ class _Binomial:
     def on_circle(self, phi: Floats) -> tuple[Floats, Floats]:
         """Return log modulus and argument of the factor of F that belongs to one trial.
 
-        Both are relative to phi = 0. If success is frequent, phi must be added to the argument.
+        Both are relative to phi = 0. To keep the digits of small angles, the factor is divided by
+        ``exp(i phi)`` if success is frequent; the caller adds this phi to the argument.
         """
         rare = -self.b if self.success_is_frequent else self.a
         versine = 2.0 * np.sin(phi / 2.0) ** 2
@@ -173,30 +173,30 @@ class _Binomial:
         return np.where(has_trials, value, 0.0), np.where(has_trials, error, 0.0)
 
 
-def _tilted(n: Floats, chance: Chance, log_odds: float) -> _Binomial:
-    """Return Bin(n, chance) with the odds of success multiplied by ``exp(log_odds) >= 1``."""
-    tilted_q = chance.q * float(np.exp(-log_odds))
+def _tilted(n: Floats, chance: Chance, tilt: float) -> _Binomial:
+    """Return Bin(n, chance) with the odds of success multiplied by ``exp(tilt) >= 1``."""
+    tilted_q = chance.q * float(np.exp(-tilt))
     total = chance.p + tilted_q
     return _Binomial(n, chance, chance.p / total, tilted_q / total)
 
 
 def _all_tilted(
-    trials: Sequence[Floats], chances: Sequence[Chance], log_odds: float
+    trials: Sequence[Floats], chances: Sequence[Chance], tilt: float
 ) -> list[_Binomial]:
-    return [_tilted(n, chance, log_odds) for n, chance in zip(trials, chances, strict=True)]
+    return [_tilted(n, chance, tilt) for n, chance in zip(trials, chances, strict=True)]
 
 
 def _deviation(binomials: Sequence[_Binomial]) -> Floats:
-    """Return the standard deviation of each tilted sum, plus 1."""
-    return np.asarray(np.sqrt(_sum([binomial.variance for binomial in binomials])) + 1.0)
+    """Return the standard deviation of each tilted law."""
+    return np.asarray(np.sqrt(_sum([binomial.variance for binomial in binomials])))
 
 
 @dataclass(frozen=True)
 class _Circle:
     """Points of the upper half of the circle ``|z| = exp(tau)``, shape (points,).
 
-    ``weight`` is the share of a point and its mirror image in the circle; ``terms`` is the number
-    of terms of the sum over s.
+    ``weight`` is the share of a point and its mirror image in the circle; ``terms`` is the number J
+    of terms of the series over s.
     """
 
     tau: float
@@ -216,11 +216,15 @@ class _Circle:
         return (radius_minus_kappa + relative) / (np.expm1(self.tau) + relative) * cut
 
 
-def _circle(tau: float, min_deviation: float, deviation: Floats) -> _Circle:
-    """Return points for which truncation and aliasing are at most `NEGLECTED_SHARE`."""
+def _circle(tau: float, least_spread: float, deviation: Floats) -> _Circle:
+    """Return points for which truncation and aliasing are at most `NEGLECTED_SHARE`.
+
+    ``deviation`` has the standard deviation of each law, tilted by tau. There are enough points for
+    a law whose deviation is ``least_spread``, even if all of these are smaller.
+    """
     terms = float(np.ceil(TAIL_DECAY / tau))
     points = terms + np.ceil(
-        ALIAS_DEVIATIONS * max(float(deviation.max()), min_deviation) + ALIAS_MARGIN
+        ALIAS_DEVIATIONS * max(float(deviation.max()), least_spread) + ALIAS_MARGIN
     )
     narrowest = float(deviation.min())
     reach = PEAK_WIDTHS / narrowest if narrowest > WHOLE_CIRCLE_DEVIATIONS else np.pi
@@ -237,20 +241,20 @@ def _on_one_circle(
     binomials = _all_tilted(trials, chances, theta)
     # The mode of the tilted law is adjacent to its mean (Darroch); rounding changes little.
     mean = _sum([binomial.n * binomial.a for binomial in binomials])
-    last = np.floor(np.maximum(mean - 8.0 * UNIT * total_trials, 0.0))  # t - 1, or 1 or 2 below it
-    deviation = _deviation(binomials)
+    # The exponent t - 1 of the threshold, or 1 or 2 below it.
+    lowest_power = np.floor(np.maximum(mean - 8.0 * UNIT * total_trials, 0.0))
+    deviation = 1.0 + _deviation(binomials)
     # The radius is kappa, or larger if that is too close to the pole.
     tau = max(theta, POLE_DISTANCE / float(np.median(deviation)))
     binomials = _all_tilted(trials, chances, tau)
-    circle = _circle(
-        tau, float(deviation.max()), np.sqrt(_sum([binomial.variance for binomial in binomials]))
-    )
+    circle = _circle(tau, float(deviation.max()), _deviation(binomials))
     points = [binomial.on_circle(circle.phi) for binomial in binomials]
     trial_columns = [binomial.n[:, None] for binomial in binomials]
     size = np.exp(
         _sum([n * modulus for n, (modulus, _) in zip(trial_columns, points, strict=True)])
     )
-    turns = _sum([binomial.n * binomial.success_is_frequent for binomial in binomials]) - last
+    turns = _sum([binomial.n * binomial.success_is_frequent for binomial in binomials])
+    turns -= lowest_power
     argument = _sum([n * angle for n, (_, angle) in zip(trial_columns, points, strict=True)])
     argument = argument + turns[:, None] * circle.phi
     real, imaginary = size * np.cos(argument), size * np.sin(argument)
@@ -265,13 +269,13 @@ def _on_one_circle(
     rounding += (units + 2.0 * theta) * sizes[:, 2]
     error = UNIT * rounding + NEGLECTED_SHARE
 
-    scale, scale_error = _log_scale(last, binomials)
+    scale, scale_error = _log_scale(lowest_power, binomials)
     log_value, log_error = np.full(total_trials.shape, -np.inf), np.full(total_trials.shape, np.inf)
     # Other thresholds give a smaller value, so the largest of three candidates is the result.
     for step in range(3):
         rotated = factor * np.exp(-1j * step * circle.phi)
         value = np.sum(real * rotated.real - imaginary * rotated.imag, axis=1)
-        significant = (last + step <= total_trials) & (value > 2.0 * error)
+        significant = (lowest_power + step <= total_trials) & (value > 2.0 * error)
         value = np.where(significant, value, 1.0)
         candidate = np.where(significant, np.log(value) + scale - step * tau, -np.inf)
         better = candidate > log_value

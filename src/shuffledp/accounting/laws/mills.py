@@ -26,10 +26,10 @@ SECOND_ORDER_FACTOR = 1.01
 # Smallest k p for which (2) is used. For much smaller k p the ellipse in the error bound (see
 # `_quadrature`) comes close to the zero of f at y = 1.
 MIN_QUADRATURE_KP = 400.0
-# Number N of Gauss nodes, and rho of the ellipse in the error bound, which is at most 3e-16.
+# Number N of Gauss nodes, and rho of the ellipse that bounds their share of the error by 3e-16.
 GAUSS_NODES = 56
 ELLIPSE_RHO = 1.8
-# Largest degree D of a Chebyshev term. The rest of the series is at most 5e-15, for k p = 400 and x
+# Largest degree of a Chebyshev term. The rest of the series is at most 5e-15, for k p = 400 and x
 # far below the mean.
 MAX_CHEBYSHEV_DEGREE = 42
 # The sum or integral is truncated where about exp(-LOG_TRUNCATION) of it remains.
@@ -70,7 +70,7 @@ def mills_ratio(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike) -> tuple
     with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
         # Elements are sorted so that those of a block need about the same number of terms.
         for method, chosen, key, block in (
-            (_sum_of_ratios, ~use_quadrature, _terms(x, n, p, q), SUM_BLOCK_SIZE),
+            (_sum_of_ratios, ~use_quadrature, _last_term(x, n, p, q), SUM_BLOCK_SIZE),
             (_quadrature, use_quadrature, kp, QUADRATURE_BLOCK_SIZE),
         ):
             where = np.flatnonzero(chosen)
@@ -82,8 +82,8 @@ def mills_ratio(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike) -> tuple
     return value.reshape(shape), error.reshape(shape)
 
 
-def _terms(x: Floats, n: Floats, p: Floats, q: Floats) -> Floats:
-    """Return the number of terms of (1) to sum; the error bound does not rely on the choice.
+def _last_term(x: Floats, n: Floats, p: Floats, q: Floats) -> Floats:
+    """Return j of the last term of (1) to sum; the error bound does not rely on the choice.
 
     The terms grow up to j = top. As in Bernstein's inequality, the i-th term after that is about
     exp(-i**2 / (2 V + 2 i / 3)) times the largest one, where 1 / V = 1 / (x + top) + 1 / (k - top).
@@ -93,27 +93,30 @@ def _terms(x: Floats, n: Floats, p: Floats, q: Floats) -> Floats:
     top = np.maximum((k * p - x * q) / (p + q), 0.0)
     ahead = np.maximum(k - top, 0.0)
     variance = (x + top) * ahead / (x + k)
-    fall = LOG_TRUNCATION / 3.0 + np.sqrt(LOG_TRUNCATION**2 / 9.0 + 2.0 * LOG_TRUNCATION * variance)
+    after_top = LOG_TRUNCATION / 3.0 + np.sqrt(
+        LOG_TRUNCATION**2 / 9.0 + 2.0 * LOG_TRUNCATION * variance
+    )
     first = np.clip(k * r / (x + 1.0), 1e-300, 1.0)
-    steep = LOG_TRUNCATION / np.maximum(-np.log(first), 1e-3)
-    return np.ceil(np.minimum(top + np.minimum(fall, steep) + 2.0, k))
+    geometric = LOG_TRUNCATION / np.maximum(-np.log(first), 1e-3)
+    return np.ceil(np.minimum(top + np.minimum(after_top, geometric) + 2.0, k))
 
 
 def _sum_of_ratios(x: Floats, n: Floats, p: Floats, q: Floats) -> tuple[Floats, Floats]:
-    """Return the sum of the first t terms of (1), by Horner's rule from the last one.
+    """Return the sum of the terms j = 0, ..., t of (1), by Horner's rule from the last one.
 
-    Write R_i for the factors of (1) and w_j for its terms. The R_i decrease, so the terms left out
-    add up to at most w_t R_t / (1 - R_t). A Horner step rounds four times and uses a rounded r, so
-    the share of w_j in the result has an error of at most 5 j + 1 units. All terms are positive, so
-    the result has an error of at most 5 J + 1 units, where J = sum j w_j / sum w_j. Summing
-    (x + 1 + j) w_{j+1} = r (k - j) w_j over j gives J = (x / m + k r - x) / (1 + r) for the whole
-    sum; truncation lowers J. Cancellation changes J by at most 1e-2, so 1 is added to be safe.
+    t is the largest number that `_last_term` returns. Write R_i for the factors of (1) and w_j for
+    its terms. The R_i decrease, so the terms left out add up to at most w_t R_t / (1 - R_t). A
+    Horner step rounds four times and uses a rounded r, so the share of w_j in the result has an
+    error of at most 5 j + 1 units. All terms are positive, so the result has an error of at most
+    5 J + 1 units, where J = sum j w_j / sum w_j. Summing (x + 1 + j) w_{j+1} = r (k - j) w_j over j
+    gives J = (x / m + k r - x) / (1 + r) for the whole sum; truncation lowers J. Cancellation
+    changes J by at most 1e-2, so 1 is added to be safe.
     """
     k, r = n - x, p / q
-    count = int(np.max(_terms(x, n, p, q)))
+    count = int(np.max(_last_term(x, n, p, q)))
     total, last = np.ones_like(x), np.ones_like(x)
     above, below, ratio = k - count, x + 1.0 + count, np.empty_like(x)
-    beyond = np.maximum(above, 0.0) / below * r
+    next_ratio = np.maximum(above, 0.0) / below * r
     for _ in range(count):
         above += 1.0
         below -= 1.0
@@ -123,7 +126,7 @@ def _sum_of_ratios(x: Floats, n: Floats, p: Floats, q: Floats) -> tuple[Floats, 
         last *= ratio
         total *= ratio
         total += 1.0
-    truncation = np.where(beyond < 1.0, last * beyond / (1.0 - beyond) / total, np.inf)
+    truncation = np.where(next_ratio < 1.0, last * next_ratio / (1.0 - next_ratio) / total, np.inf)
     mean = np.clip((x / total + (k * r - x)) / (1.0 + r), 0.0, count) + 1.0
     return total, SECOND_ORDER_FACTOR * (truncation + UNIT * (5.0 * mean + 1.0))
 
@@ -131,35 +134,41 @@ def _sum_of_ratios(x: Floats, n: Floats, p: Floats, q: Floats) -> tuple[Floats, 
 def _quadrature(x: Floats, n: Floats, p: Floats, q: Floats) -> tuple[Floats, Floats]:
     """Return (2) by Gauss's rule with N nodes t on [0, L], where y = h (1 + t) = h s, h = L / 2.
 
-    Exponent. 1 - y and 1 + r y are constants times 1 - 2 a t + a**2 and 1 + 2 b t + b**2,
+    *The exponent.* 1 - y and 1 + r y are constants times 1 - 2 a t + a**2 and 1 + 2 b t + b**2,
     a = h / (1 - h + sqrt(1 - L)), b = r h / (1 + r h + sqrt(1 + r L)), and
     log(1 - 2 a t + a**2) = -2 sum_j a**j T_j(t) / j. So e = sum_j c_j T_j(t) + const with
-    c_j = -2 ((x - 1) a**j + k (-b)**j) / j. Let Q_j be T_j minus its quadratic Taylor polynomial
-    at t = -1, which has e = 0, slope d = k r - (x - 1), curvature -g, g = x - 1 + k r**2:
+    c_j = -2 ((x - 1) a**j + k (-b)**j) / j. At t = -1, where y = 0, e is 0 and its first two
+    derivatives with respect to y are d = k r - (x - 1) and -g, g = x - 1 + k r**2. With Q_j for
+    T_j minus its quadratic Taylor polynomial at t = -1,
     e = d h s - g (h s)**2 / 2 + sum_{j >= 3} c_j Q_j.
-    Rounding of e. The float a is treated as exact and defines h = 2 a / (1 + a)**2, which is
+
+    *Rounding of e.* The float a is treated as exact and defines h = 2 a / (1 + a)**2, which is
     accurate to 4 u; d is accurate to 3 u, g to 5 u, b to 17 u, the tables to u, a matrix product to
-    its inner length times u. Let D be the last degree. The error of e is at most u times
+    its inner length times u. Let D be the last j that `_coefficients` keeps. The error of e is at
+    most u times
     12 |d h s| + 21 g (h s)**2 / 2 + sum_j U_j |Q_j|,
     U_j = 2 ((D + j + 6) (x - 1) a**j + (D + 18 j + 6) k b**j) / j.
     It is averaged with the weights of the sum; exp, the sum itself and the rest add N + 16 units.
-    Truncation. |Q_j| <= T_j'''(1) s**3 / 6 <= 4 j**6 / 45; a geometric series bounds all j > D.
-    Gauss. On the ellipse t = (w + 1/w) / 2, |w| = rho, log|f| exceeds e at the real point of the
-    same angle by sum_{j >= 1} c_j cos(j angle) (cosh(j log rho) - 1), at most
+
+    *Truncation.* |Q_j| <= T_j'''(1) s**3 / 6 <= 4 j**6 / 45; a geometric series bounds all j > D.
+
+    *Gauss's rule.* On the ellipse t = (w + 1/w) / 2, |w| = rho, log|f| exceeds e at the real point
+    of the same angle by sum_{j >= 1} c_j cos(j angle) (cosh(j log rho) - 1), at most
     E = |c_1| (cosh(log rho) - 1) + (x - 1) S(a) + k S(b), S(a) = sum_{j >= 2} 2 a**j / j (...).
     So M = exp(max e + E) bounds f there; its Chebyshev coefficients are at most 2 M rho**-j. The
     error of the rule for T_j is at most 2 + 2 / (j**2 - 1) if j >= 2 N is even, and 0 otherwise; in
     total it is at most (64 / 15) M rho**(-2 N) / (1 - rho**-2), times h.
-    Beyond L. e is concave: the integral from L on is at most f(L) / -e'(L).
+
+    *The rest of the integral.* e is concave: the integral from L on is at most f(L) / -e'(L).
     """
     k, r = n - x, p / q
-    shape = x - 1.0
-    slope = _difference_of_products(k, p, shape, q) / q
-    high, a, half, beyond = _range(shape, k, r, slope)
+    x_minus_1 = x - 1.0
+    slope = _difference_of_products(k, p, x_minus_1, q) / q
+    high, a, half, rest = _range(x_minus_1, k, r, slope)
     b = r * half / (1.0 + r * half + np.sqrt(1.0 + 2.0 * r * half))
-    signed, units, cut = _coefficients(shape, k, a, b)
+    signed, units, cut = _coefficients(x_minus_1, k, a, b)
     s, table, sums = _tables()
-    linear, square = slope * half, (shape + k * (r * r)) * (0.5 * (half * half))
+    linear, square = slope * half, (x_minus_1 + k * (r * r)) * (0.5 * (half * half))
     f = s * square
     np.subtract(linear, f, out=f)
     f *= s
@@ -174,9 +183,11 @@ def _quadrature(x: Floats, n: Floats, p: Floats, q: Floats) -> tuple[Floats, Flo
         12.0 * np.abs(linear) * moments[1] + 21.0 * square * moments[2] + np.sum(units, axis=0)
     )
     rounding = rounding / total + (GAUSS_NODES + 16.0)
-    cosine = 0.5 * (ELLIPSE_RHO + 1.0 / ELLIPSE_RHO) - 1.0
+    cosh_minus_1 = 0.5 * (ELLIPSE_RHO + 1.0 / ELLIPSE_RHO) - 1.0
     excess = (
-        2.0 * np.abs(shape * a - k * b) * cosine + shape * _ellipse_sum(a) + k * _ellipse_sum(b)
+        2.0 * np.abs(x_minus_1 * a - k * b) * cosh_minus_1
+        + x_minus_1 * _ellipse_sum(a)
+        + k * _ellipse_sum(b)
     )
     gauss = (
         64.0
@@ -184,7 +195,7 @@ def _quadrature(x: Floats, n: Floats, p: Floats, q: Floats) -> tuple[Floats, Flo
         / (1.0 - ELLIPSE_RHO**-2)
         * np.exp(high + excess - 2 * GAUSS_NODES * np.log(ELLIPSE_RHO))
     )
-    return value, SECOND_ORDER_FACTOR * (UNIT * rounding + cut + gauss / total + beyond * x / value)
+    return value, SECOND_ORDER_FACTOR * (UNIT * rounding + cut + gauss / total + rest * x / value)
 
 
 def _product(matrix: Floats, columns: Floats) -> Floats:
@@ -217,7 +228,7 @@ def _difference_of_products(a: Floats, b: Floats, c: Floats, d: Floats) -> Float
 
 
 def _range(
-    shape: Floats, k: Floats, r: Floats, slope: Floats
+    x_minus_1: Floats, k: Floats, r: Floats, slope: Floats
 ) -> tuple[Floats, Floats, Floats, Floats]:
     """Return ``max e``, a and h of a range [0, L], and a bound on the integral of f beyond L.
 
@@ -227,37 +238,41 @@ def _range(
     """
 
     def exponent(v: Floats) -> Floats:
-        return -shape * v + k * np.log1p(-r * np.expm1(-v))
+        return -x_minus_1 * v + k * np.log1p(-r * np.expm1(-v))
 
-    v = -np.log1p(-np.maximum(slope / (r * (shape + k)), 0.0))
+    v = -np.log1p(-np.maximum(slope / (r * (x_minus_1 + k)), 0.0))
     high = exponent(v)
     w = r * np.exp(-v)
     curvature = k * w * (1.0 + r) / (1.0 - r * np.expm1(-v)) ** 2
-    fall = np.maximum(-slope, 0.0)
-    v = v + 2.0 * LOG_TRUNCATION / (fall + np.sqrt(fall * fall + 2.0 * LOG_TRUNCATION * curvature))
+    descent = np.maximum(-slope, 0.0)
+    v = v + 2.0 * LOG_TRUNCATION / (
+        descent + np.sqrt(descent * descent + 2.0 * LOG_TRUNCATION * curvature)
+    )
     for _ in range(2):
-        derivative = -shape + k * r * np.exp(-v) / (1.0 - r * np.expm1(-v))
+        derivative = -x_minus_1 + k * r * np.exp(-v) / (1.0 - r * np.expm1(-v))
         v = v - (exponent(v) - high + LOG_TRUNCATION) / derivative
     half = -0.5 * np.expm1(-v)
     a = half / (1.0 - half + np.sqrt(1.0 - 2.0 * half))
     half = 2.0 * a / ((1.0 + a) * (1.0 + a))
     end = 2.0 * half
-    fall = shape / (1.0 - end) - k * r / (1.0 + r * end)
-    beyond = np.exp(shape * np.log1p(-end) + k * np.log1p(r * end)) / fall
-    return high, a, half, np.where(fall > 0.0, beyond, np.inf)
+    descent = x_minus_1 / (1.0 - end) - k * r / (1.0 + r * end)
+    rest = np.exp(x_minus_1 * np.log1p(-end) + k * np.log1p(r * end)) / descent
+    return high, a, half, np.where(descent > 0.0, rest, np.inf)
 
 
-def _coefficients(shape: Floats, k: Floats, a: Floats, b: Floats) -> tuple[Floats, Floats, Floats]:
+def _coefficients(
+    x_minus_1: Floats, k: Floats, a: Floats, b: Floats
+) -> tuple[Floats, Floats, Floats]:
     """Return ``c_j`` and ``U_j``, a row for each j >= 3, and a bound on the rest of the exponent.
 
-    The last j is at most `MAX_CHEBYSHEV_DEGREE`, and smaller where the terms fall fast. The error
+    The last j is at most `MAX_CHEBYSHEV_DEGREE`, and smaller where the terms decay fast. The error
     bound does not rely on this choice.
     """
     larger = np.maximum(a, b)
-    fall = -np.log(np.clip(np.max(larger), 1e-300, 0.9))
-    degree = np.log(1e25 * np.max(shape + k)) / fall
+    decay = -np.log(np.clip(np.max(larger), 1e-300, 0.9))
+    degree = np.log(1e25 * np.max(x_minus_1 + k)) / decay
     last = int(np.clip(degree, 4, MAX_CHEBYSHEV_DEGREE))
-    left, right = shape * (a * a), k * (b * b)
+    left, right = x_minus_1 * (a * a), k * (b * b)
     signed, units = np.empty((2, last - 2, a.size))
     for j in range(3, last + 1):
         left *= a
@@ -283,7 +298,7 @@ def _ellipse_sum(a: Floats) -> Floats:
 def _tables() -> tuple[Floats, Floats, Floats]:
     """Return three tables of functions at Gauss's nodes t, where s = 1 + t.
 
-    They hold s, as a column; Q_j(t), with a row for each node and a column for each j = 3..D; and,
+    They hold s, as a column; Q_j(t), with a row for each node and a column for each j >= 3; and,
     in a column for each node, its weight times 1, s, s**2 and |Q_j(t)|. They are computed with 50
     decimal digits, of which cancellation leaves 40, and rounded once.
     """
@@ -313,7 +328,7 @@ def _legendre(t: Decimal) -> tuple[Decimal, Decimal]:
 
 
 def _remainders(t: Decimal) -> list[Decimal]:
-    """Return ``Q_j(t)`` for j = 3..D.
+    """Return ``Q_j(t)`` for j from 3 to `MAX_CHEBYSHEV_DEGREE`.
 
     T_j(-1), T_j'(-1), T_j''(-1) are +-1, -+j**2, +-j**2 (j**2 - 1) / 3.
     """

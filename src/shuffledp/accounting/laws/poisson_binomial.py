@@ -75,10 +75,10 @@ def _merge(x: Window, y: Window | None) -> Window:
 def poisson_binomial(p: Floats, counts: Integers, q: Floats) -> Window:
     """Return the law of a sum of independent Bernoulli variables.
 
-    The variables come in groups with equal probabilities. The relative error of each probability of
-    the result is at most about 1e-12, and the mass left out about 1e-20. Large groups have binomial
-    laws; the remaining variables, up to about a million, are summed in blocks. All these laws are
-    combined in a tree of direct convolutions.
+    The variables come in groups with equal probabilities. Apart from the mass left out, about
+    1e-20, the relative error of each probability of the result is at most about 1e-12. Large groups
+    have binomial laws; the remaining variables, up to about a million, are summed in blocks. All
+    these laws are combined in a tree of direct convolutions.
 
     ``counts`` has the number of variables in each group, at least 1; p is their probability of
     success, and q is ``1 - p`` with the same relative accuracy.

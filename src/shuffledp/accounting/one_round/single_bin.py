@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffledp.accounting.conventions import eps_values, over_eps_of_one_round
-from shuffledp.accounting.laws.binomial_sum import Chance, log_falling_tail
+from shuffledp.accounting.laws.binomial_sum import Chance, log_shift_divergence
 from shuffledp.accounting.setting import Setting, probabilities
 from shuffledp.numerics.arrays import UNIT, Floats, Integers
 
@@ -42,7 +42,7 @@ def log_divergence_ends(
     if gain <= 0.0:
         zero = np.full(np.broadcast_shapes(*(np.shape(n) for n, _ in parts)), -np.inf)
         return zero, zero
-    value, error = log_falling_tail(excess / gain, gain_units + 4.0, *parts)
+    value, error = log_shift_divergence(excess / gain, gain_units + 4.0, *parts)
     bounded = error < np.inf
     value = value + np.log(gain)  # neither term is positive, apart from rounding
     with np.errstate(invalid="ignore"):

@@ -48,15 +48,16 @@ def _laws(setting: Setting) -> tuple[tuple[Floats, Floats], ...]:
     """Return the histogram's laws with the target in x0 and in x1, for 0..n-1 others in x0."""
     p, q = probabilities(setting.eps0, setting.k)
     rest = (setting.k - 3) * q
-    x0, x1, x2 = (p, q, q, rest), (q, p, q, rest), (q, q, p, rest)
-    third = np.ones((1,) * (2 if setting.k == 3 else 3))
+    # The chances of the report of a user in x0, in x1 and in the third cell.
+    from_x0, from_x1, from_third = (p, q, q, rest), (q, p, q, rest), (q, q, p, rest)
+    law_of_third = np.ones((1,) * (2 if setting.k == 3 else 3))
     laws = []
     for others_in_x0 in range(setting.n - 1, -1, -1):
-        law = third
+        law = law_of_third
         for _ in range(others_in_x0):
-            law = _with_user(law, x0)
-        laws.append((_with_user(law, x0), _with_user(law, x1)))
-        third = _with_user(third, x2)
+            law = _with_user(law, from_x0)
+        laws.append((_with_user(law, from_x0), _with_user(law, from_x1)))
+        law_of_third = _with_user(law_of_third, from_third)
     return tuple(reversed(laws))
 
 
@@ -70,15 +71,15 @@ def best(eps: float, setting: Setting) -> tuple[float, int, int]:
 
     Notes
     -----
-    A probability is a sum of products of n + 1 factors. Its relative error is a few units of
-    rounding per factor, and the error of ``P - e^eps Q`` is relative to P.
+    A probability is a sum of products of n factors. Its relative error is a few units of rounding
+    per factor, and the error of ``P - e^eps Q`` is relative to P.
     """
     largest = (0.0, 0, 0)
     for users, (law_x0, law_x1) in enumerate(_laws(setting)):
-        for p, q, counts in ((law_x0, law_x1, (users, 0)), (law_x1, law_x0, (0, users))):
-            excess = p - np.exp(eps) * q
+        for law_p, law_q, counts in ((law_x0, law_x1, (users, 0)), (law_x1, law_x0, (0, users))):
+            excess = law_p - np.exp(eps) * law_q
             positive = excess > 0.0
-            error = 16.0 * UNIT * (setting.n + 1.0) * float(p[positive].sum())
+            error = 16.0 * UNIT * (setting.n + 1.0) * float(law_p[positive].sum())
             largest = max(largest, (float(excess[positive].sum()) - error, *counts))
     value, x0, x1 = largest
     return float(np.log(value)) if value > 0.0 else -np.inf, x0, x1

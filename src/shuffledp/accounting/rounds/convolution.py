@@ -41,7 +41,7 @@ def transform_error(size: int, rounds: int, norm: float) -> float:
     return float((rounds + 1) * (8.0 * np.log2(size) + 8.0) * UNIT * norm)
 
 
-def upper_reach(laws: Sequence[tuple[Floats, Floats, int]]) -> float:
+def upper_reach(centred_laws: Sequence[tuple[Floats, Floats, int]]) -> float:
     """Return a number that a sum exceeds with probability at most ``exp(LOG_TAIL)``.
 
     By Chernoff's bound, ``(sum K(t) - LOG_TAIL) / t`` is such a number for every t > 0, where K are
@@ -50,23 +50,24 @@ def upper_reach(laws: Sequence[tuple[Floats, Floats, int]]) -> float:
 
     Parameters
     ----------
-    laws
+    centred_laws
         For each law: its values, with a mean of nearly 0; the logs of their probabilities; and the
         number (>= 1) of summands that have it.
     """
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         variance = sum(
-            count * float(np.exp(log_weights) @ centred**2) for centred, log_weights, count in laws
+            count * float(np.exp(log_weights) @ centred**2)
+            for centred, log_weights, count in centred_laws
         )
         t = float(np.sqrt(-2.0 * LOG_TAIL / np.float64(variance)))
-    furthest = sum(count * float(np.abs(centred).max()) for centred, _, count in laws)
-    spread = max(float(np.abs(centred).max()) for centred, _, _ in laws)
+    furthest = sum(count * float(np.abs(centred).max()) for centred, _, count in centred_laws)
+    spread = max(float(np.abs(centred).max()) for centred, _, _ in centred_laws)
     if not 0.0 < t < np.inf:
         return furthest
     low, high, best = 0.0, np.inf, furthest
     for _ in range(MAX_CHERNOFF_STEPS):
         cumulant = divergence = 0.0
-        for centred, log_weights, count in laws:
+        for centred, log_weights, count in centred_laws:
             term_cumulant, term_divergence = _cumulant_and_divergence(centred, log_weights, t)
             cumulant += count * term_cumulant
             divergence += count * term_divergence
@@ -119,8 +120,9 @@ def power(base: Any, exponent: int) -> Any:
 
 
 def convolve(laws: Laws) -> tuple[int, Floats]:
-    """Return the first value of a window of sums, and the probabilities of the sums in the window.
+    """Return the first value of a window of sums, and the probabilities of the sums from it on.
 
+    There may be a few more than in `sum_window`, for a faster FFT.
     The Euclidean norm of the error is at most the sum of the laws' `transform_error`, plus twice
     ``exp(LOG_TAIL)`` for the probability outside the window, which the FFT wraps around.
     """

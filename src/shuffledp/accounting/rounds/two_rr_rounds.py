@@ -27,9 +27,9 @@ from shuffledp.numerics.arrays import UNIT, Floats, Integers
 
 # Largest number of rounds for which this recursion is used.
 MAX_ROUNDS = 200
-# The count n - 1 is a block of its own. The width of any other block, whose last count is c, is
-# BLOCK_WIDTH n + BLOCK_WIDTH_GROWTH (n - 1 - c). Blocks increase the eps of their counts by about
-# 0.3 % near n - 1, and by more far from it, where eps is smaller.
+# The count n - 1 is a block of its own. Any other block, whose last count is c, begins about
+# BLOCK_WIDTH n + BLOCK_WIDTH_GROWTH (n - 1 - c) counts before c. Blocks increase the eps of their
+# counts by about 0.3 % near n - 1, and by more far from it, where eps is smaller.
 BLOCK_WIDTH, BLOCK_WIDTH_GROWTH = 0.006, 0.02
 # Below this log delta the bound is not used: each round adds a probability of about exp(-46) of an
 # infinite loss.
@@ -55,13 +55,13 @@ def worst_curve(setting: Setting, estimate: LogDelta) -> UpperCurve:
     largest_eps = deviation
     while largest_eps < setting.budget and estimate(largest_eps) > -DEFAULT_DEPTH:
         largest_eps *= 1.25
-    size = int(np.ceil(min(largest_eps, setting.budget) / step)) + 2
-    log_deltas = _recursion(_laws(setting, step), setting.rounds, step, size)
+    points = int(np.ceil(min(largest_eps, setting.budget) / step)) + 2
+    log_deltas = _recursion(_laws(setting, step), setting.rounds, step, points)
 
     def upper(eps: float) -> float:
         if eps >= setting.budget:
             return -np.inf
-        index = min(int(eps / step), size - 2)
+        index = min(int(eps / step), points - 2)
         # Delta is convex in exp(eps), so it lies below the chord between two grid points.
         # Near the budget `right` is 0, so the weight of `left` needs digits of its own.
         weight = min(max(np.expm1(eps - step * index) / np.expm1(step), 0.0), 1.0)
@@ -89,7 +89,8 @@ def _blocks(n: int) -> tuple[Integers, Integers]:
 def _laws(setting: Setting, step: float) -> list[LossDistribution]:
     """Return, for each block of counts, the loss distribution of a pair that dominates them."""
     low, high = _blocks(setting.n)
-    users = setting.n - (high - low)  # those of a block are revealed (`one_round.two_rr`)
+    # The reports of high - low other users are revealed (`one_round.two_rr`).
+    users = setting.n - (high - low)
     index, stride, points = 0, 1, list[tuple[int, Any, Any]]()
     while not points or max(points[-1][1].max(), points[-1][2].max()) > -DEFAULT_DEPTH:
         eps = step * index
@@ -118,16 +119,16 @@ def _until_negligible(indices: list[int], logs: Floats) -> list[tuple[int, float
     return list(zip(indices[: last + 1], logs.tolist(), strict=False))
 
 
-def _recursion(laws: list[LossDistribution], rounds: int, step: float, size: int) -> Floats:
-    """Return log h after all rounds, rounded up, where log alpha is 0, step, 2 step, ..."""
+def _recursion(laws: list[LossDistribution], rounds: int, step: float, points: int) -> Floats:
+    """Return log h after all rounds, rounded up, at `points` values 0, step, ... of log alpha."""
     from tqdm import tqdm
 
-    # Losses reach `reach_above` steps above 0 and `reach_below` below. h is stored from -size to
-    # size - 1 steps. At smaller alpha it is replaced by the chord to h(0) = 1, at larger alpha by
+    # Losses reach `reach_above` steps above 0 and `reach_below` below. h is stored from -points to
+    # points - 1 steps. At smaller alpha it is replaced by the chord to h(0) = 1, at larger alpha by
     # its last value.
     reach_above = max(law.start + law.mass.size for law in laws)
     reach_below = max(0, *(-law.start for law in laws))
-    index = np.arange(-size, size, dtype=np.float64)
+    index = np.arange(-points, points, dtype=np.float64)
     h = -np.expm1(np.minimum(step * index, 0.0)) * (1.0 + 4.0 * UNIT)
     alpha_ratios = np.exp(-step * np.arange(reach_above, 0.0, -1.0))
     for _ in tqdm(range(rounds), desc="rounds", delay=2.0, leave=False, disable=None):
@@ -141,7 +142,7 @@ def _recursion(laws: list[LossDistribution], rounds: int, step: float, size: int
                 following, np.convolve(window, law.mass, "valid") + law.infinite, out=following
             )
         h = np.minimum(following, 1.0)
-    size_of_sums = max(law.mass.size for law in laws)
-    error = max(law.mass_error for law in laws) + UNIT * (size_of_sums + 16.0)
+    max_terms = max(law.mass.size for law in laws)
+    error = max(law.mass_error for law in laws) + UNIT * (max_terms + 16.0)
     with np.errstate(divide="ignore"):
-        return np.asarray(np.log(h[size:]) + rounds * error)
+        return np.asarray(np.log(h[points:]) + rounds * error)

@@ -1,7 +1,5 @@
 """Paper A's Theorem IV.1 exactly as printed, to reproduce its tables; it is no guarantee."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike
@@ -19,36 +17,22 @@ WINDOW_DEVIATIONS, WINDOW_MARGIN = 9.3, 20.0
 MAX_DIRECT_PRODUCTS = 4_000_000
 
 
-@dataclass(frozen=True)
-class _Window:
-    """Binomial probabilities of the counts from ``start``, without tails of about 1e-20."""
-
-    start: int
-    mass: Floats
-
-    @property
-    def values(self) -> Floats:
-        return self.start + np.arange(self.mass.size, dtype=np.float64)
-
-
-def _binomial(n: int, chance: Chance) -> _Window:
+def _binomial(n: int, chance: Chance) -> tuple[int, Floats]:
+    """Return the first count and the probabilities, without tails of about 1e-20."""
     p, q = chance.p, chance.q
     if n == 0 or q <= 0.0:  # a tilt near eps0 can round q to 0
-        return _Window(n, np.ones(1))
+        return n, np.ones(1)
     half = WINDOW_DEVIATIONS * np.sqrt(n * p * q) + WINDOW_MARGIN
     start, stop = max(int(np.floor(n * p - half)), 0), min(int(np.ceil(n * p + half)), n)
     mass = np.exp(log_pmf_run(start, stop - start + 1, n, p, q))
-    return _Window(start, mass / mass.sum())
+    return start, mass / mass.sum()
 
 
 def _convolve(x: Floats, y: Floats) -> Floats:
     if x.size * y.size <= MAX_DIRECT_PRODUCTS:
         return np.convolve(x, y)
-    size = x.size + y.size - 1
-    padded = scipy.fft.next_fast_len(size, real=True)
     # Accurate to 1e-16 of the mode, around which the tilted sums are concentrated.
-    product = scipy.fft.rfft(x, padded) * scipy.fft.rfft(y, padded)
-    return np.asarray(scipy.fft.irfft(product, padded)[:size])
+    return np.asarray(scipy.signal.fftconvolve(x, y))
 
 
 def _with_one_more(law: Floats, p: float, q: float) -> Floats:
@@ -83,19 +67,20 @@ def _log_as_printed(eps: float, setting: Setting, m: int) -> float:
     kappa = share / (1.0 - share) * low.q / low.p
     theta = np.log(kappa)
     total = high.q + kappa * high.p
-    same = _binomial(m, Chance(kappa * high.p / total, high.q / total))
-    others = _binomial(n - 1 - m, Chance(share, 1.0 - share))
-    count = _convolve(same.mass, others.mass)
+    first_same, same = _binomial(m, Chance(kappa * high.p / total, high.q / total))
+    first_other, others = _binomial(n - 1 - m, Chance(share, 1.0 - share))
+    count = _convolve(same, others)
     # r reports of x0 by the n - m users of other cells, target included, have the probability
     # share f(r - 1) + (1 - share) f(r), and r times that is (n - m) share f(r - 1), where f is the
     # law of the n - m - 1 others.
     law = _with_one_more(count, share, 1.0 - share)
-    square = _convolve(same.mass, others.mass * (others.values + 1.0)) * share / (n - m)
+    reports = first_other + np.arange(1.0, others.size + 1.0)
+    square = _convolve(same, others * reports) * share / (n - m)
     with np.errstate(divide="ignore", invalid="ignore"):
         loss = np.log(kappa2 + (np.exp(eps0) - kappa2) * np.append(0.0, square) / law)
     # The law of the count with the target in x0, with the tilt's exp(-theta s) kept apart.
     target = _with_one_more(count, high.p * kappa, high.q)
-    s = same.start + others.start + np.arange(float(law.size))
+    s = first_same + first_other + np.arange(float(law.size))
     counted = np.isfinite(loss) & (loss > eps)
     # The loss grows with s and, by the choice of tilt, exceeds eps near the mode. Far below, where
     # the transforms of long laws consist of rounding errors, it may seem to exceed eps again.

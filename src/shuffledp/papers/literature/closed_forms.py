@@ -96,18 +96,14 @@ def erlingsson_log_delta(eps: ArrayLike, setting: Setting) -> Floats:
 
 def clones_closed_form_domain(setting: Setting, log_delta: float | None = None) -> str | None:
     """Return why :func:`clones_closed_form_epsilon` does not apply, or None."""
-    eps0 = setting.eps0
-    largest = np.inf if log_delta is None else _largest_eps0(setting.n, log_delta)
+    eps0, largest = setting.eps0, np.inf
+    if log_delta is not None:
+        with np.errstate(divide="ignore"):
+            largest = np.log(setting.n / (16.0 * (np.log(2.0) - log_delta)))
     reason = (
         f"eps0 must be at most log(n / (16 log(2/delta))), got eps0={eps0}: more users are needed"
     )
-    return any_domain(setting) or _first_failure((eps0 <= largest, reason))
-
-
-def _largest_eps0(n: int, log_delta: float) -> float:
-    """Return the largest eps0 that the clones theorem covers at a log delta."""
-    with np.errstate(divide="ignore"):
-        return float(np.log(n / (16.0 * (np.log(2.0) - log_delta))))
+    return any_domain(setting) or _first_failure((bool(eps0 <= largest), reason))
 
 
 def clones_closed_form_epsilon(log_delta: ArrayLike, setting: Setting) -> Floats:
@@ -265,10 +261,6 @@ def _bennett(eps: Floats, n: int, blanket: _Blanket) -> Floats:
 
 
 Inequality = Literal["hoeffding", "bennett"]
-_TAILS: dict[Inequality, Callable[[Floats, int, _Blanket], Floats]] = {
-    "hoeffding": _hoeffding,
-    "bennett": _bennett,
-}
 
 
 def blanket_log_delta(
@@ -295,7 +287,7 @@ def blanket_log_delta(
     eps = eps_values(eps)
     with np.errstate(all="ignore"):
         blanket = (_generic_blanket if any_randomiser else _krr_blanket)(eps, setting)
-        value = _TAILS[inequality](eps, setting.n, blanket)
+        value = (_hoeffding if inequality == "hoeffding" else _bennett)(eps, setting.n, blanket)
     # At eps = 0 the formula is 0/0 or infinite; the bound is vacuous.
     value = np.where(np.isnan(value), 0.0, value)
     return _as_log_delta(any_domain, value, eps, setting)

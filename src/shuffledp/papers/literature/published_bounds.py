@@ -76,7 +76,7 @@ def _renyi(
             epsilon=lambda ld, s: min(float(renyi.rdp_to_dp(*orders_and_rdp(s), ld)), s.budget),
             rdp=composed,
         ),
-        scope=Scope(objection=lambda s, _: renyi.shuffled_rdp_domain(s), covers_rounds=True),
+        scope=Scope(objection=lambda s, _: renyi.shuffled_rdp_objection(s), covers_rounds=True),
     )
 
 

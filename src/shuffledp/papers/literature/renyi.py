@@ -1,14 +1,16 @@
 """Rényi differential privacy (RDP) of the shuffle model, its composition and conversion.
 
-``n`` users send one report each; neighbours differ in one record (replacement); ``E = exp(eps0)``;
-``l`` is the order. The upper bounds of paper B hold for every eps0-LDP randomiser with discrete
-output. Its lower bound and special pair concern 2-RR and two data sets: in one, all users are
-equal, in the other, all but one. They show how loose an upper bound can be, and are no guarantee.
-The formulas of Theorems 3.1, 3.3 and 3.4, which the available text of B lacks, are given below.
+``n`` users send one report each; neighbours differ in one record (replacement); ``E = exp(eps0)``
+in formulas, where ``mean[...]`` is an expectation and ``a`` the order. The upper bounds of paper B
+hold for every eps0-LDP randomiser with discrete output. Its lower bound and special pair concern
+2-RR and two data sets: in one, all users are equal, in the other, all but one. They show how loose
+an upper bound can be, and are no guarantee. The formulas of B's Theorems 3.1, 3.3 and 3.4 are given
+below (docs/papers.md has its title).
 
-For an eps0 or n that the theorems do not cover (`shuffled_rdp_domain` says why), upper bounds are
-inf and lower bounds 0. Orders have any shape, which is also that of the result. An order that is
-not above 1 or exceeds 1,000,000 is an `InputError`, and so is a fraction where integers are needed.
+For an n that the theorems do not cover, or an eps0 too large for these floats
+(`shuffled_rdp_objection` says which), upper bounds are inf and lower bounds 0. Orders of bounds
+have any shape, which is also that of the result. An order that is not above 1 or exceeds 1,000,000
+is an `InputError`, and so is a fraction where integers are needed.
 """
 
 from collections.abc import Callable
@@ -31,7 +33,7 @@ _MAX_ORDER = 1_000_000  # Theorem 3.1 sums over all smaller orders
 _SHORTFALL = 0.5  # paper B's gamma: the share below the mean at which Chernoff's bound is evaluated
 
 
-def shuffled_rdp_domain(setting: Setting) -> str | None:
+def shuffled_rdp_objection(setting: Setting) -> str | None:
     """Return why paper B's bounds do not apply at a setting, or None if they do."""
     if setting.eps0 >= 100:
         return f"eps0 must be below 100, got eps0={setting.eps0}"
@@ -76,18 +78,18 @@ def _identical_users(eps0: float, n: float, shortfall: float = _SHORTFALL) -> fl
 def shuffled_rdp_upper(order: ArrayLike, setting: Setting, shortfall: float = _SHORTFALL) -> Floats:
     """Return paper B's first upper bound (Theorem 3.1) on RDP, for any eps0-LDP randomiser.
 
-    It is ``log(1 + S) / (l - 1)``, and at most eps0, where ``m = floor((1-g) (n-1)/E) + 1`` and S
-    is ``C(l,2) (E-1)^2/(m E) + sum_{i=3..l} C(l,i) i Gamma(i/2) ((E^2-1)^2/(2 E^2 m))^(i/2)
-    + exp(eps0 l - g^2 (n-1)/(2E))``.
+    It is ``log(1 + S) / (a - 1)``, and at most eps0, where ``m = floor((1-g) (n-1)/E) + 1`` and S
+    is ``C(a,2) (E-1)^2/(m E) + sum_{i=3..a} C(a,i) i Gamma(i/2) ((E^2-1)^2/(2 E^2 m))^(i/2)
+    + exp(eps0 a - g^2 (n-1)/(2E))``.
 
-    Orders l are integers. The setting has one round, and its number of cells does not matter.
+    Orders a are integers. The setting has one round, and its number of cells does not matter.
     `shortfall` is the share g in (0, 1) below the mean at which Chernoff's bound is evaluated.
     Paper B uses 1/2; every other value is valid too (its Remark 3).
     """
     orders = _integer_orders(order)
     if not 0.0 < shortfall < 1.0:
         raise InputError(f"shortfall must lie strictly between 0 and 1, got {shortfall}")
-    if shuffled_rdp_domain(setting):
+    if shuffled_rdp_objection(setting):
         return np.full(orders.shape, np.inf)
     n, eps0 = setting.n, setting.eps0
     m = _identical_users(eps0, n, shortfall)
@@ -108,11 +110,11 @@ def shuffled_rdp_upper(order: ArrayLike, setting: Setting, shortfall: float = _S
 def shuffled_rdp_upper_simple(order: ArrayLike, setting: Setting) -> Floats:
     """Return paper B's second upper bound (Theorem 3.3) on RDP, for any real order above 1.
 
-    It is ``log(exp(l^2 (E-1)^2 / m) + exp(eps0 l - (n-1)/(8E))) / (l - 1)`` with m as in
+    It is ``log(exp(a^2 (E-1)^2 / m) + exp(eps0 a - (n-1)/(8E))) / (a - 1)`` with m as in
     :func:`shuffled_rdp_upper`, and at most eps0.
     """
     orders = _real_orders(order)
-    if shuffled_rdp_domain(setting):
+    if shuffled_rdp_objection(setting):
         return np.full(orders.shape, np.inf)
     n, eps0 = setting.n, setting.eps0
     quadratic = orders**2 * np.expm1(eps0) ** 2 / _identical_users(eps0, n)
@@ -123,14 +125,14 @@ def shuffled_rdp_upper_simple(order: ArrayLike, setting: Setting) -> Floats:
 def shuffled_rdp_lower(order: ArrayLike, setting: Setting) -> Floats:
     """Return paper B's lower bound (Theorem 3.4) on the RDP of shuffled 2-RR; not a guarantee.
 
-    The paper writes ``log(1 + C(l,2) (E-1)^2/(n E) + sum_{i=3..l} C(l,i) ((E^2-1)/(n E))^i
-    E[(x - n/(E+1))^i]) / (l - 1)``, x ~ Bin(n, 1/(E+1)). The argument of the logarithm is the
-    binomial expansion of ``E[(1+Y)^l]``, where ``1+Y`` is the likelihood ratio of the special pair
-    with the all-equal data set in the denominator. The moment itself is computed, because terms of
-    the expansion alternate in sign.
+    The paper writes ``log(1 + C(a,2) (E-1)^2/(n E) + sum_{i=3..a} C(a,i) ((E^2-1)/(n E))^i mean[(x
+    - n/(E+1))^i]) / (a - 1)``, x ~ Bin(n, 1/(E+1)). The argument of the logarithm is the binomial
+    expansion of ``mean[(1+Y)^a]``, where ``1+Y`` is the likelihood ratio of the special pair with
+    the all-equal data set in the denominator. The moment itself is computed, because terms of the
+    expansion alternate in sign.
     """
     orders = _integer_orders(order)
-    if shuffled_rdp_domain(setting):
+    if shuffled_rdp_objection(setting):
         return np.zeros(orders.shape)
     return _at_each_order(
         orders, lambda order: _ratio_moment(order, setting.eps0, setting.n) / (order - 1.0)
@@ -144,7 +146,7 @@ def special_pair_renyi(order: ArrayLike, setting: Setting) -> Floats:
     digits or so for n up to 1e9. It is a lower bound on the RDP of shuffled 2-RR, not a guarantee.
     """
     orders = _real_orders(order)
-    if shuffled_rdp_domain(setting):
+    if shuffled_rdp_objection(setting):
         return np.zeros(orders.shape)
 
     def value(order: float) -> float:
@@ -158,12 +160,11 @@ def special_pair_renyi(order: ArrayLike, setting: Setting) -> Floats:
 
 
 def _ratio_moment(power: float, eps0: float, n: float) -> float:
-    """Return ``log E[(1+Y)^power]`` for a power above 1 or below 0.
+    """Return ``log mean[(1+Y)^power]`` for a power above 1 or below 0.
 
-    ``x ~ Bin(n, 1/(E+1))`` is the count if all users are equal, and
-    ``Y = 2 sinh(eps0) (x/n - 1/(E+1))`` has mean 0, so the moment is
-    ``1 + E[(1+Y)^power - 1 - power Y]``: no term is negative, and the small excess over 1 does not
-    cancel.
+    ``x ~ Bin(n, 1/(E+1))`` is the count if all users are equal, and ``Y = 2 sinh(eps0) (x/n -
+    1/(E+1))`` has mean 0, so the moment is ``1 + mean[(1+Y)^power - 1 - power Y]``: no term is
+    negative, and the small excess over 1 does not cancel.
     """
     excess = []
     for low, high in _windows(power, eps0, n):
@@ -212,7 +213,7 @@ def _windows(power: float, eps0: float, n: float) -> list[tuple[float, float]]:
     tilted = log_mass + power * _likelihood_ratio(x, eps0, n)[1]
     inside = (log_mass > log_mass.max() - _WINDOW_DEPTH) | (tilted > tilted.max() - _WINDOW_DEPTH)
     changes = np.flatnonzero(np.diff(np.pad(inside, 1).astype(np.int8)))
-    # One point more on each side; adjacent windows have at least two points between them.
+    # Each range is widened by a point on each side; ranges that overlap or touch then are merged.
     starts, ends = np.maximum(changes[::2] - 1, 0), np.minimum(changes[1::2], x.size - 1)
     apart = np.append(True, starts[1:] > ends[:-1])
     return list(zip(x[starts[apart]], x[ends[np.append(apart[1:], True)]], strict=True))
@@ -239,7 +240,7 @@ def _log_constant(orders: Floats) -> Floats:
 def rdp_to_dp(orders: ArrayLike, rdp: ArrayLike, log_delta: ArrayLike) -> Floats:
     """Return the smallest eps that RDP of these orders gives at each delta (paper B, Lemma 2.1).
 
-    It is ``min_l rdp(l) + (log(1/delta) + (l-1) log(1-1/l) - log l) / (l-1)``, and at least 0. The
+    It is ``min_a rdp(a) + (log(1/delta) + (a-1) log(1-1/a) - log a) / (a-1)``, and at least 0. The
     real orders and the RDP at each have shape ``(m,)``. The natural log of delta has any shape,
     which is also that of the result.
     """
@@ -252,7 +253,7 @@ def rdp_to_dp(orders: ArrayLike, rdp: ArrayLike, log_delta: ArrayLike) -> Floats
 def rdp_to_log_delta(orders: ArrayLike, rdp: ArrayLike, eps: ArrayLike) -> Floats:
     """Return the log of the smallest delta that RDP of these orders gives at each eps.
 
-    It is ``min_l (l-1) (rdp(l) - eps + log(1-1/l)) - log l``, and at most 0: the inverse of
+    It is ``min_a (a-1) (rdp(a) - eps + log(1-1/a)) - log a``, and at most 0: the inverse of
     :func:`rdp_to_dp`. ``eps`` has any shape, which is also the shape of the result.
     """
     orders = _real_orders(orders)
@@ -266,13 +267,13 @@ def subsampled_rdp(
 ) -> Floats:
     """Return the RDP after Poisson subsampling by Zhu and Wang's bound (paper B, section 4).
 
-    It is ``log((1-r)^(l-1) (l r - r + 1) + C(l,2) r^2 (1-r)^(l-2) e^{eps(2)}
-    + 3 sum_{j=3..l} C(l,j) (1-r)^(l-j) r^j e^{(j-1) eps(j)}) / (l - 1)``, and at most ``eps(l)``,
+    It is ``log((1-r)^(a-1) (a r - r + 1) + C(a,2) r^2 (1-r)^(a-2) e^{rdp(2)}
+    + 3 sum_{j=3..a} C(a,j) (1-r)^(a-j) r^j e^{(j-1) rdp(j)}) / (a - 1)``, and at most ``rdp(a)``,
     which subsampling never exceeds. The theorem is about adding or removing one record, for both
     the mechanism and the result. The bounds of this module are about replacing one record; with
     them the value is what paper B plots, but no guarantee for replacement neighbours.
 
-    Orders l are integers, and the rate r in [0, 1] is the probability that a record takes part.
+    Orders a are integers, and the rate r in [0, 1] is the probability that a record takes part.
     `rdp_function` maps an array of integer orders to the RDP of the mechanism on all records.
     """
     orders = _integer_orders(order)
