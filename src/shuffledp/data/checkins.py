@@ -20,7 +20,6 @@ from shuffledp.data.users import UserNumbers
 from shuffledp.data.values import TIME
 from shuffledp.data.windows import Windows
 from shuffledp.errors import InputError
-from shuffledp.numerics.arrays import Floats
 from shuffledp.pipeline.columns import CONTENTS, TRUE, described
 from shuffledp.pipeline.files import replacing
 from shuffledp.pipeline.tables import PACKED
@@ -73,8 +72,7 @@ def crop_checkins(
     The layout describes the columns of the source. Given windows of time, only check-ins in one of
     them are written. `metadata` are added to the file's key-value metadata. Raises `CheckinError`
     if the source is missing, damaged or not a table of this layout, has too many malformed rows, or
-    has no row in the region and windows; `InputError` if `max_malformed_share` is out of range or
-    the layout names places instead of coordinates.
+    has no row in the region and windows; `InputError` if `max_malformed_share` is out of range.
 
     Parameters
     ----------
@@ -118,7 +116,7 @@ class _Crop:
         self._users = UserNumbers()
         self.outside = self.kept = 0
         self._swapped_inside = 0  # rows in the region if latitude and longitude are swapped
-        self._extent = (math.inf, -math.inf, math.inf, -math.inf)
+        self._south_west, self._north_east = np.full(2, np.inf), np.full(2, -np.inf)
 
     def rows_inside(self, rows: Any) -> Any:
         latitude, longitude = (rows[name].to_numpy() for name in COORDINATES)
@@ -130,7 +128,9 @@ class _Crop:
         self.outside += rows.num_rows - kept.num_rows
         if len(inside) and not self.kept:
             self._swapped_inside += int(self._region.contains(longitude, latitude).sum())
-            self._extend(latitude, longitude)
+            positions = np.array([latitude, longitude])
+            self._south_west = np.minimum(self._south_west, positions.min(axis=1))
+            self._north_east = np.maximum(self._north_east, positions.max(axis=1))
         if "user" in kept.column_names:
             number, known = self._users.number(kept["user"])
             users = pa.array(number, mask=~known)
@@ -150,22 +150,13 @@ class _Crop:
                 f"{text}, but {self._swapped_inside} with latitude and longitude swapped: "
                 f"{swap_remedy(layout)}"
             )
-        south, north, west, east = self._extent
+        (south, west), (north, east) = self._south_west.tolist(), self._north_east.tolist()
         if south > north:
             return f"{text}: all its rows are malformed or without a position"
         # Whole degrees, because the exact extent would reveal positions of people.
         return (
             f"{text}: its rows are within latitude {math.floor(south)} to {math.ceil(north)}, "
             f"longitude {math.floor(west)} to {math.ceil(east)}"
-        )
-
-    def _extend(self, latitude: Floats, longitude: Floats) -> None:
-        south, north, west, east = self._extent
-        self._extent = (
-            min(south, float(latitude.min())),
-            max(north, float(latitude.max())),
-            min(west, float(longitude.min())),
-            max(east, float(longitude.max())),
         )
 
 

@@ -71,7 +71,8 @@ def count_checkins(
     counts = np.zeros(len(table), dtype=np.int64)
     read, bounded = 0, records_per_user is not None
     places, users = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    columns = [*COORDINATES, *(["time"] if windows else []), *(["user"] if bounded else [])]
+    further = {"time": windows is not None, "user": bounded}
+    columns = [*COORDINATES, *(name for name, needed in further.items() if needed)]
     with reading(checkins), pq.ParquetFile(checkins, **CHECKED) as file:
         for batch in file.iter_batches(columns=columns):
             cell = cells.locate(*(batch[name].to_numpy() for name in COORDINATES))
@@ -200,7 +201,7 @@ def write_geoparquet(
     """
     with replacing(destination) as temporary:
         # geopandas writes the key `geo` but accepts no others, so the file is written twice. It is
-        # read by its path: Arrow's threads could use a file object after the interpreter ended.
+        # read by its path: Arrow's threads could use a Python file after the interpreter ended.
         table.to_parquet(temporary, index=False, **PACKED)
         rows = pq.read_table(temporary, use_threads=False, **CHECKED)
         keys = dict(rows.schema.metadata)

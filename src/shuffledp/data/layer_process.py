@@ -62,9 +62,7 @@ def _by_gdal(job: Mapping[str, Any]) -> tuple[Any, Any, list[str], str]:
                 "save the layer to use as a file"
             )
         info = pyogrio.read_info(job["source"], layer=chosen[0])
-        rows, most = info["features"], job["max_features"]
-        if rows > most:
-            sys.exit(f"has {rows:,} features, more than the {most:,} that are read")
+        _check_count(info["features"], job)
         fields, key = info["fields"].tolist(), info["fid_column"]
         meta, table = pyogrio.read_arrow(
             job["source"],
@@ -92,9 +90,7 @@ def _parquet(job: Mapping[str, Any]) -> tuple[Any, Any, list[str], str]:
         with pq.ParquetFile(
             job["source"], read_dictionary=texts, page_checksum_verification=True
         ) as file:
-            rows, most = file.metadata.num_rows, job["max_features"]
-            if rows > most:
-                sys.exit(f"has {rows:,} features, more than the {most:,} that are read")
+            _check_count(file.metadata.num_rows, job)
             column, encoding, crs = _geometry_column(file)
             names = [each for each in names if each != column]
             wanted = [column, *(each for each in job["wanted"] if each in names)]
@@ -104,12 +100,8 @@ def _parquet(job: Mapping[str, Any]) -> tuple[Any, Any, list[str], str]:
         geometry = _plain(table[column].combine_chunks())
     except (pa.ArrowException, LookupError, TypeError, ValueError, OSError) as error:
         sys.exit(f"cannot be read as GeoParquet ({error})")
-    return (
-        (_decoded(geometry) if encoding == "WKB" else _native(geometry, encoding)),
-        table,
-        names,
-        crs,
-    )
+    geometries = _decoded(geometry) if encoding == "WKB" else _native(geometry, encoding)
+    return geometries, table, names, crs
 
 
 def _geometry_column(file: Any) -> tuple[str, str, str]:
@@ -140,6 +132,11 @@ def _geometry_column(file: Any) -> tuple[str, str, str]:
             "write it again with planar edges"
         )
     return name, column["encoding"], crs if isinstance(crs, str) else ""
+
+
+def _check_count(rows: int, job: Mapping[str, Any]) -> None:
+    if rows > job["max_features"]:
+        sys.exit(f"has {rows:,} features, more than the {job['max_features']:,} that are read")
 
 
 def _limited(batches: Any, job: Mapping[str, Any]) -> Any:

@@ -107,7 +107,10 @@ def read_layer(path: Path, types: tuple[str, ...], wanted: Sequence[str]) -> Lay
     """
     try:
         if not path.is_file():
-            raise InputError(f"{path} cannot be read: it is {_not_a_file(path)}")
+            what = "not a regular file" if path.exists() else "missing"
+            if path.is_dir():
+                what = "a folder; name the file in it, such as the .shp of a shapefile"
+            raise InputError(f"{path} cannot be read: it is {what}")
         _check_size(path, sum(part.stat().st_size for part in parts(path)))
         with path.open("rb") as stream:
             start = stream.read(64)
@@ -120,12 +123,6 @@ def read_layer(path: Path, types: tuple[str, ...], wanted: Sequence[str]) -> Lay
         if is_out_of_memory(error):
             raise
         raise InputError(f"{path} cannot be read ({error.strerror or error})") from error
-
-
-def _not_a_file(path: Path) -> str:
-    if path.is_dir():
-        return "a folder; name the file in it, such as the .shp of a shapefile"
-    return "not a regular file" if path.exists() else "missing"
 
 
 def _check_size(path: Path, size: int) -> None:
@@ -173,7 +170,10 @@ def _geojson_layer(path: Path, types: tuple[str, ...], wanted: Sequence[str]) ->
     _check_count(path, len(features))
     for number, feature in enumerate(features, start=1):
         if feature.geometry is not None and feature.geometry.geom_type not in types:
-            raise wrong_type(path, types, number, feature.geometry.geom_type)
+            raise InputError(
+                f"{path}: feature {number} is a {feature.geometry.geom_type}, not a "
+                f"{' or '.join(types)}: remove it, or choose another file"
+            )
     names = list(dict.fromkeys(name for feature in features for name in feature.properties))
     properties = {
         name: pa.array(
@@ -485,14 +485,6 @@ def _layer_by_process(
         if f"property {name}" in table.column_names
     }
     return Layer(geometries, told["names"], properties, _declared(path, told["crs"]))
-
-
-def wrong_type(path: Path, types: tuple[str, ...], number: int, received: str) -> InputError:
-    """Return the error about a feature of another type."""
-    return InputError(
-        f"{path}: feature {number} is a {received}, not a {' or '.join(types)}: remove it, or "
-        "choose another file"
-    )
 
 
 def listed(names: Iterable[str]) -> str:

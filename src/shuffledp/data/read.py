@@ -103,8 +103,9 @@ def kind_of(source: Path) -> str:
     if kind == "spreadsheet":
         raise CheckinError(f"{source} is a spreadsheet: save the sheet of records as CSV")
     if kind in ("geo", "parquet"):
-        if not _begins_with(source, start[:4]):
-            raise CheckinError(f"{source} is packed, and only text may be: unpack it")
+        with source.open("rb") as stream:
+            if stream.read(4) != start[:4]:
+                raise CheckinError(f"{source} is packed, and only text may be: unpack it")
         return kind
     if kind != "text":
         raise CheckinError(f"{source} is {kind}: write it as Parquet or CSV")
@@ -155,11 +156,6 @@ def _kind_of_zip(archive: Path) -> str:
         f"{archive} is a zip archive without a shapefile: unpack it, for example by unzip "
         f"{archive.name}, and use the file inside"
     )
-
-
-def _begins_with(source: Path, start: bytes) -> bool:
-    with source.open("rb") as stream:
-        return stream.read(len(start)) == start
 
 
 def kind_of_source(source: Path) -> str:

@@ -249,7 +249,7 @@ def make_batch(
         (place(int(row)), _describe(fields, bad, int(row), layout))
         for row in np.flatnonzero(wrong)[:MAX_DESCRIBED]
     ]
-    described = sorted([*described, *dropped], key=_place_number)
+    described = sorted([*described, *dropped], key=lambda each: int(each[0].rsplit(" ", 1)[1]))
     kept = ~(wrong | unplaced)
     result = pa.table(converted)
     return Batch(
@@ -295,10 +295,6 @@ def _check_positions(
 def _within(degrees: Floats, limit: float) -> bool:
     """Return whether all degrees are in range; NaN is not."""
     return not len(degrees) or bool(-limit <= degrees.min() and degrees.max() <= limit)
-
-
-def _place_number(described: tuple[str, str]) -> int:
-    return int(described[0].rsplit(" ", 1)[1])
 
 
 def _converted(column: Any, name: str, layout: Layout, zone: tzinfo) -> values.Converted:
@@ -406,10 +402,6 @@ class Survey:
             raise CheckinError(f"{self.source}: hardly any record has {what}: check the columns")
 
     def _hint(self) -> str:
-        if self.layout.format == "geo":
-            if 2 * self.symptoms["swapped"] > self.malformed:
-                return f". Latitude and longitude seem to be swapped: {swap_remedy(self.layout)}"
-            return ""
         swapped = "" if "place" in self.layout.columns else swap_remedy(self.layout)
         hints = {
             "swapped": f"Latitude and longitude seem to be swapped: {swapped}",
@@ -424,6 +416,8 @@ class Survey:
             "separator that rows do not have, remove it from the first line",
         }
         for name, hint in hints.items():
+            if self.layout.format == "geo" and name != "swapped":
+                continue  # each file declares its reference system
             if 2 * self.symptoms[name] > self.malformed:
                 return f". {hint}"
         place, reason = self.faults[0]

@@ -115,12 +115,21 @@ def region_from_config(name: str, spec: Mapping[str, Any]) -> Region:
         )
     try:
         if "box" in spec:
-            return Region(name, _box(spec["box"]))
+            box = spec["box"]
+            if not isinstance(box, Mapping) or set(box) != {field.name for field in fields(Box)}:
+                raise InputError(f"box must have the keys south, north, west and east, got {box!r}")
+            return Region(name, Box(**box))
         if "outline" not in spec:
             return Region(name, _box_of_polygons(polygons[0], spec["grids"][polygons[0]]["cells"]))
         outline = read_outline(Path(spec["outline"]))
         box = Box.from_bounds(outline.bounds)
-        _check_width(spec["outline"], box)
+        if (width := box.east - box.west) > _MAX_OUTLINE_WIDTH:  # it is cut at the 180th meridian
+            raise InputError(
+                f"outline: {spec['outline']} spans {width:g} degrees of longitude "
+                f"(west={box.west:g}, east={box.east:g}), and so would its grid: if it lies across "
+                "the 180th meridian, split it into two regions there; if the region is really this "
+                "wide, use box"
+            )
         return Region(name, box, outline)
     except InputError as error:
         raise InputError(f"regions.{name}.{error}") from error
@@ -137,13 +146,6 @@ def grid_spec(region: str, grids: Mapping[str, Any], grid: str) -> Any:
             f"{', '.join(grids)}): ask for one of these, or add it"
         )
     return grids[grid]
-
-
-def _box(spec: object) -> Box:
-    names = {field.name for field in fields(Box)}
-    if not isinstance(spec, Mapping) or set(spec) != names:
-        raise InputError(f"box must have the keys south, north, west and east, got {spec!r}")
-    return Box(**spec)
 
 
 def _box_of_polygons(grid: str, spec: Mapping[str, Any]) -> Box:
@@ -175,17 +177,6 @@ def read_outline(path: Path) -> Any:
             reason = "it is empty" if polygon.is_empty else shapely.is_valid_reason(polygon)
             raise InputError(f"{where} has an invalid polygon ({reason}): repair it in a GIS")
     return shapely.union_all(polygons)
-
-
-def _check_width(path: str, box: Box) -> None:
-    """Refuse an outline that is cut at the 180th meridian, because its box spans the earth."""
-    width = box.east - box.west
-    if width > _MAX_OUTLINE_WIDTH:
-        raise InputError(
-            f"outline: {path} spans {width:g} degrees of longitude (west={box.west:g}, "
-            f"east={box.east:g}), and so would its grid: if it lies across the 180th meridian, "
-            "split it into two regions there; if the region is really this wide, use box"
-        )
 
 
 # --- Shapes in GeoJSON ----------------------------------------------------------------------

@@ -34,16 +34,11 @@ PROFILES: Final = ("hour", "weekday", "weekday-hour")
 
 @dataclass(frozen=True)
 class SourceKind:
-    """The configuration keys of a kind of source, and whether its rows and users are real.
+    """The keys of the configuration of a kind of source besides ``kind``, and what is real.
 
-    Attributes
-    ----------
-    required_keys, optional_keys
-        Keys that the configuration of such a source must have and may have, besides ``kind``.
-    real_rows
-        Whether each row is a real check-in with its position. Made-up rows are not drawn as dots.
-    real_users
-        Whether rows identify users. If not, users can neither be counted nor be the unit.
+    ``real_rows`` says whether each row is a real check-in with its position (made-up rows are not
+    drawn as dots), ``real_users`` whether rows identify users. If they do not, users can neither be
+    counted nor be the unit.
     """
 
     required_keys: frozenset[str]
@@ -70,6 +65,8 @@ SOURCE_KINDS: Final = MappingProxyType(
 class TextFormat:
     r"""How a text file divides into records and fields.
 
+    Raises `InputError` if a value is invalid. The message names the key.
+
     Parameters
     ----------
     separator : str
@@ -83,11 +80,6 @@ class TextFormat:
         as many separators as a record, because two stray quotation marks would make a field of the
         records between them; ``rfc4180``: it may; ``none``: quotation marks are ordinary
         characters, and a line is a record.
-
-    Raises
-    ------
-    InputError
-        If a value is invalid. The message names the key.
     """
 
     separator: str = ","
@@ -120,6 +112,8 @@ class TextFormat:
 class Layout:
     """Format of a file of records, and which of its columns are the canonical ones.
 
+    Raises `InputError` if a value is invalid. The message names the key.
+
     Parameters
     ----------
     format : str
@@ -148,11 +142,6 @@ class Layout:
     user_type : str
         ``number``: identifiers that are the same number are one user, as `values.to_identifier`
         says; ``text``: users are compared as written.
-
-    Raises
-    ------
-    InputError
-        If a value is invalid. The message names the key.
     """
 
     format: str
@@ -281,12 +270,8 @@ def layout_from_config(spec: Mapping[str, Any]) -> Layout:
     """Return the layout that a block of the configuration describes.
 
     Its keys are `format` (default csv) and the other parameters of `TextFormat` and `Layout`, which
-    has the defaults.
-
-    Raises
-    ------
-    InputError
-        If a key is unknown or missing, or `TextFormat` or `Layout` rejects a value.
+    has the defaults. Raises `InputError` if a key is unknown or missing, or `TextFormat` or
+    `Layout` rejects a value.
     """
     text_keys = {field.name for field in fields(TextFormat)}
     keys = {field.name for field in fields(Layout)} - {"text"}

@@ -46,12 +46,8 @@ def degrees_from(code: int) -> Any:
 
     PROJ's grids are not downloaded, so that a conversion may be off by some metres. One of unknown
     accuracy is used only if the datum has the ellipsoid of WGS 84, because such datums lie within
-    two metres of it; others may be hundreds of metres away.
-
-    Raises
-    ------
-    InputError
-        If the code is not that of a projected or geographic system, or cannot be converted.
+    two metres of it; others may be hundreds of metres away. Raises `InputError` if the code is not
+    that of a projected or geographic system, or cannot be converted.
     """
     from pyproj import CRS, Transformer, network
     from pyproj.exceptions import ProjError

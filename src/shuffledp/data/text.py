@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import tzinfo
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import IO, Any, Final, TypeVar
 
@@ -66,6 +67,15 @@ class _Block:
     line: int
     opened: Integers
     closed: Integers
+
+    def line_at(self, position: int) -> int:
+        """Return the number of the line of the file in which a position is."""
+        return self.line + self.data[:position].count(b"\n")
+
+    def without(self, start: int) -> "_Block":
+        """Return the block without its first bytes, which are complete records."""
+        opened, closed = (each[each >= start] - start for each in (self.opened, self.closed))
+        return _Block(self.data[start:], self.line_at(start), opened, closed)
 
     def unquoted(self, character: str) -> Integers:
         """Return the positions of a character outside of quoted fields."""
@@ -138,7 +148,8 @@ def _blocks(source: Path, pieces: Iterable[bytes], text: TextFormat) -> Iterator
     that were joined. Raises `CheckinError` if the text breaks the rules of quotation marks.
     """
     remainder, line = b"", 1
-    for piece, is_last in _marked_last(pieces):
+    for piece, following in pairwise(chain(pieces, [b""])):
+        is_last = not following
         data = _without_marks(remainder + piece + b"\n" * is_last)
         opened = closed = np.empty(0, np.int64)
         if text.quoting == "none" or b'"' not in data:
@@ -164,16 +175,6 @@ def _blocks(source: Path, pieces: Iterable[bytes], text: TextFormat) -> Iterator
             raise CheckinError(f"{source}, line {line} {reason}; {_QUOTING_REMEDY}")
 
 
-def _marked_last(items: Iterable[T]) -> Iterator[tuple[T, bool]]:
-    """Yield the items, and whether each is the last."""
-    iterator = iter(items)
-    item = next(iterator, _END)
-    while item is not _END:
-        following = next(iterator, _END)
-        yield item, following is _END  # type: ignore[misc]
-        item = following
-
-
 def _without_marks(data: bytes) -> bytes:
     if BYTE_ORDER_MARK[0] not in data:  # the usual case, in little time
         return data
@@ -189,37 +190,9 @@ def _check_quotes(source: Path, block: _Block, separator: str) -> None:
     line_end[returns] = buffer[block.closed[returns] + 2] == ord("\n")
     wrong = block.closed[~(line_end | (after == ord(separator)))]
     if len(wrong):
-        line = block.line + block.data[: int(wrong[0])].count(b"\n")
         raise CheckinError(
-            f"{source}, line {line} has text after the quotation mark that closes a field; "
-            f"{_QUOTING_REMEDY}"
-        )
-
-
-def _check_quoted_lines(source: Path, block: _Block, separator: str, width: int) -> None:
-    """Check that no field with line breaks hides a record, as it does if its mark is a stray one.
-
-    Such a field ends at a mark that opens a field of another record, which follows a separator or a
-    line break; or at one within an unquoted field of a record whose line begins in the field.
-    """
-    buffer = np.frombuffer(block.data, np.uint8)
-    breaks = np.flatnonzero(buffer == ord("\n"))
-    first, last = np.searchsorted(breaks, block.opened), np.searchsorted(breaks, block.closed)
-    several = np.flatnonzero(first < last)
-    suspect = np.isin(buffer[block.closed[several] - 1], [ord(separator), *b"\r\n"])
-    for index in several[~suspect].tolist():
-        for position in breaks[first[index] : last[index]].tolist():
-            line_end = block.data.index(b"\n", position + 1)
-            if block.data.count(separator.encode(), position, line_end) >= width - 1:
-                suspect[several == index] = True
-                break
-    if suspect.any():
-        line = _line(block, int(block.opened[several[suspect]][0]))
-        raise CheckinError(
-            f"{source}, line {line} has a field with line breaks that may hide records: a line in "
-            "it has as many separators as a record, or its closing mark follows a separator or a "
-            "line break, as after a stray quotation mark. If a program wrote the file as RFC 4180 "
-            f"says, set quoting: rfc4180; otherwise {_QUOTING_REMEDY}"
+            f"{source}, line {block.line_at(int(wrong[0]))} has text after the quotation mark that "
+            f"closes a field; {_QUOTING_REMEDY}"
         )
 
 
@@ -266,7 +239,7 @@ class _TextReader:
             names = self._names(first.data[int(records.starts[0]) : end])
             self._width = len(names)
             self._check_quoted_lines(first)
-            self.first = _shortened_block(first, end)
+            self.first = first.without(end)
         else:
             # One damaged line must not decide how many fields a record has.
             self._width = int(np.bincount(records.fields[:1000]).argmax())
@@ -277,8 +250,34 @@ class _TextReader:
             raise CheckinError(f"{error}{self._header_hint(first)}") from None
 
     def _check_quoted_lines(self, block: _Block) -> None:
-        if len(block.opened) and self._layout.text.quoting == "strict":
-            _check_quoted_lines(self._source, block, self._separator, self._width)
+        """Check that no field with line breaks hides a record, as it does after a stray mark.
+
+        Such a field ends at a mark that opens a field of another record, which follows a separator
+        or a line break; or at one within an unquoted field of a record whose line begins in the
+        field.
+        """
+        if not len(block.opened) or self._layout.text.quoting != "strict":
+            return
+        buffer, separator = np.frombuffer(block.data, np.uint8), self._separator.encode()
+        breaks = np.flatnonzero(buffer == ord("\n"))
+        first, last = np.searchsorted(breaks, block.opened), np.searchsorted(breaks, block.closed)
+        several = np.flatnonzero(first < last)
+        suspect = np.isin(buffer[block.closed[several] - 1], [*separator, *b"\r\n"])
+        for index in several[~suspect].tolist():
+            for position in breaks[first[index] : last[index]].tolist():
+                line_end = block.data.index(b"\n", position + 1)
+                if block.data.count(separator, position, line_end) >= self._width - 1:
+                    suspect[several == index] = True
+                    break
+        if suspect.any():
+            line = block.line_at(int(block.opened[several[suspect]][0]))
+            raise CheckinError(
+                f"{self._source}, line {line} has a field with line breaks that may hide records: "
+                "a line in it has as many separators as a record, or its closing mark follows a "
+                "separator or a line break, as after a stray quotation mark. If a program wrote "
+                "the file as RFC 4180 says, set quoting: rfc4180; otherwise "
+                f"{_QUOTING_REMEDY}"
+            )
 
     def _without_excel_line(self, block: _Block) -> _Block:
         """Drop a first line such as ``sep=;``, by which Excel knows the separator."""
@@ -290,7 +289,7 @@ class _TextReader:
                 f"{self._source} says in its first line that its separator is "
                 f"{match[1].decode(errors='replace')!r}: set separator to it"
             )
-        return _shortened_block(block, match.end())
+        return block.without(match.end())
 
     def _names(self, record: bytes) -> list[str]:
         try:
@@ -339,7 +338,7 @@ class _TextReader:
                 reason = f"the row has {every.fields[index]} fields instead of {self._width}"
                 if every.broken[index]:
                     reason = "a carriage return is inside the line"
-                dropped.append((f"line {_line(block, int(every.starts[index]))}", reason))
+                dropped.append((f"line {block.line_at(int(every.starts[index]))}", reason))
             for name, more in (("wider", 1), ("narrower", -1)):
                 symptoms[name] = int((every.fields == self._width + more).sum())
             records = every.select(usable)
@@ -353,7 +352,7 @@ class _TextReader:
 
         def place(row: int) -> str:
             found = block.records(self._separator) if records is None else records
-            return f"line {_line(block, int(found.starts[row]))}"
+            return f"line {block.line_at(int(found.starts[row]))}"
 
         columns = {name: table[f"f{each}"] for name, each in self._positions.items()}
         columns = with_constants(
@@ -388,16 +387,6 @@ class _TextReader:
             )
         except pa.ArrowInvalid:
             return None
-
-
-def _shortened_block(block: _Block, start: int) -> _Block:
-    """Return a block without its first bytes, which are complete records."""
-    opened, closed = (each[each >= start] - start for each in (block.opened, block.closed))
-    return _Block(block.data[start:], _line(block, start), opened, closed)
-
-
-def _line(block: _Block, position: int) -> int:
-    return block.line + block.data[:position].count(b"\n")
 
 
 def _decimal_points(columns: dict[str, Any], layout: Layout) -> dict[str, Any]:

@@ -136,12 +136,8 @@ def to_identifier(
     and ``7.0``), are this number; also with a minus. All others are compared as written, ``+7`` and
     ``7e0`` among them. Blanks around a text do not matter. With `as_written`, texts are only
     trimmed. The texts `missing` become null. The result is an array of int64 for a column of
-    integers, otherwise a dictionary of binary texts.
-
-    Raises
-    ------
-    ColumnTypeError
-        If a column of floats has integers so large that different ones are the same float.
+    integers, otherwise a dictionary of binary texts. Raises `ColumnTypeError` if a column of floats
+    has integers so large that different ones are the same float.
     """
     none = np.zeros(len(column), dtype=bool)
     kind = column.type
@@ -187,7 +183,7 @@ def _float_identifiers(column: Any) -> Any:
     integers, fractional = _whole_floats(column)
     if not fractional.any():
         return integers
-    fractions = pc.cast(_without_nan(column), pa.string())
+    fractions = pc.cast(pc.if_else(_is_missing(column), None, column), pa.string())
     return canonical(pc.coalesce(pc.cast(integers, pa.string()), fractions))
 
 
@@ -342,15 +338,14 @@ def _iso_times(column: Any, zone: tzinfo, clock: str | None) -> Converted:
     hour, minute, second = digits("clock", 0, 2), digits("clock", 2, 4), digits("clock", 4, 6)
     hours_east, minutes_east = digits("zone", 0, 2), digits("zone", 2, 4)
     first_day = ((year - 1970) * 12 + month - 1).astype("datetime64[M]")
-    days = (first_day.astype("datetime64[D]") + (day - 1)).astype(np.int64)
-    same_month = (first_day.astype("datetime64[D]") + (day - 1)).astype(
-        "datetime64[M]"
-    ) == first_day
-    known = _valid(texts) & (year > 0) & (month > 0) & (month < 13) & (day > 0) & same_month
+    local_day = first_day.astype("datetime64[D]") + (day - 1)
+    known = _valid(texts) & (year > 0) & (month > 0) & (month < 13) & (day > 0)
+    known &= local_day.astype("datetime64[M]") == first_day
     known &= (hour < 24) & (minute < 60) & (second < 60) & (hours_east < 24) & (minutes_east < 60)
     west = pc.match_substring(written["zone"], "-").to_numpy(zero_copy_only=False)
     offset = np.where(west, -1, 1) * (hours_east * 60 + minutes_east)
     times = ((hour * 60 + minute - offset) * 60 + second) * 1_000_000 + digits("fraction", 0, 6)
+    days = local_day.astype(np.int64)
     times += days * _DAY
     dates = known & (pc.binary_length(written["clock"]).to_numpy() == 0)
     offsets = known & (pc.binary_length(written["zone"]).to_numpy() > 0)
@@ -429,10 +424,6 @@ def _is_missing(column: Any, texts: Sequence[str] = MISSING) -> Any:
         return pc.is_null(column)
     missing = pa.array([text.encode() for text in texts], pa.binary())
     return pc.or_(pc.is_null(column), pc.is_in(pc.cast(column, pa.binary()), missing))
-
-
-def _without_nan(column: Any) -> Any:
-    return pc.if_else(_is_missing(column), None, column)
 
 
 def _valid(column: Any) -> NDArray[np.bool_]:
