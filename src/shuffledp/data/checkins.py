@@ -72,7 +72,8 @@ def crop_checkins(
     The layout describes the columns of the source. Given windows of time, only check-ins in one of
     them are written. `metadata` are added to the file's key-value metadata. Raises `CheckinError`
     if the source is missing, damaged or not a table of this layout, has too many malformed rows, or
-    has no row in the region and windows; `InputError` if `max_malformed_share` is out of range.
+    has no row in the region and windows; `InputError` if `max_malformed_share` is out of range or
+    the layout names places instead of coordinates.
 
     Parameters
     ----------

@@ -201,7 +201,7 @@ def write_geoparquet(
     """
     with replacing(destination) as temporary:
         # geopandas writes the key `geo` but accepts no others, so the file is written twice. It is
-        # read by its path: Arrow's threads could use a Python file after the interpreter ended.
+        # read by its path: Arrow's threads could use a file object after the interpreter ended.
         table.to_parquet(temporary, index=False, **PACKED)
         rows = pq.read_table(temporary, use_threads=False, **CHECKED)
         keys = dict(rows.schema.metadata)
