@@ -167,14 +167,9 @@ def read_histogram(source: str | Path) -> Integers:
 
 @dataclass(frozen=True)
 class Budgets:
-    """Local budgets of users, shape ``(rows,)`` each.
+    """Local budgets of users, shape ``(rows,)`` each, and the number of users with each.
 
-    Attributes
-    ----------
-    eps, delta
-        Local budget; delta is 0 for reports that are pure eps-LDP.
-    counts
-        Number of users with this budget.
+    ``delta`` is 0 for reports that are pure eps-LDP.
     """
 
     eps: Floats
@@ -191,13 +186,8 @@ class Budgets:
 def read_budgets(source: str | Path) -> Budgets:
     r"""Read local budgets: the column ``eps``, and ``count`` and ``delta`` if there are any.
 
-    Rows whose count is 0 are left out.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read or has no column ``eps``, a value is out of range, or no row
-        counts a user.
+    Rows whose count is 0 are left out. Raises `InputError` if the file cannot be read or has no
+    column ``eps``, a value is out of range, or no row counts a user.
 
     Examples
     --------
@@ -247,6 +237,9 @@ def read_matrix(source: str | Path) -> Floats:
 def read_rounds(source: str | Path) -> list[Setting]:
     r"""Read a schedule: the settings of rounds in which the same users took part, one row each.
 
+    Raises `InputError` if the file cannot be read, has other columns or too many rows, or a row is
+    no setting.
+
     Parameters
     ----------
     source
@@ -257,11 +250,6 @@ def read_rounds(source: str | Path) -> list[Setting]:
     Returns
     -------
     Settings, which `delta` and `epsilon` accept.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, has other columns or too many rows, or a row is no setting.
 
     Examples
     --------

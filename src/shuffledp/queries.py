@@ -73,7 +73,8 @@ def log_delta(
 ) -> LogDeltaResult:
     """Enclose the natural log of the delta of a collection at eps.
 
-    Unlike `delta` it never underflows: even deltas of 1e-10000 are distinguished.
+    Unlike `delta` it never underflows: even deltas of 1e-10000 are distinguished. Raises
+    `InputError` if a parameter is out of range, or the bound does not apply there.
 
     Parameters
     ----------
@@ -91,11 +92,6 @@ def log_delta(
     -------
     Ends of ln(delta), at most 0 and -inf for a delta of 0, shaped like ``eps``.
 
-    Raises
-    ------
-    InputError
-        If a parameter is out of range, or the bound does not apply there.
-
     Examples
     --------
     >>> log_delta(0.5, Setting(n=100_000, k=408, eps0=4.0)).upper  # 1e-465
@@ -109,6 +105,8 @@ def log_delta(
 def delta(eps: ArrayLike, setting: SettingOrSchedule, *, bound: str = CERTIFIED) -> DeltaResult:
     """Enclose the delta of a collection at eps.
 
+    Raises `InputError` if a parameter is out of range, or the bound does not apply there.
+
     Parameters
     ----------
     eps, setting, bound
@@ -118,11 +116,6 @@ def delta(eps: ArrayLike, setting: SettingOrSchedule, *, bound: str = CERTIFIED)
     -------
     Ends in ``[0, 1]``, shaped like ``eps``. For a delta below the smallest positive float, the
     lower end is 0 and the upper end is that float.
-
-    Raises
-    ------
-    InputError
-        If a parameter is out of range, or the bound does not apply there.
 
     Examples
     --------
@@ -142,6 +135,8 @@ def epsilon(
 ) -> EpsilonResult:
     """Enclose the smallest eps for which a collection is (eps, delta)-DP.
 
+    Raises `InputError` if a parameter is out of range, or the bound does not apply there.
+
     Parameters
     ----------
     delta
@@ -152,11 +147,6 @@ def epsilon(
     Returns
     -------
     Ends in ``[0, rounds * eps0]``, shaped like ``delta``.
-
-    Raises
-    ------
-    InputError
-        If a parameter is out of range, or the bound does not apply there.
 
     Examples
     --------
@@ -173,6 +163,9 @@ def epsilon(
 def mechanism(name: str, parameters: str = "", **numbers: float) -> Released[Any]:
     """Return a mechanism with its parameters, for use in a `Setting`.
 
+    Raises `InputError` if there is no such mechanism, or a parameter is missing, unknown or out of
+    range.
+
     Parameters
     ----------
     name
@@ -181,11 +174,6 @@ def mechanism(name: str, parameters: str = "", **numbers: float) -> Released[Any
         Parameters in the notation that `compare` prints: ``"eps=1.0, nu=25"``.
     **numbers
         Parameters as keywords, instead of or in addition to ``parameters``.
-
-    Raises
-    ------
-    InputError
-        If there is no such mechanism, or a parameter is missing, unknown or out of range.
 
     Examples
     --------
@@ -234,6 +222,8 @@ def calibrate(
 ) -> CalibrationResult:
     """Return parameters of a mechanism for which a collection is certified to be (eps, delta)-DP.
 
+    Raises `InputError` if a parameter is out of range, or the mechanism cannot meet the target.
+
     Parameters
     ----------
     eps
@@ -250,11 +240,6 @@ def calibrate(
     The setting with these parameters. For k-RR, eps0 is the largest certified one, rounded down; it
     is about ``eps / rounds`` or larger, because shuffling never costs privacy. For other
     mechanisms, the parameters nearly minimise the error, and amplification by sampling is not used.
-
-    Raises
-    ------
-    InputError
-        If a parameter is out of range, or the mechanism cannot meet the target.
 
     Examples
     --------
@@ -289,7 +274,8 @@ def calibrate(
 def bounds(delta: float | Decimal, setting: Setting) -> dict[str, float]:
     """Return the eps of every bound of the registry that applies to a collection.
 
-    This takes a few seconds, and shows a progress bar on a terminal.
+    This takes a few seconds, and shows a progress bar on a terminal. Raises `InputError` if delta
+    is out of range, or no bound applies.
 
     Parameters
     ----------
@@ -302,11 +288,6 @@ def bounds(delta: float | Decimal, setting: Setting) -> dict[str, float]:
     -------
     The eps of each bound by its name, smallest first. ``upper`` and ``lower`` are the certified
     pair; ``shuffledp list`` shows which others are guarantees.
-
-    Raises
-    ------
-    InputError
-        If delta is out of range, or no bound applies.
 
     Examples
     --------
@@ -340,6 +321,9 @@ def plan(
 ) -> PlanResult:
     """Compute the one of n, k, eps0, eps and delta that is left out, and predict errors.
 
+    Raises `InputError` if not exactly one value is left out, one is out of range, or no value meets
+    the target.
+
     Parameters
     ----------
     n, k, eps0, eps, delta
@@ -353,11 +337,6 @@ def plan(
     -------
     The smallest certified n, k, eps or delta, or the largest certified eps0; and the predicted
     errors of unbiased estimates of a uniform histogram.
-
-    Raises
-    ------
-    InputError
-        If not exactly one value is left out, one is out of range, or no value meets the target.
 
     Examples
     --------
@@ -412,7 +391,7 @@ def compare(
 ) -> ComparisonResult:
     """Calibrate mechanisms to the same certified privacy and predict their errors.
 
-    A progress bar is shown on a terminal.
+    A progress bar is shown on a terminal. Raises `InputError` if an argument is out of range.
 
     Parameters
     ----------
@@ -432,11 +411,6 @@ def compare(
     Returns
     -------
     Parameters, views and errors of each mechanism, or the reason why there are none.
-
-    Raises
-    ------
-    InputError
-        If an argument is out of range.
 
     Examples
     --------
@@ -478,6 +452,9 @@ def compare(
 def compare_sparse(eps: float, delta: float | Decimal, n: int, k: int) -> list[SparseWay]:
     """Compare ways to count the records of cells of which nearly all are empty.
 
+    Raises `InputError` if an argument is out of range, or if there are too few users to hide small
+    counts.
+
     Parameters
     ----------
     eps, delta
@@ -488,11 +465,6 @@ def compare_sparse(eps: float, delta: float | Decimal, n: int, k: int) -> list[S
     Returns
     -------
     The ways, each calibrated to the target, with what they hide, their errors and messages.
-
-    Raises
-    ------
-    InputError
-        If an argument is out of range, or if there are too few users to hide small counts.
 
     Examples
     --------
@@ -521,6 +493,8 @@ def compare_sparse(eps: float, delta: float | Decimal, n: int, k: int) -> list[S
 def rdp(order: ArrayLike, setting: Setting, *, bound: str = "renyi") -> Any:
     """Bound the Renyi DP of all rounds of a collection together, for any number of cells.
 
+    Raises `InputError` if an order is out of range, or the bound does not state Renyi DP.
+
     Parameters
     ----------
     order
@@ -533,11 +507,6 @@ def rdp(order: ArrayLike, setting: Setting, *, bound: str = "renyi") -> Any:
     Returns
     -------
     The Renyi DP, shaped like ``order``.
-
-    Raises
-    ------
-    InputError
-        If an order is out of range, or the bound does not state Renyi DP.
 
     References
     ----------
@@ -556,6 +525,8 @@ def rdp(order: ArrayLike, setting: Setting, *, bound: str = "renyi") -> Any:
 def fdp(alpha: ArrayLike, setting: Setting, *, bound: str = CERTIFIED) -> Any:
     """Bound the trade-off function (f-DP): the smallest type II error of tests for one record.
 
+    Raises `InputError` if an alpha is out of range, or the bound does not apply there.
+
     Parameters
     ----------
     alpha
@@ -569,11 +540,6 @@ def fdp(alpha: ArrayLike, setting: Setting, *, bound: str = CERTIFIED) -> Any:
     -------
     Lower bounds on the type II error, shaped like ``alpha``, which upper bounds on delta at 66
     values of eps imply (`shuffledp.accounting.rounds.tradeoff`).
-
-    Raises
-    ------
-    InputError
-        If an alpha is out of range, or the bound does not apply there.
 
     References
     ----------
@@ -614,6 +580,9 @@ def matrix(
 ) -> MatrixResult:
     """Enclose delta or eps of shuffled reports for a local randomiser given by its matrix.
 
+    Raises `InputError` if an argument is out of range, or not exactly one of eps and delta is
+    given.
+
     Parameters
     ----------
     rows
@@ -626,11 +595,6 @@ def matrix(
         Whether the upper end also uses the hidden-slot bound (docs/hidden-slot.md).
     **participation
         Other fields of the `Setting`: rounds, colluding, response_rate.
-
-    Raises
-    ------
-    InputError
-        If an argument is out of range, or not exactly one of eps and delta is given.
 
     Examples
     --------
@@ -703,6 +667,8 @@ def personal_budgets(
 ) -> list[PersonalEpsilon]:
     """Compute the eps of users who choose their own local budgets.
 
+    Raises `InputError` if an argument is out of range, or Gaussian budgets have no delta.
+
     Parameters
     ----------
     delta
@@ -721,11 +687,6 @@ def personal_budgets(
     -------
     The certified eps of each group of users and of all users; for comparison, the eps if all had
     the same budget, and published bounds (docs/personalised.md).
-
-    Raises
-    ------
-    InputError
-        If an argument is out of range, or Gaussian budgets have no delta.
 
     Examples
     --------
@@ -822,6 +783,8 @@ def _published_entries(
 def certify(eps: float, setting: Setting, *, view: str = "analyst") -> Certificate:
     """Return a certificate of the ends of delta at eps, which `verify` checks.
 
+    Raises `InputError` if an argument is out of range, or the collection cannot be certified.
+
     Parameters
     ----------
     eps
@@ -832,11 +795,6 @@ def certify(eps: float, setting: Setting, *, view: str = "analyst") -> Certifica
     view
         Party against whom a mechanism is certified: ``analyst``, ``shuffler``, ``public`` or
         ``both``.
-
-    Raises
-    ------
-    InputError
-        If an argument is out of range, or the collection cannot be certified.
 
     Examples
     --------
@@ -888,15 +846,12 @@ def certify(eps: float, setting: Setting, *, view: str = "analyst") -> Certifica
 def verify(files: str | Path | Iterable[str | Path]) -> list[Verdict]:
     """Check certificates in files with ball arithmetic, by code independent of the accountant.
 
+    Raises `InputError` if python-flint is missing.
+
     Parameters
     ----------
     files
         A file, or several.
-
-    Raises
-    ------
-    InputError
-        If python-flint is missing.
 
     Examples
     --------

@@ -23,14 +23,9 @@ PROVEN: Final = "proven"
 class _Ends(Interval[Any]):
     """Certified ends of points on a privacy curve.
 
-    Attributes
-    ----------
-    lower, upper
-        Floats, or arrays shaped like the argument; None for an end that is not known.
-    curve
-        The curve, at which other points may be evaluated or which may be exported.
-    certified
-        Whether rounding errors are bounded as well, which other accountants do not do.
+    ``lower`` and ``upper`` are floats, or arrays shaped like the argument; None for an end that is
+    not known. At ``curve`` other points may be evaluated, and it may be exported. ``certified``
+    says whether rounding errors are bounded as well, which other accountants do not do.
     """
 
     curve: Curve = field(compare=False)
@@ -53,14 +48,8 @@ class EpsilonResult(_Ends):
 class CalibrationResult:
     """Parameters of a mechanism for which a collection meets a target (eps, delta).
 
-    Attributes
-    ----------
-    setting
-        The collection with its eps0, or with the mechanism and its parameters.
-    parameters
-        Parameters of the mechanism.
-    log_delta
-        Natural log of the certified upper end of delta at the target's eps.
+    ``setting`` is the collection with its eps0, or with the mechanism and its ``parameters``, and
+    ``log_delta`` the natural log of the certified upper end of delta at the target's eps.
     """
 
     setting: Setting
@@ -91,14 +80,9 @@ class PredictedError:
 class PlanResult:
     """A complete plan of a collection by k-RR, and errors of mechanisms at the same privacy.
 
-    Attributes
-    ----------
-    setting
-        The collection; it has n, k and eps0.
-    eps, log_delta
-        The guarantee of all rounds together, delta as a natural log.
-    errors
-        Predicted error of each mechanism; None for one that cannot meet the target.
+    ``setting`` has n, k and eps0. ``eps`` and ``log_delta`` are the guarantee of all rounds
+    together, delta as a natural log. ``errors`` has the predicted error of each mechanism; None for
+    one that cannot meet the target.
     """
 
     setting: Setting
@@ -127,15 +111,9 @@ class ComparisonResult:
 class MatrixResult:
     """Certified ends for a randomiser given as a matrix.
 
-    Attributes
-    ----------
-    ends
-        Certified ends of eps, or of the natural log of delta.
-    local_eps0
-        Local budget of one report.
-    error
-        Predicted error of the least-squares estimate of a uniform histogram; None if the rows of
-        the matrix are linearly dependent.
+    ``ends`` are those of eps, or of the natural log of delta; ``local_eps0`` is the local budget of
+    one report. ``error`` is that of the least-squares estimate of a uniform histogram; None if the
+    rows of the matrix are linearly dependent.
     """
 
     ends: EpsilonResult | LogDeltaResult
@@ -147,20 +125,11 @@ class MatrixResult:
 class PersonalEpsilon:
     """The certified eps of some users, or a published or hypothetical eps for comparison.
 
-    Attributes
-    ----------
-    about
-        The users whose eps it is, the hypothetical collection, or the source of a published bound.
-    users
-        Number of users.
-    budget_low, budget_high
-        Smallest and largest local budget of these users.
-    eps
-        The eps; None if a published bound does not apply.
-    guarantee
-        Whether eps may be promised to these users.
-    sigma
-        Standard deviation of the Gaussian noise at ``budget_high``; None without such noise.
+    ``about`` are the users whose eps it is, the hypothetical collection, or the source of a
+    published bound; ``users`` is their number, and ``budget_low`` and ``budget_high`` are their
+    smallest and largest local budget. ``eps`` is None if a published bound does not apply, and
+    ``guarantee`` says whether it may be promised to these users. ``sigma`` is the standard
+    deviation of the Gaussian noise at ``budget_high``; None without such noise.
     """
 
     about: str

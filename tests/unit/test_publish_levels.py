@@ -17,9 +17,8 @@ import yaml
 import shuffledp
 from shuffledp.cli import main
 from shuffledp.errors import InputError
-from shuffledp.publishing import deployments_registry
-from shuffledp.publishing.deployments_registry import registry_record
 from shuffledp.publishing.options import Levels, MapCells, Period, Protection, Source
+from shuffledp.publishing.statement import COMMIT, registry_record
 
 BOX = ("--box", "0", "1", "0", "1")
 POSITION = ("--latitude", "lat", "--longitude", "lon")
@@ -494,7 +493,7 @@ def real_schema():
     """Return the registry's schema without its descriptions (its facts), at the named commit."""
     path = Path(__file__).with_name("deployments-registry-schema.yaml")
     schema = yaml.safe_load(path.read_text())
-    assert schema.pop("x-commit") == deployments_registry.COMMIT
+    assert schema.pop("x-commit") == COMMIT
     return schema
 
 

@@ -14,8 +14,7 @@ import shuffledp
 from shuffledp.cli import main
 from shuffledp.errors import InputError
 from shuffledp.publishing.options import Levels, MapCells, Period, Protection, Source
-from shuffledp.publishing.restyle import restyle
-from shuffledp.publishing.together import write_page
+from shuffledp.publishing.restyle import restyle, write_page
 
 STOPS = pd.DataFrame(
     {

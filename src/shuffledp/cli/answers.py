@@ -38,13 +38,8 @@ def _options(arguments: Namespace, *names: str) -> dict[str, Any]:
 def _setting(arguments: Namespace, **overrides: Any) -> Setting:
     """Return the setting that the options describe, with `overrides` in place of some of them."""
     names = ("n", "k", "eps0", *_PARTICIPATION, "count", "dummies")
-    return Setting(
-        **{
-            name: value
-            for name, value in (_options(arguments, *names) | overrides).items()
-            if value is not None
-        }
-    )
+    values = _options(arguments, *names) | overrides
+    return Setting(**{name: value for name, value in values.items() if value is not None})
 
 
 def _collection(arguments: Namespace) -> Setting:
@@ -511,7 +506,7 @@ def restyle(arguments: Namespace) -> None:
 
 def page(arguments: Namespace) -> None:
     """Write one page over several maps, and say what they promise together."""
-    from shuffledp.publishing.together import write_page
+    from shuffledp.publishing.restyle import write_page
 
     written = write_page(arguments.maps, arguments.output, title=arguments.title)
     print_wrapped(f"{written} shows {len(arguments.maps)} maps. This cost nothing.")
@@ -563,7 +558,7 @@ def publish(arguments: Namespace) -> None:
         windows=periods[0],
         title=arguments.title,
     )
-    print_wrapped(published.in_words())
+    print_wrapped(str(published))
 
 
 def _levels(words: Sequence[str], *, automatic: bool) -> Any:

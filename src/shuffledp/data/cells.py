@@ -129,8 +129,7 @@ class Cells:
         known = (unknown if (number := self._number(each)) is None else number for each in named)
         numbers = np.array([*known, unknown], np.int64)  # the last one is for a missing id
         index = encoded.indices.fill_null(len(named)).to_numpy(zero_copy_only=False)
-        found: Integers = numbers[index]
-        return found
+        return np.asarray(numbers[index])
 
     def _number(self, identifier: bytes) -> int | None:
         return self._cell_of_id.get(identifier)
@@ -265,8 +264,7 @@ class Lattice:
             y = np.clip(y, self.y_edges[0], self.y_edges[-1])
         row = _interval_of(self.y_edges, y)
         column = _interval_of(self.x_edges, x)
-        number: Integers = np.where((row >= 0) & (column >= 0), row * self.shape[1] + column, -1)
-        return number
+        return np.where((row >= 0) & (column >= 0), row * self.shape[1] + column, -1)
 
     def polygons(self) -> Any:
         """Return the cells as an array of polygons in degrees, row-major from the south-west."""
@@ -293,8 +291,7 @@ class Lattice:
         shape = shapely.Polygon(np.column_stack(project.transform(*np.concatenate(sides).T)))
         slack = 1e-6 * math.hypot(np.ptp(self.y_edges), np.ptp(self.x_edges))
         shapely.prepare(shape)
-        meeting: NDArray[np.bool_] = shapely.dwithin(shape, shapely.box(*self._bounds()), slack)
-        return meeting
+        return np.asarray(shapely.dwithin(shape, shapely.box(*self._bounds()), slack))
 
     def _bounds(self) -> list[Floats]:
         """Return the west, south, east and north edges of the cells, row-major."""
@@ -573,8 +570,7 @@ class AllHexagons(Cells):
     def total(self) -> int:
         import h3
 
-        number: int = h3.get_num_cells(self.resolution)
-        return number
+        return int(h3.get_num_cells(self.resolution))
 
     def rows(self, numbers: Integers) -> "gpd.GeoDataFrame":
         import geopandas as gpd
@@ -674,8 +670,7 @@ def _hexagons(region: Region, resolution: int) -> Integers:
     ]
     candidates = np.unique(np.concatenate(strips)).astype(np.int64)
     centres = np.array([h3.cell_to_latlng(cell) for cell in candidates.tolist()]).reshape(-1, 2)
-    inside: Integers = candidates[region.contains(centres[:, 0], centres[:, 1])]
-    return inside
+    return np.asarray(candidates[region.contains(centres[:, 0], centres[:, 1])])
 
 
 # --- Polygons of a file ---------------------------------------------------------------------

@@ -233,10 +233,7 @@ def _in_degrees(path: Path, shapes: NDArray[np.object_], epsg: int) -> NDArray[n
         transformer = degrees_from(epsg)
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
-    converted: NDArray[np.object_] = shapely.transform(
-        shapes, transformer.transform, interleaved=False
-    )
-    return converted
+    return np.asarray(shapely.transform(shapes, transformer.transform, interleaved=False))
 
 
 def _texts(path: Path, column: str, values: Any) -> list[str]:
@@ -377,8 +374,7 @@ def _on_one_side(geometries: NDArray[np.object_]) -> NDArray[np.object_]:
     side = np.where(sides[1] == 0, 1, np.where(sides[0] == 0, -1, 0))[ring]
     crossed = np.isin(ring, ring[:-1][crossing]) & on_meridian & (side != 0)
     points[crossed, 0] = 180.0 * side[crossed]
-    moved: NDArray[np.object_] = shapely.set_coordinates(geometries.copy(), points)
-    return moved
+    return np.asarray(shapely.set_coordinates(geometries.copy(), points))
 
 
 def _check_overlaps(path: Path, geometries: NDArray[np.object_], names: Sequence[str]) -> None:

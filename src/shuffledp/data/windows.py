@@ -69,8 +69,7 @@ class Windows:
             part(local).to_numpy().astype(np.int64) for part in (pc.hour, pc.day_of_week)
         )
         by_profile = {"hour": hour, "weekday": weekday, "weekday-hour": 24 * weekday + hour}
-        number: Integers = by_profile[str(self.profile)]
-        return number
+        return np.asarray(by_profile[str(self.profile)])
 
     def calendar(self, length: str) -> tuple[str, ...]:
         """Return the day, week, month, quarter or year that contains each window, as text.

@@ -26,13 +26,10 @@ from shuffledp.publishing.levels import (
     flows,
     labelled_level,
 )
-from shuffledp.publishing.noise import LEVEL, Measured, Noise
-from shuffledp.publishing.weighted_sums import half_width
+from shuffledp.publishing.noise import LEVEL, MECHANISMS, Measured, Noise, half_width
 
 if TYPE_CHECKING:  # it is slow to load
     import geopandas as gpd
-
-_NOISES = {"discrete Laplace": "laplace", "discrete Gaussian": "gaussian"}
 
 
 def area(
@@ -215,7 +212,8 @@ def measurements_of(
     statement: Mapping[str, Any], cells: "gpd.GeoDataFrame", windows: list[str], of_trips: bool
 ) -> Measurements:
     """Return the levels and their noise, as they were published."""
-    mechanism: Any = _NOISES[statement["mechanism"]["name"]]
+    by_name: Any = {name: mechanism for mechanism, name in MECHANISMS.items()}
+    mechanism = by_name[statement["mechanism"]["name"]]
     times: dict[str | None, Level] = {}
     areas: dict[str, Level] = {}
     measured = {}

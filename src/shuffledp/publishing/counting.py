@@ -80,7 +80,7 @@ def count_records(
     no record lies in a cell. The message depends on the records: it is for the data holder only.
     """
     areas = histogram.areas
-    counts = (_Every if histogram.size <= _MAX_LISTED else _Occurring)(histogram.size)
+    counts = _Every(histogram.size) if histogram.size <= _MAX_LISTED else _Occurring()
     bounded: _Bounded | None = None
     if histogram.contributions.unit == "user":
         bounded = _Bounded(histogram.size, areas, histogram.contributions)
@@ -191,8 +191,7 @@ class _Every:
 class _Occurring:
     """Counts of the places that have records; the others take no memory."""
 
-    def __init__(self, size: int) -> None:
-        del size
+    def __init__(self) -> None:
         self._parts: list[tuple[Integers, Integers]] = []
         self._size = 0
 
@@ -274,8 +273,7 @@ class _Users:
     def places(self) -> Integers:
         """Return the place of each record that counts."""
         self._reduce()
-        places: Integers = self._kept[1]
-        return places
+        return np.asarray(self._kept[1])
 
     def _reduce(self) -> None:
         parts = zip(self._kept, *self._pending, strict=True)

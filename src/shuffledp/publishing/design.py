@@ -17,6 +17,7 @@ from shuffledp.publishing.counting import Histogram
 from shuffledp.publishing.levels import (
     CELLS,
     MAX_RECORDS,
+    TIMES,
     TOTAL,
     WINDOWS,
     Axis,
@@ -27,7 +28,6 @@ from shuffledp.publishing.levels import (
     axis_with_shares,
     cells_levels,
     flows,
-    is_time,
     measure,
     properties_of,
     windows_levels,
@@ -138,8 +138,8 @@ def make_design(
         # Departures, arrivals and the total are always published, if only as sums.
         levels = Levels({TOTAL: 0} | dict(levels.shares))
         names = [TOTAL, *(name for name in names if name != TOTAL)]
-    areas = cells_levels(grid, places["kind"], [name for name in names if not is_time(name)])
-    times = windows_levels(windows, [name for name in names if is_time(name)])
+    areas = cells_levels(grid, places["kind"], [name for name in names if name not in TIMES])
+    times = windows_levels(windows, [name for name in names if name in TIMES])
     choices = []
     threshold_delta, delta = (delta, 0.0) if sparse else (0.0, delta)
     for mechanism in _mechanisms(protection.mechanism, delta):

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import pandas as pd
+import shapely
 
 from shuffledp.data.cells import AllHexagons
 from shuffledp.data.grid import write_geojson
 from shuffledp.errors import InputError
 from shuffledp.figures.published_map import draw_published_map
+from shuffledp.numerics.arrays import Integers
 from shuffledp.pipeline.files import file_sha256, flush
 from shuffledp.pipeline.tables import PACKED
-from shuffledp.publishing.deployments_registry import registry_record
 from shuffledp.publishing.design import Design
 from shuffledp.publishing.levels import FlowLevel
-from shuffledp.publishing.page import fits_on_page, render_map
-from shuffledp.publishing.shapes import as_polygons, lines_between
-from shuffledp.publishing.statement import in_words, promise
+from shuffledp.publishing.page import as_polygons, fits_on_page, render_map
+from shuffledp.publishing.statement import in_words, promise, registry_record
 
 if TYPE_CHECKING:  # it is slow to load
     import geopandas as gpd
@@ -56,23 +56,35 @@ def map_table(design: Design, values: pd.DataFrame) -> "gpd.GeoDataFrame":
         for column, suffix in (("id", ""), ("name", "_name")):
             texts = places[column].to_numpy()
             named |= {f"{each}{suffix}": texts[at] for each, at in zip(_ENDS, ends, strict=True)}
-        named |= {name: values[name].to_numpy() for name in values.columns}
-        lines = lines_between(places.geometry, *ends)
-        return _typed(gpd.GeoDataFrame(named, geometry=lines, crs=cells.table.crs))
-    table = cells.rows(area)
-    named |= {name: table[name].to_numpy() for name in ("cell", "id", "name")}
-    if not design.measurements.several:
-        named["noisy_count"] = values["raw"].to_numpy()
+        geometry = _lines_between(places.geometry, *ends)
+    else:
+        table = cells.rows(area)
+        named |= {name: table[name].to_numpy() for name in ("cell", "id", "name")}
+        if not design.measurements.several:
+            named["noisy_count"] = values["raw"].to_numpy()
+        geometry = table.geometry.to_numpy()
     named |= {name: values[name].to_numpy() for name in values.columns}
-    for level in design.measurements.areas.levels[1:]:
+    for level in () if design.histogram.flows else design.measurements.areas.levels[1:]:
         named[level.name] = np.array(level.ids, dtype=object)[level.group][area]
-    return _typed(gpd.GeoDataFrame(named, geometry=table.geometry.to_numpy(), crs=cells.table.crs))
+    result = gpd.GeoDataFrame(named, geometry=geometry, crs=cells.table.crs)
+    # Texts have the type of texts, even if a sparse map shows none.
+    texts = [name for name in result.columns if result[name].dtype == object]
+    return result.astype(dict.fromkeys(texts, "str"))
 
 
-def _typed(table: "gpd.GeoDataFrame") -> "gpd.GeoDataFrame":
-    """Return a table whose texts have the type of texts, even if a sparse map shows none."""
-    texts = [name for name in table.columns if table[name].dtype == object]
-    return table.astype(dict.fromkeys(texts, "str"))
+def _lines_between(geometry: Any, begin: Integers, end: Integers) -> Any:
+    """Return straight lines, each from the middle of one shape to that of another.
+
+    `begin` and `end` are the numbers of the shapes. A line is missing if one of the two shapes has
+    no geometry.
+    """
+    middles = shapely.centroid(np.asarray(geometry))
+    known = ~shapely.is_missing(middles)
+    xy = np.zeros((len(middles), 2))
+    xy[known] = shapely.get_coordinates(middles[known])
+    lines = shapely.linestrings(np.stack([xy[begin], xy[end]], axis=1))
+    lines[~(known[begin] & known[end])] = None
+    return lines
 
 
 def levels_table(design: Design, tables: Tables) -> pd.DataFrame:

@@ -241,24 +241,24 @@ class OpenLedger:
         if total.measure == "eps":
             delta_left = State(total, self.state.charges).delta_left
             if Decimal(delta) > delta_left:
-                needed = _digits(Decimal(delta), ROUND_CEILING)
+                needed = round_up(Decimal(delta))
                 raise InputError(
                     f"{self._path}: the threshold costs delta={needed}, but "
-                    f"{digits_down(delta_left)} is left of {total.delta:g}, which the first "
+                    f"{round_down(delta_left)} is left of {total.delta:g}, which the first "
                     "publication sets (--total-delta): leave out --sparse, or give another ledger "
                     "for other people"
                 )
         left = _EXACT.subtract(total.total, self.state.spent)
         if cost <= left:
             return
-        needed, limit = _digits(cost, ROUND_CEILING), digits_down(total.total)
+        needed, limit = round_up(cost), round_down(total.total)
         price = f"{self._path}: this publication costs {total.measure}={needed}, but"
         if left > 0:
             raise InputError(
-                f"{price} {digits_down(left)} is left of {limit}: what is spent cannot be "
+                f"{price} {round_down(left)} is left of {limit}: what is spent cannot be "
                 "regained; publish with a smaller eps, or not at all"
             )
-        spent = _digits(self.state.spent, ROUND_CEILING)
+        spent = round_up(self.state.spent)
         raise InputError(
             f"{price} nothing is left: {spent} of {limit} is spent and cannot be regained. Decide "
             "before the first map how many there will be, and set --total then"
@@ -323,14 +323,19 @@ def make_charge(
     )
 
 
-def digits_down(amount: Decimal) -> str:
+def round_up(amount: Decimal | float, digits: int = 6) -> str:
+    """Return an amount rounded up to significant digits."""
+    return _rounded(amount, digits, ROUND_CEILING)
+
+
+def round_down(amount: Decimal) -> str:
     """Return an amount rounded down to six significant digits."""
-    return _digits(amount, ROUND_FLOOR)
+    return _rounded(amount, 6, ROUND_FLOOR)
 
 
-def _digits(amount: Decimal, rounding: str) -> str:
-    rounded = Context(prec=6, rounding=rounding).create_decimal(amount)
-    return f"{float(rounded):.6g}"
+def _rounded(amount: Decimal | float, digits: int, rounding: str) -> str:
+    rounded = Context(prec=digits, rounding=rounding).create_decimal(str(amount))
+    return f"{float(rounded):.{digits}g}"
 
 
 # --- Reading --------------------------------------------------------------------------------
@@ -367,7 +372,9 @@ def _parsed(path: Path, content: bytes) -> State:
     charges = dict[str, Charge]()
     for number, text in enumerate(_lines(path, content), 1):
         try:
-            line = _line(text)
+            line = json.loads(text)
+            if not isinstance(line, dict) or set(line) - {"kind"} != _KEYS[line["kind"]]:
+                raise ValueError
             if line["kind"] == "total":
                 if number != 1 or line["version"] != VERSION:
                     raise ValueError
@@ -386,13 +393,6 @@ def _parsed(path: Path, content: bytes) -> State:
                 "without it, nobody knows what was spent"
             ) from None
     return State(total, tuple(charges.values()))
-
-
-def _line(text: bytes) -> dict[str, Any]:
-    line = json.loads(text)
-    if not isinstance(line, dict) or set(line) - {"kind"} != _KEYS[line["kind"]]:
-        raise ValueError
-    return line
 
 
 def _total(line: Mapping[str, Any]) -> Total:

@@ -27,8 +27,15 @@ from shuffledp.data.windows import Windows
 from shuffledp.errors import InputError, did_you_mean
 from shuffledp.numerics.arrays import Floats, Integers
 from shuffledp.publishing.chains import Chain, Pairs, Structure, distinct, divided
-from shuffledp.publishing.noise import LEVEL, Measured, MechanismName, make_noise
-from shuffledp.publishing.weighted_sums import Part, half_width, variance
+from shuffledp.publishing.noise import (
+    LEVEL,
+    Measured,
+    MechanismName,
+    Part,
+    half_width,
+    make_noise,
+    variance,
+)
 
 CELLS: Final = "cells"
 WINDOWS: Final = "windows"
@@ -40,6 +47,7 @@ _FLOW_NAMES: Final = {
     (TOTAL, CELLS): "arrivals",
     (TOTAL, TOTAL): TOTAL,
 }
+# Levels that group windows rather than cells.
 TIMES: Final = ("day", "week", "month", "quarter", "year", PERIOD)
 _COLUMNS: Final = {
     *("window", "cell", "id", "name", "row", "column", "raw", "count", "estimate", "low", "high"),
@@ -159,17 +167,12 @@ def _flow_level(start: Level, end: Level) -> FlowLevel:
 # --- What levels group ----------------------------------------------------------------------
 
 
-def is_time(name: str) -> bool:
-    """Return whether a level groups windows rather than cells."""
-    return name in TIMES
-
-
 def properties_of(names: Iterable[str]) -> list[str]:
     """Return the levels that are properties of a file of polygons or points."""
     return [
         name
         for name in names
-        if not is_time(name) and name not in (TOTAL, CELLS, WINDOWS) and _lattice(name) is None
+        if name not in (*TIMES, TOTAL, CELLS, WINDOWS) and _lattice(name) is None
     ]
 
 
@@ -279,18 +282,16 @@ def _coarser(cells: Cells, kind: str, name: str) -> list[str]:
 
 def _ratio(own: tuple[str, str], wanted: tuple[str, str], at: int) -> int:
     """Return how many cells an area has along one side; a `ValueError` if they are not whole."""
-    finer, coarser = (_positive(value.split("x")[at]) for _, value in (own, wanted))
-    ratio = finer / coarser if own[0] == "shape" else coarser / finer
+    finer, coarser = (value.split("x")[at] for _, value in (own, wanted))
+    if not (_NUMBER.fullmatch(finer) and _NUMBER.fullmatch(coarser)):
+        raise ValueError
+    sizes = Fraction(finer), Fraction(coarser)
+    if min(sizes) == 0:
+        raise ValueError
+    ratio = sizes[0] / sizes[1] if own[0] == "shape" else sizes[1] / sizes[0]
     if ratio.denominator != 1:
         raise ValueError
     return ratio.numerator
-
-
-def _positive(text: str) -> Fraction:
-    number = Fraction(Decimal(text)) if _NUMBER.fullmatch(text) else Fraction(0)
-    if number <= 0:
-        raise ValueError
-    return number
 
 
 # --- Shares of the budget -------------------------------------------------------------------
@@ -419,8 +420,7 @@ class Measurements:
         # Sums of large counts are exact only for coarser multiples.
         digits = math.ceil(math.log2(float(np.abs(solved).sum()) + 1.0))
         dyadic = min(_DYADIC, 2.0 ** (_MANTISSA - digits))
-        estimated: Floats = np.rint(solved * dyadic) / dyadic
-        return estimated
+        return np.asarray(np.rint(solved * dyadic) / dyadic)
 
     def whole_numbers(self, estimates: Floats) -> Integers:
         """Return non-negative integers close to estimates, shape ``(windows, cells)``.

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from shuffledp.accounting.contributions import Unit
-from shuffledp.data.sources import COORDINATES, TO_COORDINATES
+from shuffledp.data.sources import COLUMNS, TO_COORDINATES
 from shuffledp.publishing.counting import MAX_MALFORMED_SHARE
 from shuffledp.publishing.noise import MechanismName
 
@@ -69,8 +69,7 @@ class Source:
     @property
     def columns(self) -> dict[str, Column]:
         """Columns that are named, by what they mean."""
-        meanings = (*("user", "time", *COORDINATES, "place"), *TO_COORDINATES, "to_place")
-        named = {each: getattr(self, each) for each in meanings}
+        named = {each: getattr(self, each, None) for each in COLUMNS}
         return {each: column for each, column in named.items() if column is not None}
 
     @property

@@ -12,12 +12,12 @@ import pandas as pd
 import shapely
 from jinja2 import Environment, StrictUndefined
 
+from shuffledp.numerics.arrays import Integers
 from shuffledp.publishing.chains import Pairs
 from shuffledp.publishing.design import Design
 from shuffledp.publishing.estimates import share_above, sum_widths
 from shuffledp.publishing.levels import FlowAxis, Level, Measurements
 from shuffledp.publishing.noise import LEVEL
-from shuffledp.publishing.shapes import as_polygons, joined, nearest_land
 from shuffledp.publishing.statement import facts, kind_in_words, promise, uncounted
 
 MAX_PAGE_CELLS: Final = 20_000  # on a page, in each window
@@ -40,14 +40,11 @@ _COLUMNS: Final = {
     True: ("estimate", "low", "high", "count"),
 }
 _PARTS: Final = files("shuffledp.publishing").joinpath("map_page")
-_SCRIPTS: Final = (
-    "vendor/d3.min.js",
-    "drawing.js",
-    "law.js",
-    "map.js",
-)  # each uses those before it
+# Each script uses those before it.
+_SCRIPTS: Final = ("vendor/d3.min.js", "drawing.js", "law.js", "map.js")
 _FLOW_LEVELS: Final = ("pairs", "departures", "arrivals")  # on a page of trips
 _DEPARTURES: Final = 2  # number of the choice on a page of trips
+_CIRCLE_SHARE: Final = 0.012  # largest radius of a point, relative to the extent of all
 _COORDINATE_DECIMALS: Final = 5  # of degrees, which is about a metre
 
 
@@ -74,7 +71,9 @@ def render_map(
     names = [""] if windows is None else windows.names
     areas = list(enumerate(measurements.areas.levels))
     places = cells.table["name"].to_numpy()
+    shown: Sequence[Level] = measurements.areas.levels
     if isinstance(measurements.areas, FlowAxis):
+        shown = measurements.areas.ends.levels[:1]  # the cells where trips begin and end
         heads = ("Trip", *heads[1:])
         areas = [each for each in areas if each[1].name in _FLOW_LEVELS]
         places = np.add.outer(places + " to ", places).ravel()
@@ -85,7 +84,6 @@ def render_map(
     )
     largest = np.argsort(-counts["estimate"].to_numpy(), kind="stable")[:_MAX_ROWS]
     rows = counts.iloc[largest]
-    shown = _axis_of_cells(measurements)
     shapes = _shapes(cells.table.geometry, shown)
     labels = [_label(level.name) for level in shown]
     opens, opening = _opening(design, tables, warned="warning" in statement)
@@ -103,17 +101,7 @@ def render_map(
         "every": _EVERY.get(str((statement["period"] or {}).get("every"))),
         "heads": heads,
         "rows": [
-            [
-                name,
-                *(
-                    value
-                    if isinstance(value, str)
-                    else f"{value:,.1f}"
-                    if isinstance(value, float)
-                    else f"{value:,}"
-                    for value in values
-                ),
-            ]
+            [name, *map(_cell_text, values)]
             for name, *values in rows[["name", *columns]].itertuples(index=False)
         ],
         "areas": [
@@ -151,13 +139,21 @@ def render_map(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     scripts = [_part(name) for name in _SCRIPTS]
+    # The content security policy allows these scripts by their checksums.
+    digests = [b64encode(sha256(each.encode()).digest()).decode() for each in scripts]
     return environment.from_string(_part("map.html")).render(
         data=data,
         embedded=embedded_json(data),
         style=_part("style.css"),
         scripts=scripts,
-        allowed=" ".join(map(_policy_source, scripts)),
+        allowed=" ".join(f"'sha256-{each}'" for each in digests),
     )
+
+
+def _cell_text(value: str | float) -> str:
+    if isinstance(value, str):
+        return value
+    return f"{value:,.1f}" if isinstance(value, float) else f"{value:,}"
 
 
 def _values(
@@ -173,12 +169,6 @@ def _values(
         return values | {"half": measurements.measured[t, s].noise.half_width(1.0 - LEVEL)}
     widths = measurements.half_widths[t, s].tolist()
     return values | {"half": [[float(f"{width:.7g}") for width in row] for row in widths]}
-
-
-def _axis_of_cells(measurements: Measurements) -> Sequence[Level]:
-    """Return the levels of cells; for trips, only the cells where they begin and end."""
-    areas = measurements.areas
-    return areas.ends.levels[:1] if isinstance(areas, FlowAxis) else areas.levels
 
 
 def _law(measurements: Measurements) -> dict[str, Any]:
@@ -243,14 +233,14 @@ def _shapes(geometry: Any, levels: Sequence[Level]) -> list[Any]:
     # Several points of one place are one point.
     _, first, number = np.unique(shapely.to_wkb(points), return_index=True, return_inverse=True)
     if points[0].geom_type == "Point" and len(first) > 1:
-        land[known] = nearest_land(points[first])[number]
+        land[known] = _nearest_land(points[first])[number]
     else:
         land = found
     west, south, east, north = shapely.total_bounds(found)
     size = 0.04 * max(east - west, north - south)
     square = shapely.box(west - 2 * size, south, west - size, south + size)
     areas = [
-        joined(land, level.group, len(level)) if s else found for s, level in enumerate(levels)
+        _joined(land, level.group, len(level)) if s else found for s, level in enumerate(levels)
     ]
     return [[square if area is None else area for area in level] for level in areas]
 
@@ -280,6 +270,55 @@ def embedded_json(data: Any) -> str:
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
-def _policy_source(script: str) -> str:
-    """Return the source expression by which a content security policy allows a script."""
-    return f"'sha256-{b64encode(sha256(script.encode()).digest()).decode()}'"
+# --- Shapes -----------------------------------------------------------------------------------
+
+
+def as_polygons(shapes: Any) -> Any:
+    """Return polygons as they are, and points as circles that hardly overlap.
+
+    `shapes` are geometries in degrees without missing ones; the result is an array of them.
+    """
+    shapes = np.asarray(shapes)
+    kinds = shapely.get_type_id(shapes)
+    if not (kinds == shapely.GeometryType.POINT).all():
+        return shapes
+    x, y = shapely.get_x(shapes), shapely.get_y(shapes)
+    narrow = np.cos(np.radians(np.clip(y.mean(), -85.0, 85.0)))  # of a degree of longitude
+    extent = max(np.ptp(x) * narrow, np.ptp(y), 1e-3)
+    flat = shapely.points(x * narrow, y)
+    near = shapely.STRtree(flat).query_nearest(flat, exclusive=True, all_matches=False)
+    distance = shapely.distance(flat[near[0]], flat[near[1]])
+    half = 0.5 * float(np.median(distance)) if distance.size else extent
+    radius = np.clip(half, 0.2 * _CIRCLE_SHARE * extent, _CIRCLE_SHARE * extent)
+    circles = shapely.buffer(flat, radius, quad_segs=6)
+    return shapely.transform(circles, lambda xy: xy / [narrow, 1.0])
+
+
+def _nearest_land(points: Any) -> Any:
+    """Return for each point the land that is nearer to it than to any other point.
+
+    It ends a little beyond the convex hull of all points, which are different geometries in
+    degrees, at least two.
+    """
+    xy = shapely.get_coordinates(points)
+    narrow = np.cos(np.radians(np.clip(xy[:, 1].mean(), -85.0, 85.0)))  # of a degree of longitude
+    flat = shapely.multipoints(xy * [narrow, 1.0])
+    extent = np.ptp(shapely.get_coordinates(flat), axis=0).max()
+    reach = shapely.buffer(shapely.convex_hull(flat), 2.0 * _CIRCLE_SHARE * extent)
+    land = shapely.get_parts(shapely.voronoi_polygons(flat, extend_to=reach))
+    owner, number = shapely.STRtree(land).query(shapely.get_parts(flat), predicate="intersects")
+    land = land[number[np.unique(owner, return_index=True)[1]]]
+    land = shapely.intersection(land, reach)
+    return shapely.transform(land, lambda xy: xy / [narrow, 1.0])
+
+
+def _joined(shapes: Any, group: Integers, groups: int) -> Sequence[Any]:
+    """Return the union of the shapes of each group, None for a group without any."""
+    shapes = np.asarray(shapes)
+    drawn = ~shapely.is_missing(shapes)
+    return [
+        shapely.union_all(shapes[drawn & (group == number)], grid_size=1e-9)
+        if (drawn & (group == number)).any()
+        else None
+        for number in range(groups)
+    ]

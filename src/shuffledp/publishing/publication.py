@@ -17,8 +17,8 @@ from shuffledp.data.sources import COORDINATES, TO_COORDINATES, Layout, TextForm
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import Integers
 from shuffledp.pipeline.files import replacing
-from shuffledp.pipeline.tables import CHECKED
 from shuffledp.publishing import folder as folders
+from shuffledp.publishing.area import read_geometries
 from shuffledp.publishing.counting import count_records, read_counts
 from shuffledp.publishing.design import Design, exact_number, make_design
 from shuffledp.publishing.estimates import (
@@ -31,14 +31,15 @@ from shuffledp.publishing.ledger import (
     Charge,
     OpenLedger,
     State,
-    digits_down,
     first_total,
     make_charge,
     opened,
+    round_down,
+    round_up,
 )
 from shuffledp.publishing.noise import add_noise, zcdp_eps
 from shuffledp.publishing.options import Ledger, Levels, MapCells, Period, Protection, Source
-from shuffledp.publishing.statement import make_statement, round_up
+from shuffledp.publishing.statement import make_statement
 
 if TYPE_CHECKING:  # they are slow to load
     import geopandas as gpd
@@ -69,7 +70,7 @@ class Publication:
     warning: str | None
     left: str
 
-    def in_words(self) -> str:
+    def __str__(self) -> str:
         """Return what was done and promised as text, which reveals nothing about the records."""
         guarantee, unit = self.statement["guarantee"], self.statement["unit"]
         delta = f", delta = {round_up(guarantee['delta'])}" if guarantee["delta"] else ""
@@ -82,14 +83,9 @@ class Publication:
             f"must have been chosen without the records. Ledger: {self.left}."
         )
 
-    def __str__(self) -> str:
-        return self.in_words()
-
     def to_frame(self) -> "gpd.GeoDataFrame":
         """Return the table of the map, one row for each cell of each window."""
-        import geopandas as gpd
-
-        return gpd.read_parquet(self.folder / "map.parquet", **CHECKED)
+        return read_geometries(self.folder / "map.parquet")
 
 
 @dataclass(frozen=True)
@@ -151,6 +147,8 @@ def publish(
     Everything except the records is published or may be guessed: choose cells, levels, windows, eps
     and all other arguments without looking at the records. The objects are in
     `shuffledp.publishing.options`; wherever one is accepted, its first field may stand for it.
+    Raises `InputError` if an argument or a file cannot be used, or the ledger has not enough left.
+    Messages about the records are for the data holder only.
 
     Parameters
     ----------
@@ -172,12 +170,6 @@ def publish(
         Name of a table of records, by which the ledger recognises it; as in `Source`.
     title
         Title of the map.
-
-    Raises
-    ------
-    InputError
-        If an argument or a file cannot be used, or the ledger has not enough left. Messages about
-        the records are for the data holder only.
 
     Examples
     --------
@@ -379,13 +371,13 @@ def _folder_state(charge: Charge, folder: Path) -> str:
 def _left(book: OpenLedger) -> str:
     total = book.state.total
     assert total is not None
-    left, limit = digits_down(book.state.left), digits_down(total.total)
+    left, limit = round_down(book.state.left), round_down(total.total)
     words = f"{total.measure}={left} of {limit} is left"
     if total.measure == "rho" and book.state.left > 0:
         fits = zcdp_eps(float(book.state.left), total.delta)
         words += f", for example for Gaussian noise at eps={fits:.3g}, delta={total.delta:g}"
     if total.delta_of_thresholds:
-        words += f", and delta={digits_down(book.state.delta_left)} of {total.delta:g}"
+        words += f", and delta={round_down(book.state.delta_left)} of {total.delta:g}"
     return words
 
 

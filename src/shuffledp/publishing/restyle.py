@@ -1,4 +1,4 @@
-"""Give a published map another title, other names and further pictures, from its folder alone."""
+"""Write published maps again, from their folders alone: with another title, or on one page."""
 
 import csv
 from collections.abc import Mapping, Sequence
@@ -9,24 +9,30 @@ from typing import Any, Final
 
 import numpy as np
 import pandas as pd
+import shapely
 
 from shuffledp.accounting.contributions import Contributions
 from shuffledp.accounting.thresholds import Threshold
 from shuffledp.data.cells import Cells
 from shuffledp.data.windows import Windows
 from shuffledp.errors import InputError
+from shuffledp.numerics.arrays import sum_up
 from shuffledp.pipeline.files import replacing
 from shuffledp.publishing.area import measurements_of, read_geometries, read_map
 from shuffledp.publishing.counting import Histogram
 from shuffledp.publishing.design import Design, windows_of
+from shuffledp.publishing.estimates import interval_widths
 from shuffledp.publishing.folder import Tables, check_new, flush_folder, write_files
+from shuffledp.publishing.ledger import round_up
 from shuffledp.publishing.levels import CELLS
 from shuffledp.publishing.noise import Guarantee
 from shuffledp.publishing.options import Period
+from shuffledp.publishing.page import fits_on_page, render_map
 from shuffledp.publishing.publication import check_text
 
 _NUMBERS: Final = ("raw", "count", "estimate", "low", "high", "joint_low", "joint_high")
 PICTURES: Final = ("svg", "pdf")
+_COMMON: Final = ("unit", "mechanism", "cells")  # of statements of maps on one page
 
 
 def restyle(
@@ -37,10 +43,11 @@ def restyle(
     names: str | Path | Mapping[str, str] | None = None,
     pictures: Sequence[str] = (),
 ) -> Path:
-    """Write a published map again, with another title, other names or further pictures.
+    """Write a published map again, with another title, names or pictures; return its folder.
 
     Only the published folder is read, so this is free of charge (post-processing). No number
-    changes.
+    changes. Raises `InputError` if `folder` has no map, `names` has an id that no cell has, or
+    `output` exists.
 
     Parameters
     ----------
@@ -55,15 +62,6 @@ def restyle(
         have keep their names.
     pictures
         ``svg`` or ``pdf``, in addition to PNG.
-
-    Returns
-    -------
-    The path of the new folder.
-
-    Raises
-    ------
-    InputError
-        If `folder` has no map, `names` has an id that no cell has, or `output` exists.
     """
     folder, output = Path(folder), Path(output)
     for each in pictures:
@@ -139,7 +137,7 @@ def design_and_tables(
     groups = {name: list(shown[name]) for name in shown.columns if name in levels}
     cells = Cells(
         shown[["cell", "id", "name", "geometry"]],
-        _nowhere,
+        lambda latitude, _: np.full(len(latitude), -1),
         groups=groups,
         elsewhere=statement["cells"]["elsewhere"],
     )
@@ -192,6 +190,121 @@ def design_and_tables(
     return design, tables
 
 
-def _nowhere(latitude: Any, longitude: Any) -> Any:
-    del longitude
-    return np.full(len(latitude), -1)
+# --- Several maps on one page -----------------------------------------------------------------
+
+
+def write_page(
+    folders: Sequence[str | Path], output: str | Path, *, title: str | None = None
+) -> Path:
+    """Write a page on which several maps are windows, and return its path.
+
+    They have one scale of colours, and differences. Only the published folders are read, so this is
+    free of charge. The page states the guarantee of
+    all maps together, whose eps and delta are the sums of theirs. Raises `InputError` if the maps
+    differ in more than their records and times, have levels, trips or hidden counts, or are too
+    large for a page, or if `output` exists.
+
+    Parameters
+    ----------
+    folders
+        Folders of two or more maps, in the order of the page, with the same cells, unit and noise.
+        Each is called by its windows, its period or its title.
+    output
+        The page, an HTML file, which must not exist.
+    title
+        Title of the page, by default that of the first map.
+    """
+    output = Path(output)
+    check_new(output)
+    if len(folders) < 2:
+        raise InputError("give the folders of at least two maps")
+    maps = [(Path(folder), *read_map(Path(folder))) for folder in folders]
+    first_folder, first, statement = maps[0]
+    names, parts = list[str](), list[pd.DataFrame]()
+    for folder, table, own in maps:
+        if own["sparse"] or "origin" in table or len(own["levels"]) > 1:
+            raise InputError(f"{folder} has trips, levels or hidden counts: only plain maps join")
+        for key in _COMMON:
+            if own[key] != statement[key]:
+                raise InputError(f"{folder} and {first_folder} differ in {key}: see statement.json")
+        cells = table.drop_duplicates("id").reset_index(drop=True)
+        if parts and not _same_cells(cells, first):
+            raise InputError(f"{folder} and {first_folder} do not have the same cells")
+        first = cells
+        windows = list(dict.fromkeys(table["window"])) if "window" in table else []
+        names += windows if len(windows) > 1 else [_name(own)]
+        parts.append(pd.DataFrame(table.drop(columns=["geometry", "window"], errors="ignore")))
+    if len(set(names)) < len(names):
+        raise InputError("two maps have the same period and title: restyle one with another title")
+    if not fits_on_page(len(first), len(names)):
+        raise InputError("the maps have too many counts for a page: join fewer")
+    merged = _together([own for _, _, own in maps], title or statement["title"])
+    table = first.drop(columns=["window"], errors="ignore")
+    table = pd.concat([table] * len(names), ignore_index=True)
+    values = pd.concat(parts, ignore_index=True)
+    table[values.columns] = values
+    table["window"] = np.repeat(names, len(first))
+    design, tables = design_and_tables(
+        first_folder, table, merged, {}, Windows(tuple(names), np.empty(0, np.int64))
+    )
+    joint = interval_widths(design.noise, design.histogram.size).joint
+    counts = tables[0, 0]
+    tables = {
+        (0, 0): counts.assign(
+            joint_low=np.maximum(counts["count"] - joint, 0),
+            joint_high=np.maximum(counts["count"] + joint, 0),
+        )
+    }
+    merged["intervals"] = {**statement["intervals"], "half_width_of_all_cells_together": joint}
+    check_text(merged["title"], design)
+    page = render_map(design, tables, merged)
+    with replacing(output) as temporary:
+        temporary.write_text(page, encoding="utf-8")
+    return output
+
+
+def _same_cells(one: Any, other: Any) -> bool:
+    return list(one["id"]) == list(other["id"]) and bool(
+        shapely.equals_identical(one.geometry.to_numpy(), other.geometry.to_numpy()).all()
+    )
+
+
+def _name(statement: Mapping[str, Any]) -> str:
+    """Return what a map with one window is called: its period, or its title."""
+    period = statement["period"]
+    return str(statement["title"] if period is None else f"{period['from']} to {period['to']}")
+
+
+def _together(statements: Sequence[Mapping[str, Any]], title: str) -> dict[str, Any]:
+    """Return a statement of all maps, by basic composition."""
+    first, last = statements[0], max(statements, key=lambda each: str(each["published"]))
+    guarantees = [each["guarantee"] for each in statements]
+
+    def total(key: str) -> float | None:
+        if any(each[key] is None for each in guarantees):
+            return None
+        return sum_up((1, each[key]) for each in guarantees)
+
+    added = ("eps", "delta", "rho", "eps_for_replacement", "delta_for_replacement")
+    periods = [each["period"] for each in statements]
+    period = None
+    if None not in periods:
+        ends = min(each["from"] for each in periods), max(each["to"] for each in periods)
+        period = {**periods[0], "from": ends[0], "to": ends[1], "every": None}
+        period.pop("profile", None)
+    noisy = sum("warning" in each for each in statements)
+    warning = f"{noisy} of these {len(statements)} maps are mostly noise"
+    bound = first["unit"]["bound"]
+    return {
+        **{key: value for key, value in first.items() if key != "warning"},
+        **({"warning": warning} if noisy else {}),
+        "title": title,
+        "published": last["published"],
+        "guarantee": {**guarantees[0], **{key: total(key) for key in added}},
+        "unit": {**first["unit"], "bound": f"In each map, {bound[0].lower()}{bound[1:]}"},
+        "period": period,
+        "all_publications": last["all_publications"],
+        "maps": [
+            f"{_name(each)}, eps = {round_up(each['guarantee']['eps'])}" for each in statements
+        ],
+    }

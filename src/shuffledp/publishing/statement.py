@@ -5,27 +5,30 @@ the neighbouring relation, eps and delta, the mechanism, the model of trust, and
 derived from the data. No number in it depends on the records, except through noisy counts.
 """
 
+import re
 from collections.abc import Mapping
-from decimal import ROUND_CEILING, Context
 from importlib.metadata import version
 from math import exp
 from typing import Any, Final
 
 import numpy as np
+import yaml
 
 from shuffledp.data.cells import ELSEWHERE
 from shuffledp.publishing.counting import Histogram
 from shuffledp.publishing.design import Design
 from shuffledp.publishing.estimates import interval_widths
+from shuffledp.publishing.ledger import round_up
 from shuffledp.publishing.levels import FlowLevel, Measurements
-from shuffledp.publishing.noise import LEVEL, Guarantee, zcdp_exception
+from shuffledp.publishing.noise import LEVEL, MECHANISMS, zcdp_exception
 from shuffledp.version import find_version
 
-_NOISE_NAMES: Final = {"laplace": "discrete Laplace", "gaussian": "discrete Gaussian"}
 _CUT: Final = (
     "No true count is below 0, so the interval of a negative `count` begins and may end at 0."
 )
 _MAX_EXPONENT: Final = 20.0  # the factor e^eps is written out up to here
+COMMIT: Final = "3e9c812a924cf01d228f26f6c462c59c391c3f2a"  # of the schema of the registry
+_TO_COMPLETE: Final = "TO BE COMPLETED"
 
 
 def make_statement(
@@ -40,18 +43,21 @@ def make_statement(
     contributions, measurements = histogram.contributions, design.measurements
     unit = contributions.unit
     sensitivity = measurements.measured[0, 0].sensitivity
-    widths = interval_widths(noise, histogram.size)
+    flavour = "approximate" if promised.delta else "pure"
+    if promised.rho is not None:
+        flavour = "zero-concentrated and approximate"
     half_widths: dict[str, Any] = {
         "half_width_of_one_cell": _largest_half_width(measurements, 0, 0)
     }
     if not measurements.several and design.threshold is None:
-        half_widths["half_width_of_all_cells_together"] = widths.joint
+        joint = interval_widths(noise, histogram.size).joint
+        half_widths["half_width_of_all_cells_together"] = joint
     return {
         "title": title,
         "published": published,
         "guarantee": {
             "definition": "differential privacy",
-            "flavour": _flavour(promised),
+            "flavour": flavour,
             "eps": promised.eps,
             "delta": promised.delta,
             "rho": promised.rho,
@@ -69,7 +75,7 @@ def make_statement(
             "bound_holds_for": "each window" if contributions.windows > 1 else "the whole map",
         },
         "mechanism": {
-            "name": _NOISE_NAMES[noise.mechanism],
+            "name": MECHANISMS[noise.mechanism],
             "scale": noise.scale,
             "sensitivity_l1": sensitivity.l1,
             "sensitivity_l2_squared": sensitivity.l2_squared,
@@ -106,12 +112,6 @@ def make_statement(
         "all_publications": dict(budget),
         "software": {"shuffledp": find_version(), "opendp": version("opendp")},
     }
-
-
-def _flavour(promised: Guarantee) -> str:
-    if promised.rho is not None:
-        return "zero-concentrated and approximate"
-    return "approximate" if promised.delta else "pure"
 
 
 def hidden_at_most(design: Design) -> int:
@@ -219,12 +219,6 @@ def uncounted(unit: str) -> str:
     )
 
 
-def round_up(value: float, digits: int = 6) -> str:
-    """Return a number rounded up to significant digits."""
-    rounded = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(repr(value))
-    return f"{float(rounded):.{digits}g}"
-
-
 def promise(statement: Mapping[str, Any]) -> tuple[str, str]:
     """Return a sentence that explains the guarantee, and one that defines it."""
     guarantee, unit = statement["guarantee"], statement["unit"]["protected"]
@@ -310,16 +304,14 @@ def _levels_in_words(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
     levels = statement["levels"]
     if len(levels) == 1:
         return []
-    words = [
-        f"{_level_name(row)}: "
-        + (
-            f"{100 * float(row['share']):.3g} % of the budget, noise of scale {row['scale']:.6g}"
-            if "scale" in row
-            else "sums of counts, no noise of its own"
-        )
-        + f", error {row['error']:.3g}"
-        for row in levels
-    ]
+    words = []
+    for row in levels:
+        times = "" if row["times"] in (None, "windows") else f" by {row['times']}"
+        noise = "sums of counts, no noise of its own"
+        if "scale" in row:
+            share = 100 * float(row["share"])
+            noise = f"{share:.3g} % of the budget, noise of scale {row['scale']:.6g}"
+        words.append(f"{row['areas']}{times}: {noise}, error {row['error']:.3g}")
     both = all(len({row[axis] for row in levels}) > 1 for axis in ("areas", "times"))
     shares = ". Shares of areas and of times are multiplied" if both else ""
     return [("Levels", "; ".join(words) + shares)]
@@ -335,11 +327,6 @@ def _sparse_in_words(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
         f"{round_up(sparse['delta'])}"
     )
     return [("Shown", words)]
-
-
-def _level_name(row: Mapping[str, Any]) -> str:
-    times = row["times"]
-    return row["areas"] if times in (None, "windows") else f"{row['areas']} by {times}"
 
 
 def kind_in_words(kind: str) -> str:
@@ -443,3 +430,74 @@ def _period(period: Mapping[str, Any] | None) -> str:
     elif zone == "UTC" and "times" not in period:
         zone += "; a time without an offset as written"
     return f"{period['from']} to {period['to']}{every} ({zone})"
+
+
+# --- Draft for the OpenDP Deployments Registry ------------------------------------------------
+
+
+def registry_record(statement: Mapping[str, Any]) -> str:
+    """Return the statement as a draft for the OpenDP Deployments Registry, in YAML.
+
+    The registry (github.com/opendp/deployments-registry-data) has a schema, that of `COMMIT`. What
+    the software cannot know, such as the publisher's name, is marked for completion.
+    """
+    guarantee, unit, cells = statement["guarantee"], statement["unit"], statement["cells"]
+    parameters = {
+        name: guarantee[key]
+        for name, key in (("epsilon", "eps"), ("delta", "delta"), ("rho", "rho"))
+        if guarantee[key]
+    }
+    variant = "Approximate DP" if guarantee["delta"] else "Pure DP"
+    budget = statement["all_publications"]
+    period = statement["period"]
+    windows = "" if period is None else f" from {period['from']} to {period['to']}"
+    record = {
+        "url_slug": re.sub(r"[^a-z0-9]+", "-", statement["title"].lower()).strip("-") or "map",
+        "status": "Draft",
+        "tier": 3,
+        "deployment": {
+            "basic": {
+                "name": statement["title"],
+                "data_curators": [_TO_COMPLETE],
+                "description": f"Counts of records in {cells['number']:,} cells{windows}.",
+                "intended_use": _TO_COMPLETE,
+                "data_product_type": "Summary statistics",
+                "data_product_region": _TO_COMPLETE,
+                "publication_date": statement["published"],
+            },
+            "dp_variant": {
+                "variant_name": "Zero-concentrated DP" if guarantee["rho"] else variant,
+                "data_domain": "Any number of records, each with at most one cell and window.",
+                "unprotected_quantities": " ".join(statement["not_protected"]),
+            },
+            "privacy_loss": {
+                "privacy_unit": unit["protected"],
+                "privacy_unit_details": f"{guarantee['neighbours'].capitalize()}. {unit['bound']}",
+                "privacy_parameters": parameters,
+                "privacy_parameters_details": "If one unit is replaced: eps = "
+                f"{guarantee['eps_for_replacement']}, delta = "
+                f"{guarantee['delta_for_replacement']}.",
+            },
+            "deployment_model": {
+                "model_name": "Central",
+                "actors": f"Trusted: {statement['trust']['trusted']}. Protected from: "
+                f"{statement['trust']['protected_from']}.",
+                "release_type": "One release",
+                "data_source_type": "Static",
+                "access_type": "Non-interactive",
+            },
+            "accounting": {
+                "post_processing": statement["post_processing"],
+                "composition": f"A ledger limits all publications about the same people to eps = "
+                f"{budget['eps']}, delta = {budget['delta']}; {budget['measure']} = "
+                f"{budget['spent']} of {budget['total']} was spent with this one.",
+            },
+            "implementation": {
+                "mechanisms": f"{statement['mechanism']['name']} noise. "
+                f"{statement['mechanism']['sampler']}. Software: shuffledp "
+                f"{statement['software']['shuffledp']}, OpenDP {statement['software']['opendp']}.",
+            },
+            "administrative": {"registry_authors": [_TO_COMPLETE]},
+        },
+    }
+    return yaml.safe_dump(record, sort_keys=False, allow_unicode=True, width=100)

@@ -1,5 +1,5 @@
 "use strict";
-// Intervals of sums on a map with levels, as in shuffledp.publishing: chains.py and weighted_sums.py.
+// Intervals of sums on a map with levels, as in shuffledp.publishing: chains.py and noise.py.
 
 const MISS = 0.05; // probability that an interval misses the true value
 const SMOOTHING = 0.01; // of the standard deviation: reach of a variable that is added to the noise
