@@ -12,8 +12,9 @@ from scipy import stats
 from shuffledp.accounting.contributions import Contributions
 from shuffledp.errors import InputError
 from shuffledp.publishing import noise as noise_module
-from shuffledp.publishing.estimates import estimates, interval_widths, quality, sum_widths
+from shuffledp.publishing.estimates import estimates, joint_half_width, quality, sum_widths
 from shuffledp.publishing.noise import (
+    LEVEL,
     Measured,
     Noise,
     add_noise,
@@ -195,18 +196,17 @@ def test_half_widths_are_the_smallest_that_cover(noise, miss):
 def test_no_interval_covers_less_than_95_percent(mechanism):
     for scale in np.geomspace(0.02, 3_000.0, 40):
         noise = Noise(mechanism, float(scale))
+        assert noise.coverage(noise.half_width(1.0 - LEVEL)) >= 0.95 - 1e-12
         for counts in (1, 40, 1_000_000):
-            widths = interval_widths(noise, counts)
-            assert noise.coverage(widths.one) >= 0.95 - 1e-12
-            assert counts * math.log(noise.coverage(widths.joint)) >= math.log(0.95) - 1e-6
+            joint = joint_half_width(noise, counts)
+            assert counts * math.log(noise.coverage(joint)) >= math.log(0.95) - 1e-6
 
 
 @pytest.mark.parametrize("noise", [Noise("laplace", 2.0), Noise("gaussian", 3.0)], ids=str)
 def test_intervals_cover_as_often_as_the_law_says(noise):
     counts = np.repeat([0, 1, 5, 100], 10_000)
     table = estimates(add_noise(counts, noise), noise)
-    widths = interval_widths(noise, counts.size)
-    exact = noise.coverage(widths.one)
+    exact = noise.coverage(noise.half_width(1.0 - LEVEL))
     covered = (table["low"] <= counts) & (counts <= table["high"])
     # No end is below 0, so that noise which is too low leaves a count of 0 covered.
     for count, probability in [(0, (1 + exact) / 2), (1, exact), (5, exact), (100, exact)]:

@@ -189,9 +189,7 @@ def print_compared(rows: Sequence[Row], inputs: Collection[float] = ()) -> bool:
             printed += f" {cell}".rjust(end - len(printed))
         print(f"{printed.ljust(end + 1)} {line[-1]}".rstrip())
 
-    names = takewhile(lambda name: name != "mechanism", rows[0])
-    print_wrapped(", ".join(f"{name} = {_format_cell(name, rows[0], inputs)}" for name in names))
-    print()
+    _print_common(rows[0], "mechanism", inputs)
     print_line(_HEADS_ABOVE)
     print_line(_HEADS)
     for row in rows:
@@ -217,11 +215,16 @@ def print_compared(rows: Sequence[Row], inputs: Collection[float] = ()) -> bool:
     return True
 
 
+def _print_common(row: Row, end: str, inputs: Collection[float]) -> None:
+    """Print what all rows have in common, the columns before `end`, and an empty line."""
+    names = takewhile(lambda name: name != end, row)
+    print_wrapped(", ".join(f"{name} = {_format_cell(name, row, inputs)}" for name in names))
+    print()
+
+
 def print_sparse(rows: Sequence[Row], inputs: Collection[float] = ()) -> None:
     """Print rows of `compare-sparse` as a table, with who must be trusted below it."""
-    names = takewhile(lambda name: name != "way", rows[0])
-    print_wrapped(", ".join(f"{name} = {_format_cell(name, rows[0], inputs)}" for name in names))
-    print()
+    _print_common(rows[0], "way", inputs)
     numbers = (*(f"error_of_{records}" for records in SPARSE_RECORDS), "messages", "dummies")
     lines = [
         (row["way"], str(row["shown_from"]), *(_format_short(name, row) for name in numbers))

@@ -41,6 +41,10 @@ def _option(description: str, parse: Callable[[str], Any] | None = None, **more:
     return {"help": description} | ({"type": parse} if parse else {}) | more
 
 
+def _flag(description: str) -> Any:
+    return _option(description, action="store_true")
+
+
 def _column(description: str) -> Any:
     """Return an option whose value is a column: its position from 0 if a number, else its name."""
 
@@ -107,10 +111,9 @@ BOUND: Final[Options] = {
     ),
 }
 HIDDEN_SLOT: Final[Options] = {
-    "--hidden-slot": _option(
+    "--hidden-slot": _flag(
         "also use the hidden-slot bound for local randomisers, which is usually tighter; nobody "
-        "outside this project has reviewed its proof (docs/hidden-slot.md)",
-        action="store_true",
+        "outside this project has reviewed its proof (docs/hidden-slot.md)"
     ),
 }
 PARAMETERS: Final[Options] = {
@@ -215,10 +218,9 @@ PUBLISH: Final[Options] = {
     ),
     "--cell-name": _option("property that holds the cell's name", metavar="PROPERTY"),
     "--cell-id": _option("property that holds the cell's id", metavar="PROPERTY"),
-    "--elsewhere": _option(
+    "--elsewhere": _flag(
         "add a cell 'elsewhere' for records that lie in no other, or whose place is empty or none "
-        "of them",
-        action="store_true",
+        "of them"
     ),
     "--level": _option(
         "also count coarser areas or longer times, with a share of the budget (repeatable): total, "
@@ -233,10 +235,7 @@ PUBLISH: Final[Options] = {
         choices=["auto"],
     ),
     "--box": _option(
-        "region of the cells in degrees",
-        _REAL,
-        nargs=4,
-        metavar=("SOUTH", "NORTH", "WEST", "EAST"),
+        "region of the cells in degrees", _REAL, nargs=4, metavar=("SOUTH", "NORTH", "WEST", "EAST")
     ),
     "--outline": _file("region of the cells as GeoJSON"),
     "--from": _option("first day that counts", dest="first_day", metavar="DAY"),
@@ -253,9 +252,7 @@ PUBLISH: Final[Options] = {
         choices=PROFILES,
     ),
     "--time-zone": _option(
-        "time zone of the days, such as Europe/Paris (default UTC)",
-        default="UTC",
-        metavar="NAME",
+        "time zone of the days, such as Europe/Paris (default UTC)", default="UTC", metavar="NAME"
     ),
     "--times": _option(
         "how to read times without an offset from UTC, such as 2024-03-01 23:30: local (a day "
@@ -272,13 +269,10 @@ PUBLISH: Final[Options] = {
         _WHOLE,
         metavar="M",
     ),
-    "--distinct": _option(
-        "count a user at most once in each cell (of each window)", action="store_true"
-    ),
-    "--per-window": _option(
+    "--distinct": _flag("count a user at most once in each cell (of each window)"),
+    "--per-window": _flag(
         "let M records of a user count in each window instead of the whole period, at the price "
-        "of more noise",
-        action="store_true",
+        "of more noise"
     ),
     "--eps": _option(
         "eps for adding or removing a unit (--preview: repeatable)",
@@ -293,10 +287,9 @@ PUBLISH: Final[Options] = {
         default=Decimal(0),
     ),
     "--mechanism": _option("noise (default: see --delta)", choices=["laplace", "gaussian"]),
-    "--sparse": _option(
+    "--sparse": _flag(
         "publish only counts that, with noise, reach a threshold, which --delta sets: for millions "
-        "of cells or pairs of them, nearly all of which are empty",
-        action="store_true",
+        "of cells or pairs of them, nearly all of which are empty"
     ),
     "--ledger": _file("list of all publications about these people, created by the first"),
     "--total": _option(
@@ -314,9 +307,8 @@ PUBLISH: Final[Options] = {
         "folder to create (--preview: picture to write, or a table if the name ends in .csv)",
         "FOLDER",
     ),
-    "--preview": _option(
-        "read no record, charge nothing, and print the errors that the map would have",
-        action="store_true",
+    "--preview": _flag(
+        "read no record, charge nothing, and print the errors that the map would have"
     ),
     "--at-least": _option(
         "for --preview: report the cells and windows whose interval is within 25 %% of this count, "
@@ -325,10 +317,9 @@ PUBLISH: Final[Options] = {
         metavar="COUNT",
     ),
     "--title": _option("title of the map", default="A private map"),
-    "--again": _option(
+    "--again": _flag(
         "pay once more for a map that was published before, because it is lost or the file has "
-        "changed",
-        action="store_true",
+        "changed"
     ),
 }
 
@@ -378,7 +369,7 @@ _COMMANDS: Final[dict[str, tuple[str, Options]]] = {
                 "csv or Parquet file with a column 'count', the users of each cell, such as a grid "
                 "file of the pipeline (default: equally many users in each cell)"
             ),
-            "--detail": _option("print all columns, and sources", action="store_true"),
+            "--detail": _flag("print all columns, and sources"),
         }
         | _required(EPS | DELTA)
         | _mechanisms("mechanisms to compare (default: all)")
@@ -526,9 +517,7 @@ _COMMANDS: Final[dict[str, tuple[str, Options]]] = {
         {
             "map": _file("folder that 'shuffledp publish' wrote", "FOLDER"),
             "--polygon": _file("area as a file of polygons; cells whose middle lies in it count"),
-            "--touching": _option(
-                "with --polygon, all cells that it touches count", action="store_true"
-            ),
+            "--touching": _flag("with --polygon, all cells that it touches count"),
             "--cell": _option("ids of cells, instead of --polygon", nargs="+", metavar="ID"),
             "--to-polygon": _file("of trips: area where they end (--polygon: where they begin)"),
             "--to-cell": _option(

@@ -97,11 +97,7 @@ class Cells:
 
         groups = {name: [*texts, ELSEWHERE] for name, texts in self.groups.items()}
         return replace(
-            self,
-            table=table.reset_index(drop=True),
-            locate=locate,
-            groups=groups,
-            elsewhere=True,
+            self, table=table.reset_index(drop=True), locate=locate, groups=groups, elsewhere=True
         )
 
     def in_hilbert_order(self) -> Integers:
@@ -148,7 +144,7 @@ def make_cells(region: Region, spec: Mapping[str, Any]) -> Cells:
     """Return the cells of a grid, whose `spec` has exactly one of these keys.
 
     `shape`, `step` or `metres` stands for rectangles of a lattice that meet the region, row by row
-    from the south-west (`lattice.make_lattice`). Only points in the region count. As in
+    from the south-west (`make_lattice`). Only points in the region count. As in
     `numpy.histogram`, a point on an edge belongs to the cell north or east of it.
 
     `h3: resolution` from 0 to 15 stands for hexagons whose centre is in the region, in the order of

@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC
 from pathlib import Path
@@ -95,12 +95,23 @@ def crop_checkins(
         raise InputError("columns.place is for publications: a run needs latitude and longitude")
     survey, crop = Survey(source, layout), _Crop(region, windows)
     zone = UTC if windows is None else windows.zone
+    types = [pa.field(name, kind, name not in COORDINATES) for name, kind in _TYPES.items()]
+    keys = {CONTENTS: TRUE, **metadata}
+    schema = described(pa.schema(types, metadata=dict(sorted(keys.items()))))
+
+    def kept_rows() -> Iterator[Any]:
+        for part, batch in read_records(source, layout, zone):
+            for place, reason in survey.add(part, batch):
+                logger.warning("%s, %s: %s", source, place, reason)
+            rows = crop.rows_inside(batch.rows)
+            missing = {each.name: pa.nulls(len(rows), each.type) for each in schema}
+            columns = missing | {name: rows[name] for name in rows.column_names}
+            yield pa.table([columns[name] for name in schema.names], schema=schema)
+
     with replacing(destination) as temporary:
-        with _GroupWriter(temporary, metadata) as writer:
-            for part, batch in read_records(source, layout, zone):
-                for place, reason in survey.add(part, batch):
-                    logger.warning("%s, %s: %s", source, place, reason)
-                writer.write(crop.rows_inside(batch.rows))
+        with pq.ParquetWriter(temporary, schema, **PACKED) as writer:
+            for rows in _in_groups(kept_rows()):
+                writer.write_table(rows, row_group_size=_GROUP_ROWS)
         survey.check(max_malformed_share)
         if not crop.kept:
             raise CheckinError(crop.empty_message(source, layout))
@@ -161,43 +172,16 @@ class _Crop:
         )
 
 
-class _GroupWriter:
-    """Write tables as parquet in row groups of a fixed size."""
-
-    def __init__(self, path: Path, metadata: Mapping[str, str]) -> None:
-        fields = [pa.field(name, kind, name not in COORDINATES) for name, kind in _TYPES.items()]
-        keys = {CONTENTS: TRUE, **metadata}
-        self._schema = described(pa.schema(fields, metadata=dict(sorted(keys.items()))))
-        self._writer = pq.ParquetWriter(path, self._schema, **PACKED)
-        self._pending: list[Any] = []
-        self._rows = 0
-
-    def __enter__(self) -> "_GroupWriter":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._flush(all_rows=True)
-        self._writer.close()
-
-    def write(self, table: Any) -> None:
-        if not table.num_rows:
-            return
-        columns = [
-            table[field.name]
-            if field.name in table.column_names
-            else pa.nulls(len(table), field.type)
-            for field in self._schema
-        ]
-        self._pending.append(pa.table(columns, schema=self._schema))
-        self._rows += table.num_rows
-        self._flush()
-
-    def _flush(self, *, all_rows: bool = False) -> None:
-        """Write the complete groups of pending rows, or all rows."""
-        if self._rows < (1 if all_rows else _GROUP_ROWS):
-            return
-        rows = pa.concat_tables(self._pending)
-        complete = self._rows if all_rows else self._rows // _GROUP_ROWS * _GROUP_ROWS
-        self._writer.write_table(rows.slice(0, complete), row_group_size=_GROUP_ROWS)
-        self._pending = [rows.slice(complete)]
-        self._rows -= complete
+def _in_groups(tables: Iterator[Any]) -> Iterator[Any]:
+    """Join tables, and yield all rows in tables of whole row groups, the last of which is rest."""
+    pending, size = list[Any](), 0
+    for table in tables:
+        pending.append(table)
+        size += table.num_rows
+        if size >= _GROUP_ROWS:
+            rows = pa.concat_tables(pending)
+            complete = size // _GROUP_ROWS * _GROUP_ROWS
+            yield rows.slice(0, complete)
+            pending, size = [rows.slice(complete)], size - complete
+    if size:
+        yield pa.concat_tables(pending)

@@ -19,13 +19,7 @@ from numpy.typing import NDArray
 
 from shuffledp.data import values
 from shuffledp.data.layers import point_coordinates
-from shuffledp.data.sources import (
-    COLUMNS,
-    COORDINATES,
-    TO_COORDINATES,
-    UNIX_UNITS,
-    Layout,
-)
+from shuffledp.data.sources import COLUMNS, COORDINATES, TO_COORDINATES, UNIX_UNITS, Layout
 from shuffledp.data.systems import to_degrees
 from shuffledp.errors import InputError, one_line, shortened
 from shuffledp.numerics.arrays import Floats

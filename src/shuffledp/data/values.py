@@ -206,10 +206,7 @@ def hexadecimal(column: Any) -> Any:
 
 
 def to_time(
-    column: Any,
-    time_format: str | None = None,
-    zone: tzinfo = UTC,
-    clock: str | None = "utc",
+    column: Any, time_format: str | None = None, zone: tzinfo = UTC, clock: str | None = "utc"
 ) -> Converted:
     """Convert text, timestamps, dates or numbers to microseconds in UTC.
 

@@ -238,11 +238,12 @@ def _axis(
     if levels.shares and levels.errors:
         raise InputError("give either the shares of levels, or the errors that are wanted")
     own = {level.name for level in found}
-    errors = {
-        name: exact_number(f"the error of {name}", error)
-        for name, error in levels.errors.items()
-        if name in own
-    }
+
+    def exact(what: str, numbers: Mapping[str, Number]) -> dict[str, Decimal]:
+        known = {name: number for name, number in numbers.items() if name in own}
+        return {name: exact_number(f"the {what} of {name}", each) for name, each in known.items()}
+
+    errors = exact("error", levels.errors)
     if len(found) == 1:
         if errors:
             raise InputError(
@@ -250,12 +251,7 @@ def _axis(
             )
         return Axis((found[0],), (Decimal(1),))
     if not levels.errors:
-        shares = {
-            name: exact_number(f"the share of {name}", share)
-            for name, share in levels.shares.items()
-            if name in own
-        }
-        return axis_with_shares(found, shares)
+        return axis_with_shares(found, exact("share", levels.shares))
     if min(errors.values()) < _MIN_ERROR:
         raise InputError(f"errors must be at least {_MIN_ERROR}, got {min(errors.values())}")
 
@@ -276,19 +272,17 @@ def windows_of(period: Period | None) -> tuple[Windows | None, dict[str, Any] | 
     """Return the windows of a period, and its words for the statement."""
     if period is None:
         return None, None
-    if period.every is not None and period.every not in LENGTHS:
-        raise InputError(f"every must be {' or '.join(LENGTHS)}, got {period.every!r}")
-    if period.profile is not None and period.profile not in PROFILES:
-        raise InputError(f"profile must be {' or '.join(PROFILES)}, got {period.profile!r}")
+    optional = {"every": period.every, "profile": period.profile, "times": period.times}
+    accepted = {"every": LENGTHS, "profile": PROFILES, "times": CLOCKS}
+    for name, value in optional.items():
+        if value not in (None, *accepted[name]):
+            raise InputError(f"{name} must be {' or '.join(accepted[name])}, got {value!r}")
     words = {
         "from": str(period.first),
         "to": str(period.last),
         "every": period.every,
         "time_zone": period.time_zone,
     }
-    if period.times not in (None, *CLOCKS):
-        raise InputError(f"times must be {' or '.join(CLOCKS)}, got {period.times!r}")
-    optional = {"every": period.every, "profile": period.profile, "times": period.times}
     given = {key: value for key, value in optional.items() if value is not None}
     spec = {"period": words, **optional}
     windows = windows_from_config(spec | {"time_zone": period.time_zone})
@@ -384,9 +378,7 @@ def _region(box: Sequence[float] | None, outline: str | Path | None, *, needed: 
         return Region("the map", Box(south=-90.0, north=90.0, west=-180.0, east=180.0))
     if box is not None and outline is not None:
         raise InputError("give either --box or --outline, got both")
-    spec: dict[str, Any] = {}
-    if box is not None:
-        spec["box"] = dict(zip(("south", "north", "west", "east"), box, strict=True))
-    if outline is not None:
-        spec["outline"] = str(outline)
-    return region_from_config("map", spec)
+    if box is None:
+        return region_from_config("map", {"outline": str(outline)})
+    edges = dict(zip(("south", "north", "west", "east"), box, strict=True))
+    return region_from_config("map", {"box": edges})

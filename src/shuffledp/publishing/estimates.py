@@ -15,22 +15,11 @@ from shuffledp.publishing.noise import LEVEL, Noise
 _ALONE: Final = 1e-4  # probability with which noise alone exceeds what it is said to explain
 
 
-@dataclass(frozen=True)
-class Intervals:
-    """Half-widths of the intervals around noisy counts, in records.
-
-    `joint` holds for all cells (of all windows) together, `one` for a single cell.
-    """
-
-    one: int
-    joint: int
-
-
-def interval_widths(noise: Noise, counts: int) -> Intervals:
-    """Return the half-widths for a number of counts with independent noise."""
-    # All intervals hold with probability (1 - miss)^counts.
+def joint_half_width(noise: Noise, counts: int) -> int:
+    """Return the half-width, in records, of intervals of independent counts that hold together."""
+    # They do with probability (1 - miss)^counts.
     miss = -np.expm1(np.log(LEVEL) / counts)
-    return Intervals(noise.half_width(1.0 - LEVEL), noise.half_width(float(miss)))
+    return noise.half_width(float(miss))
 
 
 def estimates(noisy: Integers, noise: Noise) -> pd.DataFrame:
@@ -40,10 +29,10 @@ def estimates(noisy: Integers, noise: Noise) -> pd.DataFrame:
     (interval of one cell), joint_low and joint_high (of all cells together). True counts are at
     least 0, and so are the ends of intervals. `noisy` has shape ``(counts,)``.
     """
-    widths = interval_widths(noise, noisy.size)
+    widths = {"": noise.half_width(1.0 - LEVEL), "joint_": joint_half_width(noise, noisy.size)}
     ends = {
         f"{prefix}{end}": np.maximum(noisy + sign * width, 0)
-        for prefix, width in (("", widths.one), ("joint_", widths.joint))
+        for prefix, width in widths.items()
         for end, sign in (("low", -1), ("high", 1))
     }
     median = posterior_median(noisy, NoiseLaw(noise.sd, noise.log_weight))

@@ -175,11 +175,7 @@ class Measured:
 
 
 def make_noise(
-    sensitivity: Sensitivity,
-    mechanism: MechanismName,
-    eps: float,
-    delta: float,
-    share: float = 1.0,
+    sensitivity: Sensitivity, mechanism: MechanismName, eps: float, delta: float, share: float = 1.0
 ) -> Noise:
     """Return noise that takes a share of (eps, delta)-DP for adding or removing one unit.
 

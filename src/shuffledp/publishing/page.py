@@ -61,7 +61,7 @@ def render_map(
 ) -> str:
     """Return the page as HTML.
 
-    `tables` are those of `shuffledp.publishing.estimates.estimates`.
+    `tables` are those of `estimates.estimates_of_levels`.
     """
     cells, windows = design.histogram.cells, design.histogram.windows
     measurements = design.measurements

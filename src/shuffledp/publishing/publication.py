@@ -425,10 +425,7 @@ def _source(
 
 
 def _layout(
-    source: Path | Frame,
-    columns: Mapping[str, str | int],
-    text: Mapping[str, str],
-    **options: Any,
+    source: Path | Frame, columns: Mapping[str, str | int], text: Mapping[str, str], **options: Any
 ) -> Layout:
     """Return the layout of records, or of counts if no column of them is given."""
     if isinstance(source, Frame) and source.points:

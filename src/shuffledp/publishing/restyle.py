@@ -21,7 +21,7 @@ from shuffledp.pipeline.files import replacing
 from shuffledp.publishing.area import measurements_of, read_geometries, read_map
 from shuffledp.publishing.counting import Histogram
 from shuffledp.publishing.design import Design, windows_of
-from shuffledp.publishing.estimates import interval_widths
+from shuffledp.publishing.estimates import joint_half_width
 from shuffledp.publishing.folder import Tables, check_new, flush_folder, write_files
 from shuffledp.publishing.ledger import round_up
 from shuffledp.publishing.levels import CELLS
@@ -247,7 +247,7 @@ def write_page(
     design, tables = design_and_tables(
         first_folder, table, merged, {}, Windows(tuple(names), np.empty(0, np.int64))
     )
-    joint = interval_widths(design.noise, design.histogram.size).joint
+    joint = joint_half_width(design.noise, design.histogram.size)
     counts = tables[0, 0]
     tables = {
         (0, 0): counts.assign(

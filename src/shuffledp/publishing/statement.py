@@ -17,7 +17,7 @@ import yaml
 from shuffledp.data.cells import ELSEWHERE
 from shuffledp.publishing.counting import Histogram
 from shuffledp.publishing.design import Design
-from shuffledp.publishing.estimates import interval_widths
+from shuffledp.publishing.estimates import joint_half_width
 from shuffledp.publishing.ledger import round_up
 from shuffledp.publishing.levels import FlowLevel, Measurements
 from shuffledp.publishing.noise import LEVEL, MECHANISMS, zcdp_exception
@@ -50,7 +50,7 @@ def make_statement(
         "half_width_of_one_cell": _largest_half_width(measurements, 0, 0)
     }
     if not measurements.several and design.threshold is None:
-        joint = interval_widths(noise, histogram.size).joint
+        joint = joint_half_width(noise, histogram.size)
         half_widths["half_width_of_all_cells_together"] = joint
     return {
         "title": title,
