@@ -69,25 +69,20 @@ def crop_checkins(
 ) -> Tally:
     """Write the check-ins of a region, in the order of the source, as one parquet file.
 
-    The layout describes the columns of the source. Given windows of time, only check-ins in one of
-    them are written. `metadata` are added to the file's key-value metadata. Raises `CheckinError`
-    if the source is missing, damaged or not a table of this layout, has too many malformed rows, or
-    has no row in the region and windows; `InputError` if `max_malformed_share` is out of range or
-    the layout names places instead of coordinates.
+    The source is a file or folder that `read.read_records` reads, and the layout describes its
+    columns. Given windows of time, only check-ins in one of them are written. `metadata` are added
+    to the file's key-value metadata. Raises `CheckinError` if the source is missing, damaged or not
+    a table of this layout, has too many malformed rows, or has no row in the region and windows;
+    `InputError` if `max_malformed_share` is out of range or the layout names places instead of
+    coordinates.
 
-    Parameters
-    ----------
-    source : Path
-        A file or folder that `read.read_records` reads.
-    destination : Path
-        Columns user (int64, by `users.UserNumbers`), time (microseconds, UTC), latitude, longitude
-        (float64, degrees) and location (int64), null if the layout does not map them. The file
-        appears only if everything succeeds.
-    max_malformed_share : float
-        Largest tolerated share of malformed rows among all rows read, from 0 to 1. A row is
-        malformed if it has the wrong number of fields, or if a value cannot be read or is out
-        of range. Missing users, times and locations become null. A row without a position is
-        among the rows read, but not malformed.
+    The destination has columns user (int64, by `users.UserNumbers`), time (microseconds, UTC),
+    latitude, longitude (float64, degrees) and location (int64), null if the layout does not map
+    them or a value is missing. It appears only if everything succeeds.
+
+    `max_malformed_share` is the largest tolerated share of malformed rows among all rows read, from
+    0 to 1. A row is malformed if it has the wrong number of fields, or if a value cannot be read or
+    is out of range. A row without a position is among the rows read, but not malformed.
     """
     if not 0 <= max_malformed_share <= 1:
         raise InputError(f"max_malformed_share must be from 0 to 1, got {max_malformed_share}")
@@ -104,9 +99,10 @@ def crop_checkins(
             for place, reason in survey.add(part, batch):
                 logger.warning("%s, %s: %s", source, place, reason)
             rows = crop.rows_inside(batch.rows)
-            missing = {each.name: pa.nulls(len(rows), each.type) for each in schema}
-            columns = missing | {name: rows[name] for name in rows.column_names}
-            yield pa.table([columns[name] for name in schema.names], schema=schema)
+            for each in schema:
+                if each.name not in rows.column_names:
+                    rows = rows.append_column(each.name, pa.nulls(len(rows), each.type))
+            yield pa.table([rows[name] for name in schema.names], schema=schema)
 
     with replacing(destination) as temporary:
         with pq.ParquetWriter(temporary, schema, **PACKED) as writer:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,15 +17,11 @@ from shuffledp.publishing.counting import Histogram
 from shuffledp.publishing.levels import (
     CELLS,
     MAX_RECORDS,
-    TIMES,
     TOTAL,
     WINDOWS,
-    Axis,
     FlowAxis,
-    Level,
     Measurements,
-    axis_for_errors,
-    axis_with_shares,
+    axis_of,
     cells_levels,
     flows,
     measure,
@@ -34,7 +30,6 @@ from shuffledp.publishing.levels import (
 )
 from shuffledp.publishing.noise import (
     MAX_DELTA,
-    MAX_SCALE,
     MECHANISMS,
     MIN_DELTA,
     UNITS,
@@ -42,11 +37,9 @@ from shuffledp.publishing.noise import (
     MechanismName,
     Noise,
     guarantees,
-    make_noise,
 )
-from shuffledp.publishing.options import Levels, MapCells, Number, Period, Protection
+from shuffledp.publishing.options import Levels, MapCells, Period, Protection, exact_number
 
-_MIN_ERROR: Final = Decimal("0.001")  # records
 MAX_COUNTS: Final = 4_000_000  # number of cells, or pairs of them, times windows
 MAX_SPARSE_COUNTS: Final = 50_000_000
 
@@ -138,14 +131,13 @@ def make_design(
         # Departures, arrivals and the total are always published, if only as sums.
         levels = Levels({TOTAL: 0} | dict(levels.shares))
         names = [TOTAL, *(name for name in names if name != TOTAL)]
-    areas = cells_levels(grid, places["kind"], [name for name in names if name not in TIMES])
-    times = windows_levels(windows, [name for name in names if name in TIMES])
+    areas, times = cells_levels(grid, places["kind"], names), windows_levels(windows, names)
     choices = []
     threshold_delta, delta = (delta, 0.0) if sparse else (0.0, delta)
     for mechanism in _mechanisms(protection.mechanism, delta):
         used = 0.0 if mechanism == "laplace" and protection.mechanism is None else delta
         time_axis, area_axis = (
-            _axis(each, levels, contributions, mechanism, float(eps), used)
+            axis_of(each, levels, contributions, mechanism, float(eps), used)
             for each in (times, areas)
         )
         if cells.flows:
@@ -205,64 +197,12 @@ def _check_size(histogram: Histogram, levels: Levels, *, sparse: bool) -> None:
         )
 
 
-def exact_number(name: str, value: Number) -> Decimal:
-    """Return a number as written."""
-    try:
-        exact = Decimal(repr(float(value)) if isinstance(value, float) else str(value))
-    except InvalidOperation:
-        raise InputError(f"{name} must be a number, got {value!r}") from None
-    if not exact.is_finite():
-        raise InputError(f"{name} must be finite, got {value}")
-    # The ledger recognises 1.0 and 1 as one number, and 0 and -0.
-    if exact.is_zero():
-        return Decimal(0)
-    return Decimal(format(exact.normalize(), "f"))
-
-
 def _mechanisms(name: MechanismName | None, delta: float) -> Sequence[MechanismName]:
     if name is None:
         return ("laplace",) if delta == 0.0 else ("laplace", "gaussian")
     if name not in MECHANISMS:
         raise InputError(f"mechanism must be laplace or gaussian, got {name!r}")
     return (name,)
-
-
-def _axis(
-    found: Sequence[Level],
-    levels: Levels,
-    contributions: Contributions,
-    mechanism: MechanismName,
-    eps: float,
-    delta: float,
-) -> Axis:
-    if levels.shares and levels.errors:
-        raise InputError("give either the shares of levels, or the errors that are wanted")
-    own = {level.name for level in found}
-
-    def exact(what: str, numbers: Mapping[str, Number]) -> dict[str, Decimal]:
-        known = {name: number for name, number in numbers.items() if name in own}
-        return {name: exact_number(f"the {what} of {name}", each) for name, each in known.items()}
-
-    errors = exact("error", levels.errors)
-    if len(found) == 1:
-        if errors:
-            raise InputError(
-                f"an error of {found[0].name} alone follows from eps: name a level above them, too"
-            )
-        return Axis((found[0],), (Decimal(1),))
-    if not levels.errors:
-        return axis_with_shares(found, exact("share", levels.shares))
-    if min(errors.values()) < _MIN_ERROR:
-        raise InputError(f"errors must be at least {_MIN_ERROR}, got {min(errors.values())}")
-
-    def variance(level: int, share: float) -> float:
-        sensitivity = contributions.areas_sensitivity(found[level].sizes)
-        try:
-            return make_noise(sensitivity, mechanism, eps, delta, share).sd ** 2
-        except InputError:  # the share is too small; the search goes on
-            return MAX_SCALE**2
-
-    return axis_for_errors(found, errors, variance)
 
 
 # --- Windows, contributions and cells ---------------------------------------------------------

@@ -29,6 +29,7 @@ from shuffledp.numerics.arrays import Floats, Integers
 from shuffledp.publishing.chains import Chain, Pairs, Structure, distinct, divided
 from shuffledp.publishing.noise import (
     LEVEL,
+    MAX_SCALE,
     Measured,
     MechanismName,
     Part,
@@ -36,6 +37,7 @@ from shuffledp.publishing.noise import (
     make_noise,
     variance,
 )
+from shuffledp.publishing.options import Levels, Number, exact_number
 
 CELLS: Final = "cells"
 WINDOWS: Final = "windows"
@@ -58,6 +60,7 @@ _MANTISSA: Final = 52  # bits
 _MIN_DEVIATION: Final = 1e-6  # records
 _NUMBER: Final = re.compile(r"\d{1,9}(\.\d{1,15})?")
 _MIN_SHARE: Final = Decimal("1e-6")
+_MIN_ERROR: Final = Decimal("0.001")  # records
 MAX_RECORDS: Final = 1_000_000  # of a user, in cells that are not listed
 
 
@@ -177,7 +180,7 @@ def properties_of(names: Iterable[str]) -> list[str]:
 
 
 def cells_levels(cells: Cells, kind: str, names: Iterable[str]) -> list[Level]:
-    """Return the levels of areas with the given names, after that of the cells, finest first.
+    """Return the levels of areas among the names, after that of the cells, finest first.
 
     `kind` is that of the cells, such as ``h3:8``. Raises `InputError` if a level does not exist, or
     levels are not nested.
@@ -189,6 +192,8 @@ def cells_levels(cells: Cells, kind: str, names: Iterable[str]) -> list[Level]:
     finest = Level(CELLS, np.arange(len(cells)), ids, titles)
     coarser = []
     for name in names:
+        if name in TIMES:
+            continue
         if name in _COLUMNS:
             raise InputError(
                 f"a level cannot be called {name!r}, which is a column of the map: rename the "
@@ -205,7 +210,8 @@ def cells_levels(cells: Cells, kind: str, names: Iterable[str]) -> list[Level]:
 
 
 def windows_levels(windows: Windows | None, names: Iterable[str]) -> list[Level]:
-    """Return the levels of times with the given names, after that of the windows, finest first."""
+    """Return the levels of times among the names, after that of the windows, finest first."""
+    names = [name for name in names if name in TIMES]
     if windows is None:
         for name in names:
             raise InputError(f"--level {name} needs windows: give --time, --from, --to and --every")
@@ -297,8 +303,69 @@ def _ratio(own: tuple[str, str], wanted: tuple[str, str], at: int) -> int:
 # --- Shares of the budget -------------------------------------------------------------------
 
 
-def axis_with_shares(levels: Sequence[Level], shares: Mapping[str, Decimal]) -> Axis:
-    """Return an axis in which the finest level gets what the shares of the others leave."""
+def axis_of(
+    levels: Sequence[Level],
+    chosen: Levels,
+    contributions: Contributions,
+    mechanism: MechanismName,
+    eps: float,
+    delta: float,
+) -> Axis:
+    """Return an axis with the chosen shares, or with shares for the errors that are wanted.
+
+    The latter make the largest ratio of a level's error to the wanted one smallest. The finest
+    level gets what the shares of the others leave.
+    """
+    if chosen.shares and chosen.errors:
+        raise InputError("give either the shares of levels, or the errors that are wanted")
+    names = [level.name for level in levels]
+
+    def exact(what: str, numbers: Mapping[str, Number]) -> dict[str, Decimal]:
+        known = {name: number for name, number in numbers.items() if name in names}
+        return {name: exact_number(f"the {what} of {name}", each) for name, each in known.items()}
+
+    errors = exact("error", chosen.errors)
+    if len(levels) == 1:
+        if errors:
+            raise InputError(
+                f"an error of {names[0]} alone follows from eps: name a level above them, too"
+            )
+        return Axis(tuple(levels), (Decimal(1),))
+    if not chosen.errors:
+        return _with_shares(levels, exact("share", chosen.shares))
+    if min(errors.values()) < _MIN_ERROR:
+        raise InputError(f"errors must be at least {_MIN_ERROR}, got {min(errors.values())}")
+    for name in names:
+        if name not in errors:
+            raise InputError(
+                f"--levels auto needs the wanted error of {name}, too: --level {name}:ERROR"
+            )
+
+    wanted = np.array([float(errors[name]) for name in names])
+
+    def weight(level: Level, share: float) -> float:
+        sensitivity = contributions.areas_sensitivity(level.sizes)
+        try:
+            return 1.0 / make_noise(sensitivity, mechanism, eps, delta, share).sd ** 2
+        except InputError:  # the share is too small; the search goes on
+            return 1.0 / MAX_SCALE**2
+
+    def worst(logits: Floats) -> float:
+        shares = np.exp(np.append(logits, 0.0))
+        shares /= shares.sum()
+        weights = map(weight, levels, shares.tolist())
+        chain = Chain(tuple(level.group for level in levels), tuple(weights))
+        ratios = np.array([np.sqrt(each.mean()) for each in chain.variances]) / wanted
+        return float(np.log(ratios.max()))
+
+    start = np.full(len(levels) - 1, -1.0)
+    found = scipy.optimize.minimize(worst, start, method="Nelder-Mead", options={"xatol": 1e-2})
+    shares = np.exp(np.append(np.clip(found.x, -9.0, 9.0), 0.0))
+    rounded = [Decimal(f"{share:.3f}") for share in shares / shares.sum()]
+    return _with_shares(levels, dict(zip(names[1:], rounded[1:], strict=True)))
+
+
+def _with_shares(levels: Sequence[Level], shares: Mapping[str, Decimal]) -> Axis:
     coarser = [shares[level.name] for level in levels[1:]]
     rest = 1 - sum(coarser, Decimal(0))
     if min([rest, *filter(None, coarser)]) < _MIN_SHARE:
@@ -308,42 +375,6 @@ def axis_with_shares(levels: Sequence[Level], shares: Mapping[str, Decimal]) -> 
             f"got {', '.join(map(str, shares.values()))}"
         )
     return Axis(tuple(levels), (rest, *coarser))
-
-
-def axis_for_errors(
-    levels: Sequence[Level],
-    errors: Mapping[str, Decimal],
-    variance_of_share: Callable[[int, float], float],
-) -> Axis:
-    """Return an axis whose shares make the largest ratio of an error to the wanted one smallest.
-
-    `errors` has the wanted standard deviation of each level. `variance_of_share` is
-    the variance of the noise of a level, by its number, for a share.
-    """
-    for level in levels:
-        if level.name not in errors:
-            raise InputError(
-                f"--levels auto needs the wanted error of {level.name}, too: --level "
-                f"{level.name}:ERROR"
-            )
-    wanted = [float(errors[level.name]) for level in levels]
-
-    def worst(logits: Floats) -> float:
-        shares = np.exp(np.append(logits, 0.0))
-        shares /= shares.sum()
-        weights = [1.0 / variance_of_share(i, share) for i, share in enumerate(shares.tolist())]
-        chain = Chain(tuple(level.group for level in levels), tuple(weights))
-        ratios = [
-            np.sqrt(each.mean()) / goal for each, goal in zip(chain.variances, wanted, strict=True)
-        ]
-        return float(np.log(max(ratios)))
-
-    start = np.full(len(levels) - 1, -1.0)
-    found = scipy.optimize.minimize(worst, start, method="Nelder-Mead", options={"xatol": 1e-2})
-    shares = np.exp(np.append(np.clip(found.x, -9.0, 9.0), 0.0))
-    rounded = [Decimal(f"{share:.3f}") for share in shares / shares.sum()]
-    names = [level.name for level in levels[1:]]
-    return axis_with_shares(levels, dict(zip(names, rounded[1:], strict=True)))
 
 
 # --- Noise and estimates --------------------------------------------------------------------

@@ -2,17 +2,32 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from shuffledp.accounting.contributions import Unit
 from shuffledp.data.sources import COLUMNS, TO_COORDINATES
+from shuffledp.errors import InputError
 from shuffledp.publishing.counting import MAX_MALFORMED_SHARE
 from shuffledp.publishing.noise import MechanismName
 
 Number: TypeAlias = float | Decimal | str
 Column: TypeAlias = str | int
+
+
+def exact_number(name: str, value: Number) -> Decimal:
+    """Return a number as written."""
+    try:
+        exact = Decimal(repr(float(value)) if isinstance(value, float) else str(value))
+    except InvalidOperation:
+        raise InputError(f"{name} must be a number, got {value!r}") from None
+    if not exact.is_finite():
+        raise InputError(f"{name} must be finite, got {value}")
+    # The ledger recognises 1.0 and 1 as one number, and 0 and -0.
+    if exact.is_zero():
+        return Decimal(0)
+    return Decimal(format(exact.normalize(), "f"))
 
 
 @dataclass(frozen=True)

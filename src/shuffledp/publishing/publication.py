@@ -20,7 +20,7 @@ from shuffledp.pipeline.files import replacing
 from shuffledp.publishing import folder as folders
 from shuffledp.publishing.area import read_geometries
 from shuffledp.publishing.counting import count_records, read_counts
-from shuffledp.publishing.design import Design, exact_number, make_design
+from shuffledp.publishing.design import Design, make_design
 from shuffledp.publishing.estimates import (
     Quality,
     estimates_of_levels,
@@ -38,7 +38,15 @@ from shuffledp.publishing.ledger import (
     round_up,
 )
 from shuffledp.publishing.noise import add_noise, zcdp_eps
-from shuffledp.publishing.options import Ledger, Levels, MapCells, Period, Protection, Source
+from shuffledp.publishing.options import (
+    Ledger,
+    Levels,
+    MapCells,
+    Period,
+    Protection,
+    Source,
+    exact_number,
+)
 from shuffledp.publishing.statement import make_statement
 
 if TYPE_CHECKING:  # they are slow to load
