@@ -58,33 +58,25 @@ def _required(options: Options) -> Options:
     return {name: details | {"required": True} for name, details in options.items()}
 
 
-SIZES: Final[Options] = {
+# Options of several commands.
+_SHARED: Final[Options] = {
     "--n": _option("number of users", _WHOLE),
     "--k": _option("number of cells", _WHOLE),
-}
-EPS0: Final[Options] = {"--eps0": _option("local budget of one report", _REAL)}
-SETTING: Final = _required(SIZES | EPS0)
-EPS: Final[Options] = {"--eps": _option("eps of the guarantee", _REAL)}
-DELTA: Final[Options] = {"--delta": _option("target delta", _EXACT)}
-SEVERAL_EPS: Final[Options] = {"--eps": _option("values of eps", _REAL, nargs="+")}
-SEVERAL_DELTAS: Final[Options] = {"--delta": _option("target deltas", _EXACT, nargs="+")}
-ROUNDS: Final[Options] = {
+    "--eps0": _option("local budget of one report", _REAL),
+    "--eps": _option("eps of the guarantee", _REAL),
+    "--delta": _option("target delta", _EXACT),
     "--rounds": _option(
         "number of rounds in which the same users report; eps and delta are those of all rounds "
         "together (default 1)",
         _WHOLE,
         default=1,
     ),
-}
-SAMPLING: Final[Options] = {
     "--sampling-rate": _option(
         "probability with which each user takes part in a round, independently of other rounds "
         "(default 1); see docs/rounds.md",
         _REAL,
         default=1.0,
     ),
-}
-PARTICIPATION: Final[Options] = {
     "--colluding": _option(
         "number of the n users who reveal their messages to the analyst or send arbitrary ones; "
         "the guarantee counts on the others only (default 0)",
@@ -98,25 +90,17 @@ PARTICIPATION: Final[Options] = {
         _REAL,
         default=1.0,
     ),
-}
-COUNT: Final[Options] = {
     "--count": _option("number of other users in the target's cell (single-bin bounds)", _WHOLE),
-}
-BOUND: Final[Options] = {
     "--bound": _option(
         "bounds to evaluate: 'certified' (default) or names of 'shuffledp list'",
         nargs="+",
         default=["certified"],
         metavar="NAME",
     ),
-}
-HIDDEN_SLOT: Final[Options] = {
     "--hidden-slot": _flag(
         "also use the hidden-slot bound for local randomisers, which is usually tighter; nobody "
         "outside this project has reviewed its proof (docs/hidden-slot.md)"
     ),
-}
-PARAMETERS: Final[Options] = {
     "--mechanism": _option(
         "a mechanism listed by 'shuffledp list', instead of k-RR with --eps0; 'delta' and "
         "'epsilon' then print a column for each view, as 'compare' does",
@@ -127,14 +111,20 @@ PARAMETERS: Final[Options] = {
         metavar="NAME=VALUE,...",
     ),
 }
+_SEVERAL_EPS: Final[Options] = {"--eps": _option("values of eps", _REAL, nargs="+")}
+_SEVERAL_DELTAS: Final[Options] = {"--delta": _option("target deltas", _EXACT, nargs="+")}
+_RESPONSE: Final = ("--colluding", "--response-rate")
+_ROUNDS: Final = ("--rounds", "--sampling-rate", *_RESPONSE)
+
+
+def _shared(*names: str, required: bool = False) -> Options:
+    return {name: _SHARED[name] | ({"required": True} if required else {}) for name in names}
+
+
 # Options of `delta` and `epsilon`.
-COLLECTION: Final = (
-    _required(SIZES)
-    | EPS0
-    | PARAMETERS
-    | ROUNDS
-    | SAMPLING
-    | PARTICIPATION
+_COLLECTION: Final = (
+    _shared("--n", "--k", required=True)
+    | _shared("--eps0", "--mechanism", "--parameters", *_ROUNDS)
     | {
         "--dummies": _option(
             "mean number of uniform reports that each user sends besides the k-RR report "
@@ -143,8 +133,7 @@ COLLECTION: Final = (
             default=0.0,
         )
     }
-    | COUNT
-    | BOUND
+    | _shared("--count", "--bound")
 )
 
 
@@ -326,12 +315,12 @@ PUBLISH: Final[Options] = {
 # The description and the options of each command. The help of all commands shows the description
 # up to the first colon, semicolon or bracket.
 _COMMANDS: Final[dict[str, tuple[str, Options]]] = {
-    "delta": ("enclose delta at given eps", COLLECTION | _required(SEVERAL_EPS)),
-    "epsilon": ("enclose eps at given delta", COLLECTION | _required(SEVERAL_DELTAS)),
+    "delta": ("enclose delta at given eps", _COLLECTION | _required(_SEVERAL_EPS)),
+    "epsilon": ("enclose eps at given delta", _COLLECTION | _required(_SEVERAL_DELTAS)),
     "calibrate": (
         "find the largest eps0 of k-RR whose certified delta at eps meets the target; for another "
         "mechanism, 'shuffledp compare --mechanism NAME --detail' prints its parameters",
-        _required(SIZES | EPS | SEVERAL_DELTAS) | ROUNDS | SAMPLING | PARTICIPATION,
+        _required(_shared("--n", "--k", "--eps") | _SEVERAL_DELTAS) | _shared(*_ROUNDS),
     ),
     "plan": (
         "compute the one of n, k, eps0, eps, delta that is left out (smallest certified n, k, eps "
@@ -339,13 +328,7 @@ _COMMANDS: Final[dict[str, tuple[str, Options]]] = {
         "several mechanisms at the same privacy (uniform histogram, unbiased estimates): "
         "cell_sd_users is the standard deviation of a cell's estimated number of users, "
         "tv_distance the total variation distance of the shares",
-        SIZES
-        | EPS0
-        | EPS
-        | DELTA
-        | ROUNDS
-        | SAMPLING
-        | PARTICIPATION
+        _shared("--n", "--k", "--eps0", "--eps", "--delta", *_ROUNDS)
         | _mechanisms("mechanisms whose errors are predicted (default gaussian krr)"),
     ),
     "compare": (
@@ -371,11 +354,9 @@ _COMMANDS: Final[dict[str, tuple[str, Options]]] = {
             ),
             "--detail": _flag("print all columns, and sources"),
         }
-        | _required(EPS | DELTA)
+        | _shared("--eps", "--delta", required=True)
         | _mechanisms("mechanisms to compare (default: all)")
-        | HIDDEN_SLOT
-        | ROUNDS
-        | PARTICIPATION,
+        | _shared("--hidden-slot", "--rounds", *_RESPONSE),
     ),
     "compare-sparse": (
         "compare ways to count cells of which nearly all are empty: each is calibrated to (eps, "
@@ -384,7 +365,7 @@ _COMMANDS: Final[dict[str, tuple[str, Options]]] = {
         "with probability 0.95; the root mean square errors of a cell that has 0, 10, 100 and "
         "1,000 people, where hidden cells count as 0; the messages and the dummies per user; in "
         "json and csv, parameters and who must be trusted as well",
-        _required(SIZES | EPS | DELTA),
+        _shared("--n", "--k", "--eps", "--delta", required=True),
     ),
     "matrix": (
         "enclose delta at given eps, or eps at given delta, for n users of a randomiser given as a "
@@ -392,15 +373,11 @@ _COMMANDS: Final[dict[str, tuple[str, Options]]] = {
         "least-squares estimate of a uniform histogram (cell_sd_users: largest standard deviation "
         "of the estimated number of users with one given record; empty if rows are linearly "
         "dependent)",
-        {
-            "file": _file("csv or Parquet, one row of probabilities per record"),
-            "--n": SETTING["--n"],
-        }
-        | SEVERAL_EPS
-        | SEVERAL_DELTAS
-        | HIDDEN_SLOT
-        | ROUNDS
-        | PARTICIPATION,
+        {"file": _file("csv or Parquet, one row of probabilities per record")}
+        | _shared("--n", required=True)
+        | _SEVERAL_EPS
+        | _SEVERAL_DELTAS
+        | _shared("--hidden-slot", "--rounds", *_RESPONSE),
     ),
     "rounds": (
         "enclose delta at given eps, or eps at given delta, for all rounds of a schedule together; "
@@ -412,8 +389,8 @@ _COMMANDS: Final[dict[str, tuple[str, Options]]] = {
                 "(ignored)"
             )
         }
-        | SEVERAL_EPS
-        | SEVERAL_DELTAS,
+        | _SEVERAL_EPS
+        | _SEVERAL_DELTAS,
     ),
     "personalised": (
         "compute the eps of users who choose their own budgets: for each group and for all users, "
@@ -436,17 +413,19 @@ _COMMANDS: Final[dict[str, tuple[str, Options]]] = {
             ),
             "--k": _option("number of cells (k-RR)", _WHOLE),
         }
-        | ROUNDS,
+        | _shared("--rounds"),
     ),
     "bounds": (
         "list the eps of every applicable bound: guarantees first, each group smallest first "
         "('shuffledp list' and --format csv have the sources)",
-        SETTING | ROUNDS | COUNT | _required(DELTA),
+        _shared("--n", "--k", "--eps0", required=True)
+        | _shared("--rounds", "--count")
+        | _shared("--delta", required=True),
     ),
     "rdp": (
         "bound the Renyi DP at given orders, for any randomiser and number of cells",
-        {name: SETTING[name] for name in ("--n", "--eps0")}
-        | ROUNDS
+        _shared("--n", "--eps0", required=True)
+        | _shared("--rounds")
         | {
             "--order": _option(
                 "orders above 1, up to 1e6 (default 2 4 8 16 32 64); renyi takes integers",
@@ -465,9 +444,8 @@ _COMMANDS: Final[dict[str, tuple[str, Options]]] = {
     "fdp": (
         "bound the trade-off function (f-DP): the smallest type II error of any test for one "
         "user's report with type I error alpha",
-        SETTING
-        | ROUNDS
-        | BOUND
+        _shared("--n", "--k", "--eps0", required=True)
+        | _shared("--rounds", "--bound")
         | {
             "--alpha": _option(
                 "type I errors (default 0.001 0.01 0.05 0.1 0.2 0.5)",
@@ -481,10 +459,8 @@ _COMMANDS: Final[dict[str, tuple[str, Options]]] = {
         "write a certificate of delta at eps, which 'shuffledp verify' checks: for k-RR (--eps0), "
         "for true reports among users' dummies (--dummies), or for a view of shuffler-dummies or "
         "two-servers (--mechanism)",
-        _required(SIZES | EPS)
-        | EPS0
-        | ROUNDS
-        | PARAMETERS
+        _shared("--n", "--k", "--eps", required=True)
+        | _shared("--eps0", "--rounds", "--mechanism", "--parameters")
         | {
             "--dummies": _option(
                 "mean number of uniform reports that each user sends besides the true one", _REAL

@@ -340,7 +340,6 @@ def axis_of(
             raise InputError(
                 f"--levels auto needs the wanted error of {name}, too: --level {name}:ERROR"
             )
-
     wanted = np.array([float(errors[name]) for name in names])
 
     def weight(level: Level, share: float) -> float:

@@ -199,10 +199,9 @@ def write_page(
     """Write a page on which several maps are windows, and return its path.
 
     They have one scale of colours, and differences. Only the published folders are read, so this is
-    free of charge. The page states the guarantee of
-    all maps together, whose eps and delta are the sums of theirs. Raises `InputError` if the maps
-    differ in more than their records and times, have levels, trips or hidden counts, or are too
-    large for a page, or if `output` exists.
+    free of charge. The page states the guarantee of all maps together, whose eps and delta are the
+    sums of theirs. Raises `InputError` if the maps differ in more than their records and times,
+    have levels, trips or hidden counts, or are too large for a page, or if `output` exists.
 
     Parameters
     ----------
@@ -220,7 +219,7 @@ def write_page(
         raise InputError("give the folders of at least two maps")
     maps = [(Path(folder), *read_map(Path(folder))) for folder in folders]
     first_folder, first, statement = maps[0]
-    names, parts = list[str](), list[pd.DataFrame]()
+    names, parts = list[str](), list[Any]()
     for folder, table, own in maps:
         if own["sparse"] or "origin" in table or len(own["levels"]) > 1:
             raise InputError(f"{folder} has trips, levels or hidden counts: only plain maps join")
@@ -233,17 +232,13 @@ def write_page(
         first = cells
         windows = list(dict.fromkeys(table["window"])) if "window" in table else []
         names += windows if len(windows) > 1 else [_name(own)]
-        parts.append(pd.DataFrame(table.drop(columns=["geometry", "window"], errors="ignore")))
+        parts.append(table.drop(columns="window", errors="ignore"))
     if len(set(names)) < len(names):
         raise InputError("two maps have the same period and title: restyle one with another title")
     if not fits_on_page(len(first), len(names)):
         raise InputError("the maps have too many counts for a page: join fewer")
     merged = _together([own for _, _, own in maps], title or statement["title"])
-    table = first.drop(columns=["window"], errors="ignore")
-    table = pd.concat([table] * len(names), ignore_index=True)
-    values = pd.concat(parts, ignore_index=True)
-    table[values.columns] = values
-    table["window"] = np.repeat(names, len(first))
+    table = pd.concat(parts, ignore_index=True).assign(window=np.repeat(names, len(first)))
     design, tables = design_and_tables(
         first_folder, table, merged, {}, Windows(tuple(names), np.empty(0, np.int64))
     )
