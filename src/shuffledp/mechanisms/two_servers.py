@@ -6,7 +6,7 @@ analyst adds noise, which hides the record from the shuffler. The public sees bo
 (docs/choosing.md).
 
 Both noises have the same shape: two-sided geometric (discrete Laplace) or discrete Gaussian.
-Geometric noise has the smaller error for few rounds, Gaussian noise for many (docs/rounds.md).
+Geometric noise has the smaller error for few rounds, Gaussian noise for many (docs/choosing.md).
 Calibration chooses the shape; the class of the parameters tells which it is.
 """
 
