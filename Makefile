@@ -73,7 +73,7 @@ scale: $(READY) ## Measure how cost grows with cells, users, cities and jobs (12
 	$(BIN)/python benchmarks/scale.py
 
 findings: run ## Print the ratios of the main figure, and all mechanisms at the targets
-	@$(BIN)/python -c 'import pandas as pd; from shuffledp.studies.comparison import findings; \
+	@$(BIN)/python -c 'import pandas as pd; from shuffledp.studies.utility import findings; \
 	  print(findings(pd.read_csv("results/utility/comparison.csv")))'
 	@$(BIN)/python -c 'import glob, pandas as pd; from shuffledp.pipeline.selection import at_targets; \
 	  from shuffledp.studies.utility import target_findings; \

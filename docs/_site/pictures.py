@@ -16,8 +16,7 @@ from matplotlib.figure import Figure
 from PIL import Image, PngImagePlugin
 
 from shuffledp.data.grid import read_cells
-from shuffledp.figures.basemap import backdrop
-from shuffledp.figures.map_panels import MapContext
+from shuffledp.figures.map_panels import MapContext, backdrop
 from shuffledp.figures.maps import estimate_maps, release_panels
 from shuffledp.figures.style import local_style, save
 from shuffledp.numerics.arrays import Integers

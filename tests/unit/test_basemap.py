@@ -9,7 +9,7 @@ import shapely
 from matplotlib.figure import Figure
 from town import town_cells
 
-from shuffledp.figures import basemap, maps
+from shuffledp.figures import map_panels, maps
 from shuffledp.figures.map_panels import MapContext
 
 SHIPPED = Path(__file__).parents[2] / "resources" / "basemaps"
@@ -54,7 +54,7 @@ def two_panels(cells, layers) -> Figure:
     ],
 )
 def test_shipped_maps_name_their_source(city, source):
-    (attribution,) = set(basemap.backdrop(SHIPPED / f"{city}.geojson")["attribution"]) - {""}
+    (attribution,) = set(map_panels.backdrop(SHIPPED / f"{city}.geojson")["attribution"]) - {""}
     assert attribution.endswith(source)
 
 
@@ -62,7 +62,7 @@ def test_properties_are_optional_and_heights_are_left_out(tmp_path):
     ring = [[*point, 7.0] for point in square(0, 0, 1)]
     odd = feature("Polygon", [ring], name=None, attribution=["a", {"b": 1}], kind=3)
     nameless_place = feature("Point", [2.0, 60.0])  # nothing to show
-    layers = basemap.backdrop(written(tmp_path, odd, nameless_place, RIVER))
+    layers = map_panels.backdrop(written(tmp_path, odd, nameless_place, RIVER))
     assert layers[["kind", "name"]].values.tolist() == [["district", ""], ["river", ""]]
     assert not layers.geometry.has_z.any()
     assert layers.crs == "EPSG:4326"
@@ -75,7 +75,7 @@ def test_an_outline_is_drawn_whole(tmp_path, cells):
         "geometry": {"type": "GeometryCollection", "geometries": [part, RIVER["geometry"]]}
     }
     path = written(tmp_path, several, feature("Point", [2.0, 60.0]))
-    figure = two_panels(cells, basemap.backdrop(outline=path))
+    figure = two_panels(cells, map_panels.backdrop(outline=path))
     (line,) = (c for c in figure.axes[0].collections if c.get_zorder() == 2)
     (segment,) = line.get_segments()
     assert shapely.Polygon(segment).equals(shapely.Polygon(square(2.0, 60.0, 0.03)))

@@ -9,8 +9,8 @@ from shuffledp.errors import InputError
 from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.pipeline.selection import calibrated
 from shuffledp.pipeline.tables import CERTAINTY
-from shuffledp.studies.cell_confidence import confidence_tables
-from shuffledp.studies.sweeps import BudgetSweep
+from shuffledp.studies.individual import confidence_tables
+from shuffledp.studies.releases import BudgetSweep
 
 COUNTS = np.array([0, 30, 500, 70, 900, 10, 1, 1200, 600, 330, 250, 109])
 N, K = int(COUNTS.sum()), COUNTS.size

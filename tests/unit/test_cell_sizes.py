@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from shuffledp.studies.cell_sizes import cell_sizes_table
+from shuffledp.studies.utility import cell_sizes_table
 
 NAMES = {"seed": 5, "region": "town"}
 

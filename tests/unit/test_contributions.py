@@ -23,11 +23,9 @@ from shuffledp.mechanisms.target_calibration import calibrated, read_parameters
 from shuffledp.pipeline.tables import SAMPLES, write_table
 from shuffledp.studies.individual import own_delta_summary
 from shuffledp.studies.privacy import privacy_curves, privacy_table
-from shuffledp.studies.releases import release_sweep
-from shuffledp.studies.run_summary import run_summary
+from shuffledp.studies.releases import BudgetSweep, TargetSweep, matched_budgets, release_sweep
 from shuffledp.studies.samples import read_contributions
-from shuffledp.studies.sweeps import BudgetSweep, TargetSweep, matched_budgets
-from shuffledp.studies.utility import target_findings, utility_summary
+from shuffledp.studies.utility import run_summary, target_findings, utility_summary
 
 COUNTS = np.array([700, 300, 120, 60, 20, 0])
 N, K = int(COUNTS.sum()), COUNTS.size

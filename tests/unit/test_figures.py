@@ -21,18 +21,18 @@ from town import COUNTS, release_tables, town_cells
 from shuffledp.accounting.bound_registry import BOUNDS as BOUND_REGISTRY
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
-from shuffledp.figures import delta_curves, distances, individual_table, maps, style
+from shuffledp.figures import bounds, distances, individual_table, maps, style
 from shuffledp.figures.bounds import guarantee_steps
 from shuffledp.figures.map_panels import MapContext
 from shuffledp.mechanisms.catalogue import get_estimator
 from shuffledp.papers.figure_specs import FigureText, curve
 from shuffledp.papers.recomputed_figures import curve_panels
 from shuffledp.pipeline.selection import calibrated
-from shuffledp.studies.comparison import comparison_summary
 from shuffledp.studies.individual import individual_summary, own_delta_summary
 from shuffledp.studies.privacy import privacy_curves
+from shuffledp.studies.releases import BudgetSweep
 from shuffledp.studies.samples import sample_table
-from shuffledp.studies.sweeps import BudgetSweep
+from shuffledp.studies.utility import comparison_summary
 
 TARGET = 1e-3
 NAMES = {"seed": 7, "region": "made-up", "grid": "3x4"}
@@ -234,7 +234,7 @@ def drawn_curves(axes):
 
 
 def test_delta_curves_show_the_values_of_the_table(curves):
-    figure = delta_curves.delta_curves(curves, "City", "one check-in", TARGET)
+    figure = bounds.delta_curves(curves, "City", "one check-in", TARGET)
     for axes, eps0 in zip(figure.axes, BUDGETS, strict=True):
         drawn = drawn_curves(axes)
         assert list(drawn) == BOUNDS
@@ -253,12 +253,12 @@ def test_delta_curves_show_the_values_of_the_table(curves):
         ("single-bin", "lower bound, no guarantee"),
     ]
     assert "n = 400 check-ins, k = 12 cells" in figure.get_suptitle()
-    users = delta_curves.delta_curves(curves, "City", "one user", TARGET)
+    users = bounds.delta_curves(curves, "City", "one user", TARGET)
     assert "n = 400 users, k = 12 cells" in users.get_suptitle()
 
 
 def test_a_line_of_a_guarantee_is_nowhere_below_the_accountant(curves):
-    figure = delta_curves.delta_curves(curves, "City", "one check-in", TARGET)
+    figure = bounds.delta_curves(curves, "City", "one check-in", TARGET)
     for axes, eps0 in zip(figure.axes, BUDGETS, strict=True):
         line = drawn_curves(axes)["upper"]
         assert line.get_drawstyle() == "steps-post"
@@ -286,7 +286,7 @@ def test_steps_between_two_points_are_upper_bounds_of_any_curve():
 
 def test_a_region_s_name_may_have_any_character(curves):
     for name in ("A $ store", "$\\nothing{$"):
-        figure = delta_curves.delta_curves(curves, name, "one check-in", TARGET)
+        figure = bounds.delta_curves(curves, name, "one check-in", TARGET)
         figure.draw_without_rendering()
         assert figure.get_suptitle().replace(r"\$", "$").startswith(name)
 

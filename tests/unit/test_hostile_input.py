@@ -19,7 +19,7 @@ from shuffledp.data.checkins import crop_checkins
 from shuffledp.data.regions import region_from_config
 from shuffledp.data.sources import layout_from_config
 from shuffledp.errors import InputError, one_line
-from shuffledp.figures.basemap import backdrop
+from shuffledp.figures.map_panels import backdrop
 from shuffledp.numerics.number_parsing import number
 
 SETTING = ["--n", "100", "--k", "3", "--eps0", "1"]

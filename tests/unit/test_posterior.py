@@ -15,7 +15,7 @@ from shuffledp.mechanisms.shuffler_dummies import ShufflerDummiesParameters
 from shuffledp.mechanisms.two_servers import GaussianServersParameters
 from shuffledp.mechanisms.user_dummies import UserDummiesParameters
 from shuffledp.numerics.posterior import NoiseLaw, posterior_median
-from shuffledp.studies.sweeps import TargetSweep
+from shuffledp.studies.releases import TargetSweep
 
 WITH_POSTERIOR = [
     name for name, entry in CATALOGUE.items() if POSTERIOR in {e.name for e in entry.estimators}

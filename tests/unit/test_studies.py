@@ -22,11 +22,11 @@ from shuffledp.pipeline.tables import (
     UTILITY,
     write_table,
 )
-from shuffledp.studies.comparison import COLUMNS, comparison_summary
 from shuffledp.studies.individual import individual_summary, own_delta_summary
 from shuffledp.studies.privacy import other_counts, privacy_curves, privacy_table
+from shuffledp.studies.releases import BudgetSweep, matched_budgets
 from shuffledp.studies.samples import read_samples, sample_sizes, sample_table
-from shuffledp.studies.sweeps import BudgetSweep, matched_budgets
+from shuffledp.studies.utility import COMPARISON_COLUMNS, comparison_summary
 
 SAMPLE = np.array([0, 2, 26, 3, 45, 0, 0, 60, 30, 16, 12, 6])
 SETTING = Setting(400, 12, 4.0)
@@ -278,7 +278,7 @@ HAND = {
 
 def summed(table, reference):
     summary = comparison_summary({"City": table}, {"City": "one user"}, TARGET, {"City": reference})
-    assert list(summary.columns) == list(COLUMNS)
+    assert list(summary.columns) == list(COMPARISON_COLUMNS)
     assert set(summary["reference"]) == {reference}
     assert set(summary["unit"]) == {"one user"}
     return summary.set_index(["mechanism", "estimator"])

@@ -23,7 +23,7 @@ from shuffledp.mechanisms.target_calibration import (
 )
 from shuffledp.pipeline.tables import UTILITY, read_tables, write_csv, write_table
 from shuffledp.publishing.statement import round_up
-from shuffledp.studies.sweeps import TargetSweep
+from shuffledp.studies.releases import TargetSweep
 from shuffledp.studies.utility import (
     COLUMNS,
     target_findings,

@@ -6,8 +6,7 @@ import pandas as pd
 import pytest
 
 from shuffledp.pipeline.selection import at_targets
-from shuffledp.studies.comparison import findings
-from shuffledp.studies.utility import target_findings
+from shuffledp.studies.utility import findings, target_findings
 from workflow.conftest import TABLES, copy, nothing_to_do
 
 pytestmark = pytest.mark.workflow

@@ -55,7 +55,7 @@ use rule draw as draw_privacy with:
         log_of("draw_privacy.{region}.{grid}"),
     params:
         **AT_TARGET,
-        function="figures.delta_curves.draw_privacy",
+        function="figures.bounds.draw_privacy",
 
 
 use rule draw as draw_errors with:
@@ -71,7 +71,7 @@ use rule draw as draw_errors with:
         log_of("draw_errors.{region}.{grid}.eps0-{eps0}"),
     params:
         **AT_TARGET,
-        function="figures.cell_errors.draw_errors",
+        function="figures.maps.draw_errors",
 
 
 use rule draw as draw_mechanisms with:
@@ -102,7 +102,7 @@ use rule draw as draw_recommended with:
         log_of("draw_recommended.{region}.{grid}"),
     params:
         **OF_REGION,
-        function="figures.recommended.draw_recommended",
+        function="figures.maps.draw_recommended",
 
 
 use rule draw as draw_series with:
@@ -117,7 +117,7 @@ use rule draw as draw_series with:
         log_of("draw_series.{region}.{grid}"),
     params:
         **OF_REGION,
-        function="figures.recommended.draw_series",
+        function="figures.maps.draw_series",
 
 
 use rule draw as draw_cell_sizes with:
@@ -129,7 +129,7 @@ use rule draw as draw_cell_sizes with:
         log_of("draw_cell_sizes.{region}"),
     params:
         **OF_REGION,
-        function="figures.size_errors.draw_cell_sizes",
+        function="figures.distances.draw_cell_sizes",
 
 
 rule cell_sizes:

@@ -116,9 +116,9 @@ def all_files(figures):
 def print_run_summary():
     """Print a summary of what this run was asked to make.
 
-    `onsuccess` calls it, which in a module is left to the workflow that uses it (docs/module.md).
+    `onsuccess` calls it, which in a module is left to the workflow that uses it (docs/hpc.md).
     """
-    from shuffledp.studies.run_summary import run_summary
+    from shuffledp.studies.utility import run_summary
 
     requested = {str(path) for job in workflow.dag.jobs for path in job.output}
     places = {

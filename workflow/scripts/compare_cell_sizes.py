@@ -2,7 +2,7 @@ from pathlib import Path
 
 from shuffledp.pipeline.jobs import job
 from shuffledp.pipeline.tables import read_counts, write_csv
-from shuffledp.studies.cell_sizes import cell_sizes_table
+from shuffledp.studies.utility import cell_sizes_table
 
 with job(snakemake.log[0]):
     grids = zip(snakemake.params.grids, snakemake.input, strict=True)

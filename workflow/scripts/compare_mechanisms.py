@@ -2,7 +2,7 @@ from pathlib import Path
 
 from shuffledp.pipeline.jobs import job
 from shuffledp.pipeline.tables import read_tables, write_csv
-from shuffledp.studies.comparison import comparison_summary
+from shuffledp.studies.utility import comparison_summary
 
 with job(snakemake.log[0]):
     titles = snakemake.params.titles

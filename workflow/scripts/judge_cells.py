@@ -3,7 +3,7 @@ from pathlib import Path
 from shuffledp.pipeline.jobs import job
 from shuffledp.pipeline.selection import read_calibrated
 from shuffledp.pipeline.tables import CERTAINTY, run_metadata, writing
-from shuffledp.studies.cell_confidence import confidence_tables
+from shuffledp.studies.individual import confidence_tables
 from shuffledp.studies.samples import read_samples
 
 with job(snakemake.log[0]):

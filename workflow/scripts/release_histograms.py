@@ -2,9 +2,8 @@ from pathlib import Path
 
 from shuffledp.pipeline.jobs import job
 from shuffledp.pipeline.tables import RELEASES, UTILITY, run_metadata, writing
-from shuffledp.studies.releases import NOTICE, release_sweep
+from shuffledp.studies.releases import NOTICE, BudgetSweep, TargetSweep, release_sweep
 from shuffledp.studies.samples import read_contributions, read_samples
-from shuffledp.studies.sweeps import BudgetSweep, TargetSweep
 
 with job(snakemake.log[0]):
     source, sweep = Path(snakemake.input.samples), dict(snakemake.params.sweep)

@@ -53,15 +53,9 @@ def individual_page(summary: pd.DataFrame, title: str, unit: str) -> str:
     `shuffledp.studies.individual.individual_summary`, for one eps0.
     """
     columns = list(summary[_SERIES].drop_duplicates().itertuples(index=False, name=None))
-    errors = [_errors(summary, series) for series in columns]
-    decimals = [_decimals(each["mean"].mean()) for each in errors]
-    body = [
-        _row(
-            str(cell), [_mean_and_range(e, cell, d) for e, d in zip(errors, decimals, strict=True)]
-        )
-        for cell in sorted(summary["cell"].unique())
-    ]
-    means = [(f"{e['mean'].mean():,.{d}f}", "") for e, d in zip(errors, decimals, strict=True)]
+    cells = sorted(summary["cell"].unique())
+    *lines, means = zip(*(_numbers(summary, series) for series in columns), strict=True)
+    body = [_row(str(cell), line) for cell, line in zip(cells, lines, strict=True)]
     heads = "".join(
         f'<th scope="colgroup" colspan="2">{_column_head(*series)}</th>' for series in columns
     )
@@ -134,17 +128,17 @@ def _column_head(calibration: str, mechanism: str, estimator: str) -> str:
     return f"{name}, {source}: {_NOT_EQUAL}"
 
 
-def _errors(summary: pd.DataFrame, series: tuple[str, ...]) -> pd.DataFrame:
-    """Return the mean error and its range for each cell of a series, in check-ins or users."""
-    rows = summary[(summary[_SERIES] == list(series)).all(axis=1)]
-    return rows.set_index("cell")[["mean", "p10", "p90"]] * float(rows["n"].iloc[0])
+def _numbers(summary: pd.DataFrame, series: tuple[str, ...]) -> list[tuple[str, str]]:
+    """Return the mean error of each cell and its range, and the mean of all without a range.
 
-
-def _decimals(mean: float) -> int:
-    """Return the number of decimals that shows a mean with at least two digits."""
-    return max(1 - int(np.floor(np.log10(mean))), 0) if mean > 0.0 else 0
-
-
-def _mean_and_range(errors: pd.DataFrame, cell: int, decimals: int) -> tuple[str, str]:
-    mean, low, high = (f"{value:,.{decimals}f}" for value in errors.loc[cell])
-    return mean, f"({low} to {high})"
+    They are in check-ins or users, with the decimals that show the mean with at least two digits.
+    """
+    rows = summary[(summary[_SERIES] == list(series)).all(axis=1)].sort_values("cell")
+    errors = rows[["mean", "p10", "p90"]] * float(rows["n"].iloc[0])
+    mean = errors["mean"].mean()
+    decimals = max(1 - int(np.floor(np.log10(mean))), 0) if mean > 0.0 else 0
+    cells = [
+        (f"{each:,.{decimals}f}", f"({low:,.{decimals}f} to {high:,.{decimals}f})")
+        for each, low, high in errors.itertuples(index=False)
+    ]
+    return [*cells, (f"{mean:,.{decimals}f}", "")]

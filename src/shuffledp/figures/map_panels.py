@@ -10,30 +10,191 @@ import geopandas as gpd
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
+import shapely
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
-from matplotlib.collections import Collection, PathCollection
+from matplotlib.collections import Collection, LineCollection, PathCollection
 from matplotlib.colors import Colormap, ListedColormap, Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, PathPatch
 from matplotlib.path import Path as Outline
+from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, ScalarFormatter
 from matplotlib.transforms import ScaledTranslation
 from numpy.typing import NDArray
 
 from shuffledp.data.grid import windows_of
-from shuffledp.figures.basemap import (
-    backdrop,
-    draw_names,
-    draw_over,
-    draw_under,
-    simplify_districts,
-)
-from shuffledp.figures.cell_shapes import CellShapes
-from shuffledp.figures.style import FULL_WIDTH, new_figure
-from shuffledp.numerics.arrays import Floats
-from shuffledp.pipeline.tables import read_tables
+from shuffledp.data.layers import Shape
+from shuffledp.data.regions import read_basemap, read_outline
+from shuffledp.figures.style import FULL_WIDTH, missing_glyphs, new_figure
+from shuffledp.numerics.arrays import Bools, Floats, Integers
+from shuffledp.pipeline.tables import CHECKED, read_tables, reading
+
+# --- Base maps: land and water under the cells; borders, rivers and names over them ---------------
+
+_LAND: Final = "#F5F3EE"
+_PARK: Final = "#DCE8CF"
+_WATER: Final = "#C3DAE8"
+_RIVER: Final = "#6FB0DC"
+_HALO: Final = "white"
+_INK: Final = "0.1"
+_NAME_SIZE: Final = 6.0  # points
+_NAME_GLYPH_WIDTH: Final = 0.65  # mean width of a character, as a share of the font size
+_RIVER_NAME: Final = (0.35, 0.65)  # part of a river's length along which its name is written
+_MIN_DETAIL: Final = 0.008  # share of a map's width; smaller details cannot be seen
+
+_WGS84: Final = 4326
+DISTRICT_KINDS: Final = ("district", "park")  # kinds of areas that give the cells in them a name
+
+
+def backdrop(basemap: Path | None = None, outline: Path | None = None) -> gpd.GeoDataFrame:
+    """Read the shapes of a region's base map, followed by the region's outline.
+
+    The columns are ``kind`` (a kind listed in `read_basemap`, or ``outline``), ``name``,
+    ``attribution`` and ``geometry`` (WGS 84 degrees).
+    """
+    shapes = read_basemap(basemap) if basemap is not None else []
+    if outline is not None:
+        nameless = {"kind": "outline", "name": "", "attribution": ""}
+        shapes.append(Shape(read_outline(outline), nameless))
+    columns = {
+        key: [shape.properties[key] for shape in shapes] for key in ("kind", "name", "attribution")
+    }
+    return gpd.GeoDataFrame(columns, geometry=[shape.geometry for shape in shapes], crs=_WGS84)
+
+
+def simplify_districts(layers: gpd.GeoDataFrame, width: float) -> gpd.GeoDataFrame:
+    """Remove details of districts that are too small to see, such as piers.
+
+    `width` is the width of the map in degrees. Neighbouring districts keep their common borders.
+    """
+    districts = layers["kind"].isin(DISTRICT_KINDS)
+    kept = layers.copy()
+    kept.loc[districts, "geometry"] = shapely.coverage_simplify(
+        layers.geometry[districts].to_numpy(), _MIN_DETAIL * width
+    )
+    return kept
+
+
+def draw_under(axes: Axes, layers: gpd.GeoDataFrame) -> None:
+    """Fill districts, parks and water under everything else, in the order of the file."""
+    colours = {"district": _LAND, "park": _PARK, "water": _WATER}
+    areas = layers[layers["kind"].isin(colours)]
+    for kind, area in zip(areas["kind"], areas.geometry, strict=True):
+        # Holes have the opposite orientation and so remain empty.
+        rings = shapely.get_rings(shapely.get_parts(shapely.orient_polygons(area)))
+        path = Outline.make_compound_path(
+            *(Outline(shapely.get_coordinates(ring), closed=True) for ring in rings)
+        )
+        axes.add_artist(PathPatch(path, facecolor=colours[kind], linewidth=0.0, zorder=0))
+
+
+def draw_over(axes: Axes, layers: gpd.GeoDataFrame) -> None:
+    """Draw borders of districts and water, rivers and the outline over the cells.
+
+    Dark lines with a light halo are visible on any colour. They are thin enough to hide no cell.
+    """
+    borders = layers[layers["kind"].isin([*DISTRICT_KINDS, "water"])].boundary
+    _draw_lines(axes, borders, _INK, 0.35, 0.9)
+    _draw_lines(axes, layers[layers["kind"] == "river"].geometry, _RIVER, 2.0, 2.8)
+    _draw_lines(axes, layers[layers["kind"] == "outline"].boundary, _INK, 0.9, 1.9)
+
+
+def _draw_lines(
+    axes: Axes, lines: gpd.GeoSeries, colour: str, width: float, halo_width: float
+) -> None:
+    if lines.empty:
+        return
+    # Neighbours share borders; each border is drawn once.
+    merged = shapely.get_parts(shapely.line_merge(lines.union_all()))
+    coordinates = [shapely.get_coordinates(line) for line in merged]
+    halo = [withStroke(linewidth=halo_width, foreground=_HALO)]
+    look: dict[str, Any] = {"colors": colour, "linewidths": width, "path_effects": halo}
+    axes.add_collection(LineCollection(coordinates, zorder=2, **look))
+
+
+def named_places(
+    layers: gpd.GeoDataFrame, window: tuple[float, float, float, float]
+) -> list[tuple[str, str, Floats]]:
+    """Return kind, name and line of areas, the largest first, then of rivers and places.
+
+    A name can be written along its line, of which the ends are given in degrees, the western one
+    first, shape ``(2, 2)``. `window` has the west, south, east and north limits of the map.
+    """
+    west, _, east, _ = window
+    named = layers[layers["name"] != ""]
+    clipped = shapely.clip_by_rect(named.geometry.to_numpy(), *window)
+    order = np.argsort(-shapely.area(clipped), kind="stable")
+    places = []
+    for kind, name, shape in zip(
+        named["kind"].iloc[order], named["name"].iloc[order], clipped[order], strict=True
+    ):
+        if shape.is_empty:
+            continue
+        if kind == "river":
+            longest = max(shapely.get_parts(shape), key=shapely.length)
+            points = shapely.line_interpolate_point(longest, _RIVER_NAME, normalized=True)
+            ends = shapely.get_coordinates(points)
+        elif kind == "place":
+            room = min(shape.x - west, east - shape.x)
+            ends = np.array([[shape.x - room, shape.y], [shape.x + room, shape.y]])
+        else:
+            # The text must fit on the chord of the district at the latitude of the text.
+            middle = shape.representative_point()
+            chord = shapely.LineString([(west, middle.y), (east, middle.y)])
+            parts = shapely.get_parts(shape.intersection(chord))
+            nearest = min(parts, key=lambda part: part.distance(middle))
+            ends = shapely.get_coordinates(nearest)[[0, -1]]
+        places.append((str(kind), str(name), ends[np.argsort(ends[:, 0])]))
+    return places
+
+
+def draw_names(axes: Axes, layers: gpd.GeoDataFrame, width: float) -> None:
+    """Write the names that fit into their areas and do not overlap names written before.
+
+    The limits of the axes must be set. `width` is their approximate width in inches.
+    """
+    (west, east), (south, north) = axes.get_xlim(), axes.get_ylim()
+    degrees_per_inch = (
+        (east - west) / width * np.array([1.0, np.cos(np.radians((south + north) / 2.0))])
+    )
+    occupied = list[Floats]()  # middle and half width of each text in inches
+    for kind, name, ends in named_places(layers, (west, south, east, north)):
+        across, up = np.diff(ends, axis=0)[0] / degrees_per_inch
+        length = len(name) * _NAME_GLYPH_WIDTH * _NAME_SIZE / 72.0
+        if missing_glyphs(name) or np.hypot(across, up) < length:
+            continue
+        x, y = ends.mean(axis=0)
+        box = np.array([*(np.array([x, y]) / degrees_per_inch), length / 2.0])
+        if any(_overlap(box, other) for other in occupied):
+            continue
+        occupied.append(box)
+        axes.text(
+            x,
+            y,
+            name,
+            fontsize=_NAME_SIZE,
+            fontstyle="italic" if kind == "river" else "normal",
+            rotation=np.degrees(np.arctan2(up, across)),
+            rotation_mode="anchor",
+            ha="center",
+            va="center",
+            color=_INK,
+            parse_math=False,
+            path_effects=[withStroke(linewidth=1.4, foreground=_HALO)],
+            zorder=3,
+        )
+
+
+def _overlap(one: Floats, other: Floats) -> bool:
+    """Return whether two names are less than a character (across) and a third of a line apart."""
+    across, up = np.abs(one - other)[:2] - [one[2] + other[2], _NAME_SIZE / 72.0]
+    return bool(across < _NAME_GLYPH_WIDTH * _NAME_SIZE / 72.0 and up < _NAME_SIZE / 216.0)
+
+
+# --- Numbers, colours and sizes of all maps -------------------------------------------------------
 
 PLAIN_NUMBERS: Final = FuncFormatter(
     lambda count, _: f"{count:,.10g}".replace("-", "\N{MINUS SIGN}")
@@ -58,6 +219,108 @@ _TICK_MARGIN: Final = 0.08  # share of a map's width that half a label takes
 _MAP_MARGIN: Final = 0.05  # share of the cells' width and height
 
 
+# --- Outlines of cells as arrays, which need far less memory than polygons ------------------------
+
+_WKB_HEADER: Final = 13  # bytes before the vertices of a polygon with one ring
+
+
+@dataclass(frozen=True)
+class CellShapes:
+    """Outlines of k cells, each of one or more closed rings.
+
+    `points` are the vertices of all rings, x = longitude and y = latitude in degrees, shape
+    ``(vertices, 2)``; the last vertex of a ring is its first. `starts` has the index of the first
+    vertex of each ring, then the number of all vertices, shape ``(rings + 1,)``. `cell_of_ring` is
+    the number of the cell of each ring, ascending, shape ``(rings,)``. `middles` has a point inside
+    each cell, shape ``(k, 2)``.
+    """
+
+    points: Floats
+    starts: Integers
+    cell_of_ring: Integers
+    middles: Floats
+
+    @classmethod
+    def from_polygons(cls, polygons: Any) -> "CellShapes":
+        """Return the outlines of an array of polygons and multipolygons."""
+        parts, cell_of_part = shapely.get_parts(polygons, return_index=True)
+        rings, part_of_ring = shapely.get_rings(parts, return_index=True)
+        sizes = shapely.get_num_coordinates(rings)
+        middles = shapely.centroid(polygons)
+        outside = ~shapely.contains(polygons, middles)
+        middles[outside] = shapely.point_on_surface(polygons[outside])
+        return cls(
+            shapely.get_coordinates(rings),
+            np.concatenate([[0], np.cumsum(sizes)]),
+            cell_of_part[part_of_ring],
+            shapely.get_coordinates(middles),
+        )
+
+    @classmethod
+    def read(cls, cells: Path, rows: slice | None = None) -> "CellShapes":
+        """Read the outlines of cells that `shuffledp.data.grid.grid_checkins` wrote.
+
+        Rectangles are read as arrays, because polygons would need five times the memory.
+        """
+        with reading(cells):
+            rectangles = "row" in pq.read_schema(cells).names
+            column = pq.read_table(cells, columns=["geometry"], **CHECKED)["geometry"]
+        column = column.to_numpy()[rows or slice(None)]
+        if not rectangles:
+            return cls.from_polygons(shapely.from_wkb(column))
+        # In well-known binary each rectangle is a header and five vertices.
+        flat = np.array(column, dtype=bytes).view(np.uint8).reshape(len(column), -1)
+        points = flat[:, _WKB_HEADER:].copy().view("<f8").reshape(len(column), 5, 2)
+        return cls(
+            points.reshape(-1, 2),
+            np.arange(len(column) + 1) * 5,
+            np.arange(len(column)),
+            points[:, :-1].mean(axis=1),
+        )
+
+    def __len__(self) -> int:
+        return len(self.middles)
+
+    @property
+    def bounds(self) -> tuple[float, float, float, float]:
+        """West, south, east and north limits of all cells in degrees."""
+        (west, south), (east, north) = self.points.min(axis=0), self.points.max(axis=0)
+        return float(west), float(south), float(east), float(north)
+
+    @property
+    def sizes(self) -> Floats:
+        """Width and height of each cell in degrees, shape ``(k, 2)``."""
+        first = np.searchsorted(self.cell_of_ring, np.arange(len(self)))
+        starts = self.starts[first]
+        largest = np.maximum.reduceat(self.points, starts)
+        smallest = np.minimum.reduceat(self.points, starts)
+        extent: Floats = largest - smallest
+        return extent
+
+    def outline(self, mask: Bools) -> Outline:
+        """Return one path that joins all cells of a mask of shape ``(k,)``."""
+        kept = np.repeat(mask[self.cell_of_ring], np.diff(self.starts))
+        return Outline(self.points[kept], self._codes()[kept])
+
+    def outlines(self, mask: Bools) -> list[Outline]:
+        """Return a path for each cell of a mask of shape ``(k,)``."""
+        codes = self._codes()
+        ends = self.starts[np.searchsorted(self.cell_of_ring, np.arange(len(self) + 1))]
+        return [
+            Outline(self.points[ends[i] : ends[i + 1]], codes[ends[i] : ends[i + 1]])
+            for i in np.flatnonzero(mask)
+        ]
+
+    def _codes(self) -> NDArray[np.uint8]:
+        codes = np.full(len(self.points), Outline.LINETO, dtype=np.uint8)
+        codes[self.starts[:-1]] = Outline.MOVETO
+        codes[self.starts[1:] - 1] = Outline.CLOSEPOLY
+        return codes
+
+
+# --- A grid with its surroundings -----------------------------------------------------------------
+
+
 class MapFiles(TypedDict):
     """Files of the grid and, where there are any, of a base map and an outline."""
 
@@ -72,7 +335,7 @@ class MapContext:
 
     `cells` needs ``name`` where cells are named, ``count`` where true counts are drawn, and
     ``geometry`` (WGS 84 degrees) unless the shapes were read separately. `layers` are the base map
-    and outline from `shuffledp.figures.basemap.backdrop`, none by default. `unit` is that of the
+    and outline from `shuffledp.figures.map_panels.backdrop`, none by default. `unit` is that of the
     guarantee (`shuffledp.pipeline.units.unit_in_words`). `window` selects the counts that the map
     shows from a histogram over several windows of time. With `margin`, the map shows surroundings
     of the cells, as it does with any layers.

@@ -1,4 +1,4 @@
-"""Draw maps of check-ins and of estimated histograms (paper A, figures 3 to 5)."""
+"""Draw maps of check-ins, of estimated histograms (paper A, figures 3 to 5) and of their errors."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,17 +8,17 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.collections import Collection
-from matplotlib.colors import LogNorm
+from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, PathPatch
 from numpy.typing import NDArray
 
+from shuffledp.data.grid import read_cells, windows_of
 from shuffledp.errors import InputError
 from shuffledp.figures import style
-from shuffledp.figures.basemap import draw_names
-from shuffledp.figures.cell_shapes import CellShapes
 from shuffledp.figures.map_panels import (
     PLAIN_NUMBERS,
+    CellShapes,
     Fill,
     MapContext,
     MapFiles,
@@ -26,15 +26,31 @@ from shuffledp.figures.map_panels import (
     draw_attribution,
     draw_base_map,
     draw_hatch,
+    draw_names,
+    draw_triangles,
     draw_values,
     fill_legend,
     is_fine,
     map_height,
     map_panels,
 )
-from shuffledp.mechanisms.catalogue import DISTRIBUTION, POSTERIOR, get_estimator
+from shuffledp.mechanisms.catalogue import (
+    CATALOGUE,
+    DISTRIBUTION,
+    POSTERIOR,
+    UNBIASED,
+    get_estimator,
+)
+from shuffledp.mechanisms.recommendation import best_by_trust, recommended
 from shuffledp.numerics.arrays import Floats, Integers
-from shuffledp.pipeline.selection import calibrated, read_calibrated
+from shuffledp.pipeline.selection import (
+    STANDARD_ERRORS,
+    TARGET,
+    calibrated,
+    read_calibrated,
+    read_target,
+    usual_target,
+)
 from shuffledp.pipeline.tables import read_tables
 from shuffledp.pipeline.units import counted, has_bound
 
@@ -54,7 +70,6 @@ def _off_scale(values: Floats) -> list[tuple[Fill, NDArray[np.bool_]]]:
 
 
 def _draw_counts(axes: Axes, shapes: CellShapes, values: Floats, norm: LogNorm) -> Collection:
-    """Colour the cells with positive values and hatch the others."""
     collection = draw_values(axes, shapes, values, values > 0.0, norm)
     for fill, mask in _off_scale(values):
         draw_hatch(axes, shapes, mask, fill)
@@ -261,3 +276,174 @@ def estimate_maps(
     extend = "min" if ((values > 0.0) & (values < 1.0)).any() else "neither"
     add_colour_bar(bar, collection, label, extend=extend)
     return figure
+
+
+# --- Errors of single cells -----------------------------------------------------------------------
+
+# Diverging, safe for the colour-blind, and different from the colour of water.
+_ERROR_COLOURS: Final = "PuOr_r"
+_MIN_MARKED_ERROR: Final = 0.2  # share of the largest error; errors above it are marked by sign
+
+
+@style.local_style()
+def draw_errors(
+    certainty: Path,
+    utility: Path,
+    *,
+    title: str,
+    unit: str,
+    target_delta: float,
+    **files: Unpack[MapFiles],
+) -> Figure:
+    """Draw the errors of the `best_estimates` at the largest n on a common scale around 0.
+
+    `certainty` and `utility` are Parquet files with the columns of `pipeline.tables.CERTAINTY` and
+    `UTILITY`, for one eps0, `title` the name of the region, `unit` the unit of the guarantee, and
+    `target_delta` the delta to which the releases are calibrated. The titles of the maps state the
+    root mean square error over all cells and windows, and end with the `mean_errors`.
+    """
+    n = int(read_tables([certainty], columns=["n"])["n"].max())
+    tables = [read_tables([certainty], n=n, estimator=each) for each in (DISTRIBUTION, POSTERIOR)]
+    rows = pd.concat([table for table in tables if len(table)], ignore_index=True)
+    full_title = release_title(title, unit, rows, "matched", target_delta)
+    releases = calibrated(read_tables([utility], n=n), "matched", target_delta)
+    means = mean_errors(releases, "cell_error")
+    place = MapContext.read(full_title, unit, **files)
+    best = best_estimates(rows)
+    series = style.list_series(best)
+    errors = [
+        style.series_rows(best, each).sort_values("cell")["error"].to_numpy() for each in series
+    ]
+    labels = [get_estimator(*each).label for each in series]
+    titles = [
+        f"{label}\nroot mean square error {np.sqrt((error**2).mean()):,.3g}{means.get(label, '')}"
+        for label, error in zip(labels, errors, strict=True)
+    ]
+    errors = [error[place.window] for error in errors]
+    largest = max(float(np.abs(error).max()) for error in errors)
+    norm = Normalize(-largest, largest)
+    threshold = float(f"{_MIN_MARKED_ERROR * largest:.1g}")
+    marked = f"by more than {threshold:,g} {style.plural(unit)}"
+    legend = [
+        style.legend_mark(f"estimate too {word} {marked}", marker=marker, color="black")
+        for marker, word in (("v", "low"), ("^", "high"))
+    ]
+    # Names of districts would cover the triangles.
+    figure, maps, bar = map_panels(place, titles, legend, named=False)
+    for axes, error in zip(maps, errors, strict=True):
+        shown = np.isfinite(error)
+        collection = draw_values(axes, place.shapes, error, shown, norm, _ERROR_COLOURS)
+        draw_triangles(axes, place.shapes, error < -threshold)
+        draw_triangles(axes, place.shapes, error > threshold, up=True)
+    add_colour_bar(
+        bar,
+        collection,
+        "too low  \N{LEFTWARDS ARROW}  estimated \N{MINUS SIGN} true "
+        f"{style.plural(unit)} per cell  \N{RIGHTWARDS ARROW}  too high",
+    )
+    return figure
+
+
+# --- The recommended mechanism: beside that of a curator, and over time ---------------------------
+
+_MAX_PLACES: Final = 6  # panels of the figure of a series
+
+
+def draw_recommended(
+    summary: Path,
+    utility: Path,
+    samples: Path,
+    *,
+    title: str,
+    unit: str,
+    cells: Path,
+    basemap: Path | None = None,
+    outline: Path | None = None,
+    **releases: Path,
+) -> Figure:
+    """Draw the true map, that of the best mechanism with a curator, and the recommended one.
+
+    The figure shows the `best_estimates` at the largest n, and at the target eps that is closest to
+    1. `summary` is a CSV file of the mean errors of all mechanisms at the targets; `utility` and
+    `samples` are Parquet files of the errors of each release and of the true counts. `releases` are
+    Parquet files of the releases at the targets, by ``releases_`` and the mechanism's name.
+    """
+    rows = usual_target(pd.read_csv(summary), UNBIASED)
+    names = dict.fromkeys(filter(None, [best_by_trust(rows).get("curator"), recommended(rows)]))
+    estimates = [
+        read_target(rows, releases, list(names), each) for each in (DISTRIBUTION, POSTERIOR)
+    ]
+    chosen = pd.concat([each for each in estimates if len(each)])
+    n, eps = int(rows["n"].iloc[0]), float(rows["eps"].iloc[0])
+    errors = read_tables([utility], n=n, eps=eps, calibration=TARGET)
+    original = read_tables([samples], n=n).sort_values("cell")["count"].to_numpy()
+    full_title = f"{_target_title(title, unit, rows)}; one release of each mechanism"
+    place = MapContext.read(full_title, unit, cells=cells, basemap=basemap, outline=outline)
+    panels = release_panels(original, chosen)
+    return estimate_maps(place, panels, n, mean_errors(errors, "tv_distance"))
+
+
+@style.local_style()
+def draw_series(
+    summary: Path, samples: Path, *, title: str, unit: str, cells: Path, **releases: Path
+) -> Figure:
+    """Draw true counts and unbiased estimates with two standard errors over the windows of time.
+
+    The panels are the busiest cells, and the estimates those of the recommended mechanism. The
+    parameters are those of `draw_recommended`, without the errors of each release.
+    """
+    rows = usual_target(pd.read_csv(summary), UNBIASED)
+    name = recommended(rows)
+    if name is None:
+        raise InputError("no mechanism meets the target, so that there is no series to draw")
+    chosen = read_target(rows, releases, [name], UNBIASED).sort_values("cell")
+    n = int(rows["n"].iloc[0])
+    counts = read_tables([samples], n=n).sort_values("cell")["count"]
+    windows = windows_of(cells)
+    places, truth, estimates, errors = (
+        column.to_numpy().reshape(len(windows), -1)
+        for column in (
+            *(read_cells(cells)["name"], counts),
+            *(n * chosen["estimate"], n * chosen["standard_error"]),
+        )
+    )
+    busiest = np.argsort(-truth.sum(axis=0), kind="stable")[:_MAX_PLACES]
+    columns = min(len(busiest), 3)
+    lines = -(-len(busiest) // columns)
+    figure = style.new_figure(1.1 + 1.7 * lines)
+    panels = figure.subplots(lines, columns, sharex=True, squeeze=False)
+    at = np.arange(len(windows))
+    look = style.marker_style(style.series_look(name, UNBIASED))
+    for axes, place in zip(panels.flat, busiest, strict=False):
+        axes.plot(at, truth[:, place], color="black", linewidth=1.0, label="truth")
+        axes.errorbar(
+            at,
+            estimates[:, place],
+            yerr=STANDARD_ERRORS * errors[:, place],
+            linestyle="none",
+            elinewidth=1.0,
+            markersize=3.0,
+            label=f"{CATALOGUE[name].label}, \N{PLUS-MINUS SIGN} 2 standard errors",
+            **look,
+        )
+        axes.set_title(style.escape_math(places[0, place]), loc="left")
+        axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
+        axes.grid(axis="y")
+        shown = at[:: -(-len(windows) // 6)]
+        axes.set_xticks(shown, [windows[each] for each in shown], rotation=40, ha="right")
+    for axes in panels.flat[len(busiest) :]:
+        axes.set_visible(False)
+    for axes in panels[:, 0]:
+        axes.set_ylabel(style.plural(unit))
+    handles, labels = panels[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=2)
+    figure.suptitle(f"{_target_title(title, unit, rows)}; one release")
+    return figure
+
+
+def _target_title(title: str, unit: str, rows: pd.DataFrame) -> str:
+    n, eps, delta = (rows[name].iloc[0] for name in ("n", "eps", "delta"))
+    return (
+        rf"{style.escape_math(title)}: n = {style.count_units(int(n), unit)}, "
+        rf"$\epsilon = {style.format_eps(eps)}$, $\delta = {style.power(delta)}$"
+    )

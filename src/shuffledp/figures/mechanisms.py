@@ -104,7 +104,6 @@ def draw_mechanisms(summary: Path, *, title: str) -> Figure:
 
 
 def _draw_panel(axes: Axes, table: pd.DataFrame, x: str, measured: str, prefix: str) -> None:
-    """Draw the measured and the expected errors of each series against x."""
     for series, shift in style.series_shifts(table, _SERIES_OFFSET):
         rows, look = style.series_rows(table, series).sort_values(x), style.series_look(*series)
         at, low, high = rows[x] * shift, rows[f"{prefix}p10"], rows[f"{prefix}p90"]

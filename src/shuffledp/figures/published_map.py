@@ -1,10 +1,11 @@
-"""Draw a published map: estimates of each window, hatched where a cell may be empty."""
+"""Draw a published map, hatched where a cell may be empty, or a preview of its intervals."""
 
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.colors import LogNorm
@@ -19,7 +20,13 @@ from shuffledp.figures.map_panels import (
     fill_legend,
     map_panels,
 )
-from shuffledp.figures.style import WITHOUT_ORIGIN, escape_math, local_style
+from shuffledp.figures.style import (
+    WITHOUT_ORIGIN,
+    escape_math,
+    local_style,
+    ordered_colours,
+    plain_log_axis,
+)
 from shuffledp.numerics.arrays import Bools, Floats
 
 MAX_PANELS: Final = 12  # largest number of windows that are drawn, evenly spaced among all
@@ -78,3 +85,36 @@ def lower_end(drawn: Floats, top: float) -> float:
         return 1.0
     power = 10.0 ** np.floor(np.log10(smallest) + 1e-9)
     return float(max(factor * power for factor in (1, 2, 5) if factor * power <= smallest))
+
+
+# --- Preview of the intervals that a map would have -----------------------------------------------
+
+_ROW_INCHES = 0.34
+
+
+@local_style()
+def draw_preview(destination: Path, table: pd.DataFrame, at_least: float | None) -> None:
+    """Write a preview as PNG: a line for each level of each map, a dot for each eps.
+
+    `table` is a result of `publishing.preview.preview` with a column ``name``. `at_least` is a
+    known count; a line marks a quarter of it.
+    """
+    names = list(dict.fromkeys(table["name"]))
+    figure, axes = plt.subplots(figsize=(7.5, 1.4 + _ROW_INCHES * len(names)), layout="constrained")
+    budgets = sorted(set(table["eps"]))
+    colours = ordered_colours(len(budgets))
+    for eps, colour in zip(budgets, colours, strict=True):
+        rows = table[table["eps"] == eps]
+        heights = [names.index(name) for name in rows["name"]]
+        axes.plot(rows["half_width"], heights, "o", color=colour, label=f"eps = {eps:g}")
+    if at_least is not None:
+        axes.axvline(at_least / 4, color="0.4", linestyle="--", label=f"25 % of {at_least:g}")
+    axes.set_xscale("log")
+    plain_log_axis(axes.xaxis)
+    axes.set_yticks(range(len(names)), [escape_math(name) for name in names])
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.grid(axis="x", which="both", color="0.9")
+    axes.set_xlabel("half-width of the 95 % interval of a count, in records")
+    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    figure.savefig(destination, dpi=200, format="png", metadata={"Software": None})
+    plt.close(figure)

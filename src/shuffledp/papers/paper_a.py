@@ -43,8 +43,8 @@ from shuffledp.papers.literature import clones, closed_forms
 from shuffledp.papers.literature.as_printed import log_delta_as_printed
 from shuffledp.papers.verdicts import Answer, Published, Recompute, from_log
 from shuffledp.pipeline.streams import stream
-from shuffledp.studies.releases import releases
-from shuffledp.studies.sweeps import matched_budgets
+from shuffledp.studies.privacy import table_of_deltas
+from shuffledp.studies.releases import matched_budgets, releases
 
 # --- Synthetic data: normal samples in 15 cells ---------------------------------------------------
 
@@ -253,9 +253,7 @@ def _correct_log_delta(
 
 NUMBERS: Final[Mapping[str, Recompute]] = {
     "II": table_ii,
-    "IVa": table_iv,
-    "IVb": table_iv,
-    "IVc": table_iv,
+    **dict.fromkeys(("IVa", "IVb", "IVc"), table_iv),
 }
 
 
@@ -387,7 +385,6 @@ def _column_answers(
 def _grouped(
     rows: Sequence[Published], key: Callable[[Published], str]
 ) -> Iterator[tuple[str, list[Published]]]:
-    """Yield each value of a key and the rows that have it."""
     for value, group in groupby(sorted(rows, key=key), key):
         yield value, list(group)
 
@@ -491,60 +488,57 @@ SURFACE_N: Final = 100
 SURFACE_COUNT: Final = round(X0_SHARE * SURFACE_N)
 BUDGETS: Final = np.round(np.arange(0.1, 3.01, 0.1), 1)
 
-DISTANCE_EPS0: Final = 4.0
 SIZES: Final = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
 _FIGURE_REPETITIONS: Final = 200
 _COMPARED: Final = (CentralGaussian(), KRandomisedResponse())
 
 
-def surface_table(budgets: Floats = BUDGETS) -> pd.DataFrame:
+def surface_table() -> pd.DataFrame:
     """Return the data of figure 1: delta over eps and eps0, as printed and certified.
 
-    ``budgets`` are the values of both eps and eps0. The columns are those of
-    `pipeline.tables.PRIVACY`, with rows only for eps < eps0, because delta is 0 from eps0 on.
+    The columns are those of `pipeline.tables.PRIVACY`, with rows only for eps < eps0, because delta
+    is 0 from eps0 on.
     """
     bounds: dict[str, Callable[[float, Setting], Floats]] = {
         "single-bin-as-printed": lambda e, s: log_delta_as_printed(e, s, SURFACE_COUNT),
         "upper": krr.upper_log_delta,
     }
     rows = [
-        (eps, eps0, SURFACE_N, CELLS, name, float(bound(eps, Setting(SURFACE_N, CELLS, eps0))))
+        (setting, eps, name, float(bound(eps, setting)))
         for name, bound in bounds.items()
-        for eps0 in budgets
-        for eps in budgets
-        if eps < eps0
+        for setting in (Setting(SURFACE_N, CELLS, eps0) for eps0 in BUDGETS)
+        for eps in BUDGETS
+        if eps < setting.eps0
     ]
-    table = pd.DataFrame(rows, columns=["eps", "eps0", "n", "k", "bound", "log_delta"])
-    log_delta = table.pop("log_delta")
-    return table.assign(delta=np.exp(log_delta), log10_delta=log_delta / np.log(10.0))
+    return table_of_deltas(rows)
 
 
-def distance_table(seed: int, repetitions: int = _FIGURE_REPETITIONS) -> pd.DataFrame:
+def distance_table(seed: int) -> pd.DataFrame:
     """Simulate the data of figure 2: total variation distances on synthetic data over n, eps0 = 4.
 
     The Gaussian is calibrated once as published, with eps = eps0, and once to the certified
     privacy of shuffled k-RR at delta = 1e-6. The columns are those of `pipeline.tables.DISTANCES`.
     """
-    return pd.concat([_distances(n, seed, repetitions) for n in SIZES], ignore_index=True)
+    return pd.concat([_distances(n, seed) for n in SIZES], ignore_index=True)
 
 
-def _distances(n: int, seed: int, repetitions: int) -> pd.DataFrame:
+def _distances(n: int, seed: int) -> pd.DataFrame:
     labels = ("paper A, figure 2", n)
     counts = synthetic_counts(n, BINNING, stream(seed, *labels))
-    setting = Setting(n, counts.size, DISTANCE_EPS0)
+    setting = Setting(n, counts.size, _EPS0)
     budgets = matched_budgets(setting, [], [MATCHED_DELTA])
     parts = [
         pd.DataFrame(
             {
                 "n": n,
-                "eps0": DISTANCE_EPS0,
+                "eps0": _EPS0,
                 "eps": release.calibration.eps,
                 "delta": np.exp(release.calibration.log_delta),
                 "log10_delta": release.calibration.log_delta / np.log(10.0),
                 "calibration": release.calibration.name,
                 "mechanism": release.mechanism,
                 "estimator": release.estimator,
-                "repetition": np.arange(repetitions),
+                "repetition": np.arange(_FIGURE_REPETITIONS),
                 "tv_distance": total_variation(release.estimates, counts / n),
             }
         )
@@ -553,7 +547,7 @@ def _distances(n: int, seed: int, repetitions: int) -> pd.DataFrame:
             mechanism,
             counts,
             calibrations(mechanism, setting, budgets),
-            repetitions,
+            _FIGURE_REPETITIONS,
             seed=seed,
             labels=labels,
         )

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from shuffledp.figures.map_preview import draw_preview
+from shuffledp.figures.published_map import draw_preview
 from shuffledp.pipeline.files import replacing
 from shuffledp.publishing.design import Design, make_design
 from shuffledp.publishing.levels import CELLS
@@ -45,8 +45,7 @@ def preview(
     Examples
     --------
     >>> import shuffledp
-    >>> from shuffledp.publishing.levels import CELLS
-    from shuffledp.publishing.options import Levels, MapCells, Protection
+    >>> from shuffledp.publishing.options import Levels, MapCells, Protection
     >>> table = shuffledp.preview(
     ...     cells=MapCells("shape:64x64", box=(0, 1, 0, 1)), protection=Protection("record", eps=1),
     ...     levels=Levels({"shape:8x8": "0.2"}),

@@ -32,7 +32,7 @@ _MAX_BEND: Final = 0.015 * float(np.log(10.0))
 _MAX_FALL: Final = 1.0
 _MIN_SPACING: Final = 1.0 / 512.0  # smallest distance between points, as a share of the axis
 
-_Row = tuple[Setting, float, Bound, float]  # setting, eps, bound, natural log of delta
+Row = tuple[Setting, float, str, float]  # setting, eps, name of the bound, natural log of delta
 
 
 def other_counts(counts: Integers) -> Integers:
@@ -100,14 +100,14 @@ def privacy_table(
     bound has no rows for a setting to which it does not apply. The columns are those of
     `pipeline.tables.PRIVACY`.
     """
-    rows: list[_Row] = []
+    rows: list[Row] = []
     for n, counts in tqdm(samples.items(), desc="n", disable=None):
         setting = Setting(n, counts.size, eps0)
         others = other_counts(counts)
         for bound in _applicable(bounds, setting, others):
             log_delta = _log_delta(bound, setting, others, records_per_user)
-            rows += [(setting, e, bound, log_delta(e)) for e in eps]
-    return _table(rows)
+            rows += [(setting, e, bound.name, log_delta(e)) for e in eps]
+    return table_of_deltas(rows)
 
 
 def privacy_curves(
@@ -127,7 +127,7 @@ def privacy_curves(
     """
     min_log_delta = float(np.log(min(MIN_DELTA, 0.01 * target_delta)))
     others = other_counts(counts)
-    rows: list[_Row] = []
+    rows: list[Row] = []
     for eps0 in budgets:
         setting = Setting(int(counts.sum()), counts.size, eps0)
         applicable = _applicable(bounds, setting, others)
@@ -140,7 +140,7 @@ def privacy_curves(
         target = _epsilon(upper, setting, log_of_delta(target_delta), records_per_user)
         eps = np.union1d(np.linspace(0.0, max(ends), _INITIAL_POINTS), target)
         rows += [
-            (setting, e, bound, value)
+            (setting, e, bound.name, value)
             for bound in applicable
             for e, value in _refined(
                 _log_delta(bound, setting, others, records_per_user),
@@ -149,7 +149,7 @@ def privacy_curves(
                 guarantee=bound.guarantee,
             )
         ]
-    return _table(rows)
+    return table_of_deltas(rows)
 
 
 def _refined(
@@ -174,18 +174,16 @@ def _refined(
 
 
 def _applicable(bounds: Sequence[str], setting: Setting, others: Integers) -> list[Bound]:
-    """Return the bounds that apply to a setting."""
     with_count = replace(setting, count=int(others[0]))
     candidates = map(get_bound, bounds)
     return [b for b in candidates if b.why_not(with_count if b.uses_count else setting) is None]
 
 
-def _table(rows: Sequence[_Row]) -> pd.DataFrame:
+def table_of_deltas(rows: Sequence[Row]) -> pd.DataFrame:
     """Return rows as a table with the columns of `pipeline.tables.PRIVACY`."""
     table = pd.DataFrame(
-        [(s.n, s.k, s.eps0, eps, bound.name, value) for s, eps, bound, value in rows],
+        [(s.n, s.k, s.eps0, eps, bound, log_delta) for s, eps, bound, log_delta in rows],
         columns=["n", "k", "eps0", "eps", "bound", "log_delta"],
     )
-    table["delta"] = np.exp(table["log_delta"])
-    table["log10_delta"] = table["log_delta"] / np.log(10.0)
-    return table.drop(columns="log_delta")
+    log_delta = table.pop("log_delta")
+    return table.assign(delta=np.exp(log_delta), log10_delta=log_delta / np.log(10.0))
