@@ -18,7 +18,7 @@ from shuffledp.accounting.rounds.tradeoff import (
 )
 from shuffledp.cli import main
 from shuffledp.papers.paper_d import published
-from shuffledp.personalised import budgets, gaussian_reports, krr_reports, laplace
+from shuffledp.personalised import budgets, krr_reports, noisy_reports
 from shuffledp.personalised.decoys import log_mean_over_decoys
 from shuffledp.personalised.groups import BudgetGroups
 from shuffledp.personalised.krr_reports import personalised_log_delta
@@ -74,11 +74,11 @@ def among(budget, others):
 
 
 def laplace_log_delta(eps, budget, others):
-    return laplace.curve(*among(budget, others)).log_delta(eps).upper
+    return noisy_reports.laplace_curve(*among(budget, others)).log_delta(eps).upper
 
 
 def gaussian_log_delta(eps, mu, others, aim):
-    return gaussian_reports.curve(*among(mu, others), aim).log_delta(eps).upper
+    return noisy_reports.gaussian_curve(*among(mu, others), aim).log_delta(eps).upper
 
 
 # --- Laplace and Gaussian reports ----------------------------------------------------------------
@@ -149,8 +149,8 @@ def test_the_ends_of_the_interval_are_the_worst_records(mu, share, eps, t, recor
     ends = potential(mu, nu, eps, t, (-0.5, 0.5))
     assert potential(mu, nu, eps, t, records) <= ends + 1e-8
     # The tail that is cut off has a chance below 1e-9 and counts with the value 0.
-    nodes = gaussian_reports._nodes(mu, nu, 1e300, -14.0)
-    atoms = gaussian_reports._target(mu, nu, nodes).atoms(eps)
+    nodes = noisy_reports._nodes(mu, nu, 1e300, -14.0)
+    atoms = noisy_reports._gaussian_target(mu, nu, nodes).atoms(eps)
     of_nodes = atoms.masses @ np.maximum(atoms.values - t, 0.0) - t * (t < 0.0) * (
         1.0 - atoms.masses.sum()
     )

@@ -12,7 +12,7 @@ from shuffledp.accounting.curve import UpperCurve
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import Integers
-from shuffledp.personalised import gaussian_reports, krr_reports, laplace
+from shuffledp.personalised import krr_reports, noisy_reports
 from shuffledp.personalised.groups import BudgetGroups
 
 # Largest number of ranges for k-RR. Users with more distinct budgets are divided into ranges, and
@@ -53,9 +53,9 @@ def reports(kind: str, k: int | None = None) -> Reports:
     if (kind == "krr") != (k is not None):
         raise InputError(f"k, the number of cells, is required for krr and only for krr, got k={k}")
     if kind == "laplace":
-        return Reports(laplace.curve, ordered=False)
+        return Reports(noisy_reports.laplace_curve, ordered=False)
     if kind == "gaussian":
-        return Reports(gaussian_reports.curve, ordered=False)
+        return Reports(noisy_reports.gaussian_curve, ordered=False)
     cells = Setting(1, 2 if k is None else k).k  # raises InputError for other values
     return Reports(partial(krr_reports.curve, k=cells), ordered=True)
 

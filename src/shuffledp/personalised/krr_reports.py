@@ -76,7 +76,6 @@ def divergence_log_delta(
 
 
 def _terms(others: RandomTrials, k: int) -> float:
-    """Return the approximate number of terms of the exact sum over m and n1 + n2."""
     rates = expit(others.log_odds)
     mean, variance = others.counts @ rates, others.counts @ (rates * (1.0 - rates))
     return float((20.0 * np.sqrt(variance) + 80.0) * (20.0 * np.sqrt(2.0 * mean / k) + 40.0))
