@@ -94,7 +94,6 @@ def _likelihoods(values: Floats, law: NoiseLaw) -> tuple[Any, Integers]:
 
 
 def _medians(likelihood: Any, prior: Floats) -> Integers:
-    """Return for each row the index of the posterior's median."""
     likelihood.sort_indices()
     mass = likelihood.data * prior[likelihood.indices]
     total = np.add.reduceat(mass, likelihood.indptr[:-1])

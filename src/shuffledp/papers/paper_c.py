@@ -10,6 +10,7 @@ drawn cell. A profile is log delta as a function of the total eps.
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache, partial
+from itertools import chain
 from typing import Final, Literal
 
 import numpy as np
@@ -258,23 +259,23 @@ def _krr_panel(
         yield profile(name, kind, log_delta, grid)
 
 
-def _figure_1() -> pd.DataFrame:
-    deltas, parts = (1e-7, 1e-3), list[pd.DataFrame]()
-    for rounds in (1, 4, 16):
-        panel, setting = f"$n_c = {rounds}$", setting_of_gamma(1000, 4, 0.25, rounds)
-        parts += _krr_panel(panel, setting, deltas, ("strong", "weak"))
-        if rounds == 1:
+def _krr_curves(
+    settings: Mapping[str, Setting],
+    max_delta: float = 1e-2,
+    printed: tuple[Adversary, ...] = ("strong",),
+    balle_rounds: int = 4,
+) -> pd.DataFrame:
+    """Return the curves of panels with one range of delta; Balle et al.'s up to some rounds."""
+    deltas, parts = (1e-7, max_delta), list[pd.DataFrame]()
+    for panel, setting in settings.items():
+        parts += _krr_panel(panel, setting, deltas, printed)
+        if setting.rounds <= balle_rounds:
             parts += balle_curves(panel, setting, np.geomspace(*deltas, 60))
     return curves(parts)
 
 
-def _figure_3_or_4(settings: Mapping[str, Setting]) -> pd.DataFrame:
-    """Return the curves of figure 3 or 4, whose panels have one range of delta."""
-    deltas, parts = (1e-7, 1e-2), list[pd.DataFrame]()
-    for panel, setting in settings.items():
-        parts += _krr_panel(panel, setting, deltas, ("strong",))
-        parts += balle_curves(panel, setting, np.geomspace(*deltas, 60))
-    return curves(parts)
+def _over_rounds(n: int, k: int, gamma: float, *all_rounds: int) -> dict[str, Setting]:
+    return {f"$n_c = {count}$": setting_of_gamma(n, k, gamma, count) for count in all_rounds}
 
 
 def _krr_spec(
@@ -356,7 +357,7 @@ def _clones_panel(setting: Setting, min_delta: float) -> Iterator[pd.DataFrame]:
 
 def _clones_curves(eps0: float, n: int, min_delta: float) -> pd.DataFrame:
     panels = (_clones_panel(Setting(n, 2, eps0, rounds), min_delta) for rounds in (1, 2, 3, 4))
-    return curves(part for panel in panels for part in panel)
+    return curves(chain.from_iterable(panels))
 
 
 def _clones_spec(number: int, eps0: float, n: int, min_delta: float) -> FigureSpec:
@@ -451,8 +452,7 @@ def _closed_form_curves(
     eps0: float, n: int, all_rounds: tuple[int, ...], max_eps: float, compose: Composition
 ) -> pd.DataFrame:
     settings = (Setting(n, 2, eps0, rounds) for rounds in all_rounds)
-    panels = (against_theorem(setting, max_eps, compose) for setting in settings)
-    return curves(part for panel in panels for part in panel)
+    return curves(chain(*(against_theorem(setting, max_eps, compose) for setting in settings)))
 
 
 def _closed_form_spec(number: int, eps0: float, n: int, compose: Composition) -> FigureSpec:
@@ -520,13 +520,13 @@ FIGURES: Final[Mapping[str, FigureSpec]] = {
         "n = 1,000 users, k = 4 cells, gamma = 0.25 (eps0 = log 13 = 2.565), n_c = 1, 4, 16 rounds",
         "Here it gives eps >= 1.3 for every delta shown, so that the theorem itself does not "
         "apply.",
-        _figure_1,
+        lambda: _krr_curves(_over_rounds(1000, 4, 0.25, 1, 4, 16), 1e-3, ("strong", "weak"), 1),
     ),
     "figure-3": _krr_spec(
         "3: shuffled k-RR, one round",
         "k = 5 cells, gamma = 0.1 (eps0 = log 46 = 3.829), n = 1,000 (a) and 10,000 (b)",
         "In (a) the whole curve lies beyond.",
-        lambda: _figure_3_or_4(
+        lambda: _krr_curves(
             {
                 "(a) n = 1,000": setting_of_gamma(1000, 5, 0.1),
                 "(b) n = 10,000": setting_of_gamma(10_000, 5, 0.1),
@@ -537,9 +537,7 @@ FIGURES: Final[Mapping[str, FigureSpec]] = {
         "4: $n_c$ rounds of shuffled k-RR against basic composition",
         "n = 10,000 users, k = 5 cells, gamma = 0.1 (eps0 = log 46 = 3.829), n_c = 1, 2, 4 rounds",
         "Basic composition: n_c rounds of (eps, delta) are (n_c eps, n_c delta).",
-        lambda: _figure_3_or_4(
-            {f"$n_c = {rounds}$": setting_of_gamma(10_000, 5, 0.1, rounds) for rounds in (1, 2, 4)}
-        ),
+        lambda: _krr_curves(_over_rounds(10_000, 5, 0.1, 1, 2, 4)),
     ),
     "figure-2": _clones_spec(2, 4.0, 10_000, 1e-11),
     "figure-5": _clones_spec(5, 7.0, 100_000, 1e-8),

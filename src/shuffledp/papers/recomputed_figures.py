@@ -1,6 +1,6 @@
 """Draw the recomputed figures of papers A to D from their tables."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import cycle
 from pathlib import Path
 from typing import Any, Final
@@ -68,7 +68,10 @@ def curve_panels(table: pd.DataFrame, text: FigureText) -> Figure:
         _draw_panel(axes, table[table["panel"] == panel], looks, text.between)
         axes.set_title(panel, loc="left")
         axes.set(xscale=text.x_scale, yscale=text.y_scale, xlabel=text.x_label)
-        _label_log_axes(axes)
+        for axis in (axes.xaxis, axes.yaxis):
+            low, high = axis.get_view_interval()
+            if axis.get_scale() == "log" and low >= _PLAIN_NUMBERS[0] and high <= _PLAIN_NUMBERS[1]:
+                style.plain_log_axis(axis)
     for axes in panel_axes[::columns]:
         axes.set_ylabel(text.y_label)
     for axes in panel_axes[len(panels) :]:
@@ -100,14 +103,6 @@ def _looks(table: pd.DataFrame, *, marked: bool) -> dict[str, tuple[str, str]]:
         plain = colour is not None and kinds[name] == "exact" and not marked
         looks[name] = colour or next(others), "" if plain else next(markers)
     return looks
-
-
-def _label_log_axes(axes: Axes) -> None:
-    """Label logarithmic axes with plain numbers if these are short, else with powers of ten."""
-    for axis in (axes.xaxis, axes.yaxis):
-        low, high = axis.get_view_interval()
-        if axis.get_scale() == "log" and low >= _PLAIN_NUMBERS[0] and high <= _PLAIN_NUMBERS[1]:
-            style.plain_log_axis(axis)
 
 
 def _draw_panel(
@@ -163,22 +158,14 @@ _FINE_LEVELS: Final = (-10.0, -5.0, -2.0, 0.0)
 _QUANTILES: Final = (0.05, 0.95)
 
 
-def draw_contours(surface: Path) -> Figure:
-    """Draw `delta_contours` from a file with the count in its metadata."""
-    return delta_contours(read_tables([surface]), int(read_metadata(surface)["count"]))
-
-
-def draw_synthetic_distances(distances: Path) -> Figure:
-    """Draw `synthetic_distances` from a file of distances."""
-    return synthetic_distances(read_tables([distances]))
-
-
 @style.local_style()
-def delta_contours(table: pd.DataFrame, count: int) -> Figure:
+def draw_contours(surface: Path) -> Figure:
     """Draw delta over eps and eps0 as contours on one log scale (paper A's surfaces of figure 1).
 
-    The table is `paper_a.surface_table`; the title states the number of other users in the cell x0.
+    The file has `paper_a.surface_table`, and in its metadata the number of other users in the cell
+    x0, which the title states.
     """
+    table, count = read_tables([surface]), int(read_metadata(surface)["count"])
     figure = style.new_figure(3.6)
     panels = figure.subplots(1, 2, sharey=True)
     deepest = _LEVEL_STEP * (table["log10_delta"].min() // _LEVEL_STEP)
@@ -215,12 +202,13 @@ def _draw_contours(axes: Axes, rows: pd.DataFrame, levels: list[float]) -> Any:
 
 
 @style.local_style()
-def synthetic_distances(utility: pd.DataFrame) -> Figure:
+def draw_synthetic_distances(distances: Path) -> Figure:
     """Draw total variation distance over n on the synthetic data (figure 2).
 
-    The table is `paper_a.distance_table`. The panels show medians with bands from the 5 % to the
+    The file has `paper_a.distance_table`. The panels show medians with bands from the 5 % to the
     95 % quantile, with the Gaussian as published (left) and at equal privacy (right).
     """
+    utility = read_tables([distances])
     figure = style.new_figure(3.9)
     panels = figure.subplots(1, 2, sharey=True)
     eps0 = utility["eps0"].iloc[0]
@@ -286,19 +274,15 @@ _X_LABELS: Final[Mapping[str, str]] = {
 _SERIES_OFFSET: Final = 0.008  # share of the axis; keeps the ranges of series apart
 
 
-def draw_estimates(estimates: Path, *, title: str) -> Figure:
-    """Draw `estimate_panels` from a CSV file of estimates."""
-    return estimate_panels(pd.read_csv(estimates), title)
-
-
 @style.local_style()
-def estimate_panels(table: pd.DataFrame, title: str) -> Figure:
+def draw_estimates(estimates: Path, *, title: str) -> Figure:
     """Draw estimates with their range, and their errors, along each sweep.
 
-    The table is `shuffledp.papers.paper_d.estimation.estimate_table`. Each sweep has a column of
-    two panels: means and 5 to 95 % ranges of the estimates with the truth (grey line), and the root
-    mean square error, simulated (marks) and by closed forms (lines).
+    The CSV file has `shuffledp.papers.paper_d.estimation.estimate_table`. Each sweep has a column
+    of two panels: means and 5 to 95 % ranges of the estimates with the truth (grey line), and the
+    root mean square error, simulated (marks) and by closed forms (lines).
     """
+    table = pd.read_csv(estimates)
     sweeps = list(table["varied"].unique())
     names = [name for name in _LOOKS if name in set(table["estimator"])]
     figure = style.new_figure(5.2 + 0.16 * len(names))
@@ -323,7 +307,6 @@ def estimate_panels(table: pd.DataFrame, title: str) -> Figure:
 
 
 def _marks(axes: Axes, x: ArrayLike, y: ArrayLike, look: Look, size: float) -> None:
-    """Draw points without a line."""
     axes.plot(x, y, linestyle="none", markersize=size, **style.marker_style(look))
 
 
@@ -347,10 +330,8 @@ def _draw_errors(axes: Axes, rows: pd.DataFrame, names: list[str]) -> None:
     axes.set_ylabel("root mean square error")
 
 
-def _series(rows: pd.DataFrame, names: list[str]) -> Iterator[tuple[Look, pd.DataFrame]]:
-    """Yield the look and the rows of each estimator."""
-    for name in names:
-        yield _LOOKS[name][1], rows[rows["estimator"] == name]
+def _series(rows: pd.DataFrame, names: list[str]) -> list[tuple[Look, pd.DataFrame]]:
+    return [(_LOOKS[name][1], rows[rows["estimator"] == name]) for name in names]
 
 
 # --- Paper D, figure 5: training ------------------------------------------------------------------
@@ -368,24 +349,20 @@ _EPOCHS_PER_MARK: Final = 10
 _PRINTED_ACCURACY: Final = 0.9678  # test accuracy that paper D prints
 
 
-def draw_training(accuracies: Path) -> Figure:
-    """Draw `training_panels` from a CSV file of accuracies."""
-    return training_panels(pd.read_csv(accuracies))
-
-
 @style.local_style()
-def training_panels(accuracies: pd.DataFrame) -> Figure:
+def draw_training(accuracies: Path) -> Figure:
     """Draw accuracy over epochs for each law of budgets, in a panel for each ``counted_as``.
 
-    The table is `shuffledp.papers.paper_d.training.training_table`. Lines are solid for the
+    The CSV file has `shuffledp.papers.paper_d.training.training_table`. Lines are solid for the
     training set and dashed for the test set.
     """
-    counts = list(accuracies["counted_as"].unique())
+    table = pd.read_csv(accuracies)
+    counts = list(table["counted_as"].unique())
     figure = style.new_figure(3.3)
     panels = figure.subplots(1, len(counts), squeeze=False)[0]
-    n = accuracies["n_train"].iloc[0]
+    n = table["n_train"].iloc[0]
     for axes, size in zip(panels, counts, strict=True):
-        rows = accuracies[accuracies["counted_as"] == size]
+        rows = table[table["counted_as"] == size]
         for place, (law, look) in enumerate(_LAWS.items()):
             series = rows[rows["law"] == law]
             every = (2 * place % _EPOCHS_PER_MARK, _EPOCHS_PER_MARK)
@@ -405,6 +382,6 @@ def training_panels(accuracies: pd.DataFrame) -> Figure:
     entries.append(Line2D([], [], color="0.5", linestyle=":", label=as_printed))
     figure.legend(handles=entries, loc="outside lower left", ncols=4)
     figure.suptitle(
-        f"Chen et al., figure 5: Algorithm 1 on {accuracies['data'].iloc[0]}, by law of budgets"
+        f"Chen et al., figure 5: Algorithm 1 on {table['data'].iloc[0]}, by law of budgets"
     )
     return figure

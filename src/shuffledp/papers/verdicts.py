@@ -1,16 +1,9 @@
 """Read the papers' printed numbers, and compare recomputed values with them digit by digit."""
 
+import decimal
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from decimal import (
-    ROUND_CEILING,
-    ROUND_DOWN,
-    ROUND_FLOOR,
-    ROUND_HALF_EVEN,
-    ROUND_HALF_UP,
-    Context,
-    Decimal,
-)
+from decimal import Context, Decimal
 from pathlib import Path
 from typing import Final
 
@@ -65,10 +58,10 @@ class Published:
             return value >= target
         if not target or not value or abs(value.adjusted() - target.adjusted()) > 1:
             return target == value
-        exponent, rounding = int(target.as_tuple().exponent), ROUND_HALF_UP
+        exponent, rounding = int(target.as_tuple().exponent), decimal.ROUND_HALF_UP
         if (self.paper, self.table) in _TRUNCATED_TABLES:
             exponent = max(exponent, target.adjusted() + 1 - _TRUNCATED_DIGITS)
-            rounding = ROUND_DOWN
+            rounding = decimal.ROUND_DOWN
         place = Decimal((0, (1,), exponent))
         return (value / place).quantize(Decimal(1), rounding, _PRECISION) * place == target
 
@@ -152,15 +145,17 @@ class Answer:
 
     def row(self, printed: Published) -> dict[str, str]:
         """Return the recomputed values as columns of text, to follow those of `Published`."""
-        number, nearest = printed.published, ROUND_HALF_EVEN
+        number, nearest = printed.published, decimal.ROUND_HALF_EVEN
         return {
             "recovered": self.recovered,
             "published": number,
             "as_printed": _text(self.as_printed),
             "single_bin": _text(self.single_bin),
-            "lower": _text(self.lower, ROUND_FLOOR),
-            "upper": _text(self.upper, ROUND_CEILING),
-            "correct": _text(self.correct, nearest if self.upper is None else ROUND_CEILING),
+            "lower": _text(self.lower, decimal.ROUND_FLOOR),
+            "upper": _text(self.upper, decimal.ROUND_CEILING),
+            "correct": _text(
+                self.correct, nearest if self.upper is None else decimal.ROUND_CEILING
+            ),
             "relative_difference_as_printed": _text(relative_difference(self.as_printed, number)),
             "relative_difference_correct": _text(relative_difference(self.correct, number)),
             "percentile": "" if self.percentile is None else f"{self.percentile:.1f}",
@@ -178,7 +173,7 @@ def not_tried(note: str) -> Recompute:
     return lambda _: Answer(note=note)
 
 
-def _text(value: Decimal | None, rounding: str = ROUND_HALF_EVEN) -> str:
+def _text(value: Decimal | None, rounding: str = decimal.ROUND_HALF_EVEN) -> str:
     """Return a value with six significant digits, or an integer below 1e9 in full."""
     if value is None:
         return ""

@@ -36,7 +36,6 @@ def _convolve(x: Floats, y: Floats) -> Floats:
 
 
 def _with_one_more(law: Floats, p: float, q: float) -> Floats:
-    """Return ``p law(s - 1) + q law(s)`` for all s."""
     return p * np.append(0.0, law) + q * np.append(law, 0.0)
 
 

@@ -21,6 +21,7 @@ from shuffledp.numerics.arrays import Floats
 from shuffledp.papers.literature import as_printed, clones, closed_forms, fourier, renyi, theorems
 
 FOURIER_GRID_POINTS: Final = 2_000_000
+INEQUALITIES: Final[tuple[closed_forms.Inequality, ...]] = ("hoeffding", "bennett")
 
 
 def _scalar(function: Callable[[float, Setting], Floats]) -> Callable[[float, Setting], float]:
@@ -44,16 +45,6 @@ def _fourier(setting: Setting) -> fourier.FourierBounds:
 def _as_printed(eps: float, s: Setting) -> float:
     assert s.count is not None
     return float(as_printed.log_delta_as_printed(eps, s, s.count))
-
-
-def _needs_count(s: Setting, log_delta: float | None) -> str | None:
-    del log_delta
-    return "it needs a count (--count)" if s.count is None else None
-
-
-def _needs_third_cell(s: Setting, log_delta: float | None) -> str | None:
-    del log_delta
-    return "it needs a third cell, k >= 3" if s.k < 3 else None
 
 
 def _renyi(
@@ -131,7 +122,7 @@ _ENTRIES: Final = (
         "Biswas et al. 2023, Theorem IV.1, as printed",
         "the misprinted theorem, far too small; only to reproduce the paper's tables",
         Formulas(log_delta=_as_printed, over_counts=as_printed.log_delta_as_printed),
-        scope=Scope(objection=_needs_count),
+        scope=Scope(lambda s, _: "it needs a count (--count)" if s.count is None else None),
     ),
     Bound(
         "fourier",
@@ -181,7 +172,7 @@ _ENTRIES: Final = (
         "Wang et al. 2023 (variation ratios), at k-RR's parameters; docs/accounting.md",
         "variation-ratio pair with k-RR parameters: no upper bound for k >= 3",
         Formulas(log_delta=_scalar(clones.variation_ratio_log_delta)),
-        scope=Scope(objection=_needs_third_cell),
+        scope=Scope(lambda s, _: "it needs a third cell, k >= 3" if s.k < 3 else None),
     ),
     Bound(
         "erlingsson",
@@ -205,10 +196,7 @@ _ENTRIES: Final = (
         ),
         scope=Scope(objection=closed_forms.balle_krr_domain),
     ),
-    _blanket("hoeffding", any_randomiser=False),
-    _blanket("bennett", any_randomiser=False),
-    _blanket("hoeffding", any_randomiser=True),
-    _blanket("bennett", any_randomiser=True),
+    *(_blanket(by, any_randomiser=generic) for generic in (False, True) for by in INEQUALITIES),
     _composed(
         "basic-composition",
         theorems.basic_epsilon,

@@ -49,16 +49,6 @@ def gaussian_tradeoff(alpha: Floats, mu: float) -> Floats:
     return np.asarray(ndtr(-ndtri(alpha) - mu))
 
 
-def compressed(alpha: Floats, mu: float, delta: float) -> Floats:
-    """Return the trade-off function of mu-GDP and, independently, (0, delta)-DP.
-
-    It is that of mu-GDP, scaled towards the origin by ``1 - delta``, which must be positive.
-    """
-    kept = 1.0 - delta
-    inner = np.minimum(alpha / kept, 1.0)
-    return kept * gaussian_tradeoff(inner, mu)
-
-
 def composed_tradeoff(alpha: Floats) -> Floats:
     """Return the exact trade-off function of ten rounds of (1/sqrt(10), 0)-DP.
 
@@ -74,9 +64,9 @@ def composed_epsilon() -> float:
     return float(theorems.kov_epsilon(np.log(DELTA), ROUNDS**-0.5, -np.inf, ROUNDS))
 
 
-def _eps_delta_tradeoff(alpha: Floats, eps: float, delta: float) -> Floats:
+def _eps_delta_tradeoff(eps: float, delta: float) -> Floats:
     with np.errstate(divide="ignore"):
-        return tradeoff(alpha, eps, np.log(delta))
+        return tradeoff(_ALPHAS, eps, np.log(delta))
 
 
 def figure_2() -> pd.DataFrame:
@@ -86,7 +76,7 @@ def figure_2() -> pd.DataFrame:
     lines = [(panel, no_loss, 1.0 - _ALPHAS) for panel in (left, right)]
     for delta in (0.0, _EPS_DELTA):
         name = rf"$\epsilon={_EPS:g}$, $\delta={delta:g}$"
-        lines.append((left, name, _eps_delta_tradeoff(_ALPHAS, _EPS, delta)))
+        lines.append((left, name, _eps_delta_tradeoff(_EPS, delta)))
     lines += [(right, rf"$\mu={mu:g}$", gaussian_tradeoff(_ALPHAS, mu)) for mu in _MUS]
     return curves(curve(panel, name, "exact", _ALPHAS, y) for panel, name, y in lines)
 
@@ -96,14 +86,16 @@ def figure_3() -> pd.DataFrame:
     left = rf"with $f_{{0,\delta}}$, $\delta={_MU_DELTA:g}$"
     right = r"10 rounds of $(1/\sqrt{10}, 0)$-DP"
     eps, gaussian = composed_epsilon(), gaussian_tradeoff(_ALPHAS, 1.0)
-    both = compressed(_ALPHAS, 1.0, _MU_DELTA)
+    # Together with an independent (0, delta)-DP, mu-GDP is scaled towards the origin.
+    kept = 1.0 - _MU_DELTA
+    both = kept * gaussian_tradeoff(np.minimum(_ALPHAS / kept, 1.0), 1.0)
     with_delta = rf"$\epsilon={eps:.4f}$, $\delta={DELTA:g}$"
     lines: list[tuple[str, str, Kind, Floats]] = [
         (left, r"$\mu=1$", "exact", gaussian),
         (left, rf"$\mu=1$ and $\delta={_MU_DELTA:g}$", "exact", both),
         (right, "10 rounds, exact", "exact", composed_tradeoff(_ALPHAS)),
         (right, r"central limit, $\mu=1$", "approximate", gaussian),
-        (right, with_delta, "upper", _eps_delta_tradeoff(_ALPHAS, eps, DELTA)),
+        (right, with_delta, "upper", _eps_delta_tradeoff(eps, DELTA)),
     ]
     return curves(curve(panel, name, kind, _ALPHAS, y) for panel, name, kind, y in lines)
 
@@ -222,16 +214,6 @@ def personalised_clones_log_delta(
     return divergence_log_delta(eps, budget, log_odds, others, 2)
 
 
-def largest_budget_log_delta(eps: ArrayLike, budgets: ArrayLike | BudgetGroups, k: int) -> Floats:
-    """Return log delta as if all users had the largest budget: a loose guarantee.
-
-    Where delta exceeds exp(-700), the result is at least `personalised_log_delta`, whose docstring
-    explains the parameters and errors.
-    """
-    groups = BudgetGroups.of(budgets)
-    return weak_adversary_log_delta(eps, groups.setting(groups.values.max(), k))
-
-
 def bounds_on_epsilon(groups: BudgetGroups, log_delta: float, guess: float) -> dict[str, float]:
     """Return eps of every curve of figure 4 at one number of users, by the name of the curve.
 
@@ -241,6 +223,7 @@ def bounds_on_epsilon(groups: BudgetGroups, log_delta: float, guess: float) -> d
     personalised = _solved(
         lambda eps: float(personalised_log_delta(eps, groups, K)), log_delta, guess
     )
+    alike = groups.setting(groups.values.max(), K)  # as if all had the largest budget
     return {
         PERSONALISED: personalised,
         CLONES: _solved(
@@ -251,10 +234,7 @@ def bounds_on_epsilon(groups: BudgetGroups, log_delta: float, guess: float) -> d
         MU_GDP: mu_gdp_epsilon(log_delta, groups),
         ECHOES: np.nan if (echoes := echoes_epsilon(log_delta, groups)) is None else echoes,
         LARGEST: epsilon(
-            lambda eps: float(largest_budget_log_delta(eps, groups, K)),
-            log_delta,
-            float(groups.values.max()),
-            "upper",
+            lambda eps: float(weak_adversary_log_delta(eps, alike)), log_delta, alike.eps0, "upper"
         ),
     }
 
@@ -266,18 +246,10 @@ def _law_curves(law: str) -> Iterator[pd.DataFrame]:
         guess = scaled[-1][PERSONALISED] if scaled else _FIRST_GUESS
         bounds = bounds_on_epsilon(budget_groups(law, n), -float(np.log(n)), guess / n**0.5)
         scaled.append({name: eps * n**0.5 for name, eps in bounds.items()})
-    kinds: dict[str, Kind] = {
-        PERSONALISED: "exact",
-        MU_GDP: "approximate",
-        ECHOES: "approximate",
-    }
+    kinds: dict[str, Kind] = {PERSONALISED: "exact", MU_GDP: "approximate", ECHOES: "approximate"}
     for name in scaled[0]:
         y = [bounds[name] for bounds in scaled]
         yield curve(law, name, kinds.get(name, "upper"), N_USERS, y)
-
-
-def _figure_4() -> pd.DataFrame:
-    return curves(part for law in BUDGET_LAWS for part in _law_curves(law))
 
 
 FIGURES: Final[Mapping[str, FigureSpec]] = {
@@ -314,7 +286,7 @@ FIGURES: Final[Mapping[str, FigureSpec]] = {
         title=r"Chen et al., figure 4: personalised budgets, $\epsilon$ at $\delta = 1/n$",
         x_label="number of users n",
         y_label=r"$\epsilon\,\sqrt{n}$",
-        compute=_figure_4,
+        compute=lambda: curves(part for law in BUDGET_LAWS for part in _law_curves(law)),
         caption=(
             "The five laws of the paper's Table 3; delta = 1/n; 1,000 budgets are drawn and "
             "repeated for more users, all as stated. The paper shows eps; this figure shows "

@@ -78,11 +78,6 @@ def record_mu(sigma: ArrayLike, clip: float, clients: int, epochs: int = 1) -> F
     return np.asarray(np.sqrt(epochs) * sensitivity / np.asarray(sigma, np.float64))
 
 
-def client_budgets(law: str, seed: int) -> Floats:
-    """Draw the budgets of the clients from a law of paper D's Table 3."""
-    return sample_budgets(law, CLIENTS, stream(seed, _STREAM, "budgets", law))
-
-
 # --- Images ---------------------------------------------------------------------------------------
 
 
@@ -283,13 +278,12 @@ def training_table(path: Path | None, seed: int) -> pd.DataFrame:
         for law in (NO_NOISE, *BUDGET_LAWS):
             sigma = np.zeros(CLIENTS)
             if law != NO_NOISE:
-                sigma = noise_scale(client_budgets(law, seed), DELTA, CLIP, CLIENTS)
+                budgets = sample_budgets(law, CLIENTS, stream(seed, _STREAM, "budgets", law))
+                sigma = noise_scale(budgets, DELTA, CLIP, CLIENTS)
             iterates = descend(train, labels, sigma, counted / n, seed, law)
             for epoch, parameters in enumerate(iterates, start=1):
-                reached = (
-                    accuracy(parameters, train, labels),
-                    accuracy(parameters, test, test_labels),
-                )
+                sets = ((train, labels), (test, test_labels))
+                reached = [accuracy(parameters, *each) for each in sets]
                 rows.append((images.name, n, len(test), counted, law, epoch, *reached))
             logger.info("%d images counted as %d, %s: %.4f", n, counted, law, reached[1])
     return pd.DataFrame(rows, columns=list(COLUMNS))
