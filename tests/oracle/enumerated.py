@@ -10,6 +10,7 @@ from itertools import combinations, combinations_with_replacement, pairwise, per
 from math import comb, prod
 from typing import TypeVar
 
+import numpy as np
 from flint import arb, ctx
 
 from oracle.exact import compositions
@@ -24,12 +25,10 @@ def unit(size: int, place: int) -> tuple[int, ...]:
 
 
 def reporting(row: Sequence[arb]) -> Law:
-    """Return the law of one report, given its probabilities."""
     return {unit(len(row), j): p for j, p in enumerate(row) if p != 0}
 
 
 def joined(one: Law, two: Law) -> Law:
-    """Return the law of the sum of independent counts."""
     # Counts are encoded as digits of one number, which takes a third of the time.
     base = 1 + max(map(max, one)) + max(map(max, two))
     size = len(next(iter(one)))
@@ -112,7 +111,28 @@ def worst(
 # ---------------------------------------------------------------- randomisers, by definition
 
 
-# They take and return balls or fractions; E is exp(eps0).
+def random_rows(random: np.random.Generator) -> np.ndarray:
+    """Draw a matrix, perhaps with zeros, or rows that are equal, nearly equal or extreme."""
+    k, reports = [(2, 2), (2, 3), (3, 3), (3, 4)][random.integers(4)]
+    rows = random.dirichlet(np.ones(reports), k)
+    kind = random.choice(["plain", "plain", "zeros", "the same", "extreme", "near"])
+    if kind == "zeros":
+        rows[random.integers(k), random.integers(1, reports)] = 0.0
+        rows[random.integers(k), random.integers(1, reports)] = 0.0
+        rows[:, ~rows.any(axis=0)] = 0.1
+    elif kind == "the same":
+        rows[0] = rows[-1]
+    elif kind == "extreme":
+        rows[random.integers(k), random.integers(reports)] = 10.0 ** random.uniform(-9.0, -2.0)
+    elif kind == "near":
+        rows = rows[:1] * (1 + 10.0 ** random.uniform(-15.0, -4.0) * random.normal(size=rows.shape))
+    rows = rows / rows.sum(axis=1, keepdims=True)
+    if random.integers(3) == 0:  # sums of 1 within 1e-9
+        rows *= 1.0 + random.uniform(-9e-10, 9e-10, (k, 1))
+    return rows
+
+
+# The following take and return balls or fractions; E is exp(eps0).
 
 
 def krr(k: int, E: Number) -> list[list[Number]]:
@@ -227,13 +247,9 @@ def gaussian(eps: float, sigma: float) -> arb:
 
 def dummies_pair(chances: int, k: int, rate: arb) -> list[tuple[arb, arb]]:
     """Return the pair of laws of the dummies (B0, B1) and one true report."""
-    q = rate / k
-    law = {
-        (a, b): comb(chances, a) * comb(chances - a, b) * q ** (a + b)
-        * (1 - 2 * q) ** (chances - a - b)
-        for a in range(chances + 1)
-        for b in range(chances + 1 - a)
-    }  # fmt: skip
-    keys = {(a + 1, b) for a, b in law} | {(a, b + 1) for a, b in law}
-    zero = arb(0)
-    return [(law.get((a - 1, b), zero), law.get((a, b - 1), zero)) for a, b in keys]
+    law, q = {(0, 0): arb(1)}, rate / k
+    for _ in range(chances):
+        law = joined(law, {(1, 0): q, (0, 1): q, (0, 0): 1 - 2 * q})
+    first, second = (joined(law, {unit(2, cell): arb(1)}) for cell in (0, 1))
+    keys = first.keys() | second.keys()
+    return [(first.get(key, arb(0)), second.get(key, arb(0))) for key in keys]

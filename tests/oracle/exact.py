@@ -98,7 +98,6 @@ def compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
 
 
 def records_of(counts: Sequence[int]) -> list[int]:
-    """Return a list of records with the given number of users per cell."""
     return [cell for cell, count in enumerate(counts) for _ in range(count)]
 
 
@@ -350,7 +349,6 @@ def variation_ratio_delta(n: int, k: int, E: Fraction, e: Fraction) -> Fraction:
 def dummies_law(
     records: Sequence[int], k: int, rate: Fraction, chances: int
 ) -> dict[Histogram, Fraction]:
-    """Return the law of true reports and uniform dummies, one chance of a user after the other."""
     law = {(0,) * k: ONE}
     for record in records:
         law = {_add_one(histogram, record): p for histogram, p in law.items()}
@@ -366,13 +364,9 @@ def dummies_law(
 
 def dummies_delta(trials: int, q: Fraction, e: Fraction) -> Fraction:
     """Return the hockey-stick of (1 + B0, B1) against (B0, 1 + B1), trinomial with q and q."""
-    law: dict[Histogram, Fraction] = {}
-    for b0 in range(trials + 1):
-        for b1 in range(trials + 1 - b0):
-            counts = (b0, b1, trials - b0 - b1)
-            law[b0, b1] = _multinomial(counts, (q, q, 1 - 2 * q))
-    P = {(b0 + 1, b1): p for (b0, b1), p in law.items()}
-    Q = {(b0, b1 + 1): p for (b0, b1), p in law.items()}
+    law = {counts: _multinomial(counts, (q, q, 1 - 2 * q)) for counts in compositions(trials, 3)}
+    P = {(b0 + 1, b1): p for (b0, b1, _), p in law.items()}
+    Q = {(b0, b1 + 1): p for (b0, b1, _), p in law.items()}
     return hockey_stick(P, Q, e)
 
 

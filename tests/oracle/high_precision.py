@@ -15,6 +15,7 @@ from fractions import Fraction
 from math import ceil, exp, floor, log, sqrt
 
 from flint import arb, ctx, fmpq, fmpz
+from scipy.optimize import brentq
 
 Number = str | float | Fraction
 
@@ -59,13 +60,6 @@ def relative_error(delta: Number, log_delta: arb) -> float:
         return float(abs(ball(delta) / log_delta.exp() - 1).upper())
 
 
-def _positive(value: arb) -> arb:
-    """Return max(value, 0) as a ball."""
-    if value > 0:
-        return value
-    return ZERO if value <= 0 else value.union(ZERO)
-
-
 # --- sums of n i.i.d. variables with four atoms -----------------------------------------------
 
 
@@ -88,20 +82,16 @@ class Atoms:
 
 
 def _minimiser(w: Sequence[float], g: Sequence[float]) -> float:
-    """Return about the lambda >= 0 minimising sum w exp(lambda g), by bisection of its slope."""
+    """Return about the lambda >= 0 minimising sum w exp(lambda g), the root of its slope."""
 
-    def rises(tilt: float) -> bool:
+    def slope(tilt: float) -> float:
         top = tilt * max(g)
-        return sum(a * b * exp(tilt * b - top) for a, b in zip(w, g, strict=True)) > 0
+        return sum(a * b * exp(tilt * b - top) for a, b in zip(w, g, strict=True))
 
     high = 1e-9
-    while not rises(high):
+    while slope(high) <= 0:
         high *= 2
-    low = 0.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (low, middle) if rises(middle) else (middle, high)
-    return low
+    return float(brentq(slope, 0.0, high)) if slope(0.0) < 0 else 0.0
 
 
 def _chernoff(n: int, j: int, p: arb) -> arb:
@@ -125,7 +115,6 @@ class Window:
 
 
 def _window(n: int, p: arb, tail_bits: int) -> Window:
-    """Return a window of Bin(n, p) that leaves out less than about 2^-tail_bits."""
     if not p > 0:
         return Window(0, 0, ZERO)
     if not p < 1:
@@ -312,7 +301,7 @@ def _single_bin(n: int, k: int, m: int, eps0: Number, eps: Number, direction: st
     total = ZERO
     for before, at in zip([ZERO, *others], [*others, ZERO], strict=True):
         P, Q = (r * before + (1 - r) * at for r in (p, q))
-        total += _positive(Q - e * P if backward else P - e * Q)
+        total += (Q - e * P if backward else P - e * Q).max(ZERO)
     return total
 
 

@@ -1,60 +1,24 @@
-"""Binary reports of users with personal budgets: every data set, in exact rationals."""
-
-from decimal import Decimal, localcontext
-from fractions import Fraction
-from functools import reduce
-from itertools import product
+"""Binary reports of users with personal budgets: every data set, in balls."""
 
 import numpy as np
 import pytest
+from flint import arb, ctx
 
-from shuffledp.accounting.curve import Curve
+from oracle import enumerated
 from shuffledp.personalised import binary, budgets
 from shuffledp.personalised.groups import BudgetGroups
 
 SETTINGS = 500
-DIGITS = 60
 
 
-def exponential(value: float) -> Fraction:
-    """Return exp of the float's exact value, to sixty digits."""
-    with localcontext() as context:
-        context.prec = DIGITS
-        return Fraction(Decimal(value).exp())
-
-
-def divergence(law: list[Fraction], odds: Fraction, e: Fraction) -> Fraction:
-    """Return the delta of the larger direction."""
-    truth = odds / (odds + 1)
-    first, second = (np.convolve(law, [1 - one, one]) for one in (truth, 1 - truth))
-    return max(
-        sum(max(x - e * y, Fraction(0)) for x, y in zip(one, other, strict=True))
-        for one, other in ((first, second), (second, first))
-    )
-
-
-def group_laws(odds: Fraction, users: int) -> list[list[Fraction]]:
-    """Return the laws of one group's count, by the number of its users who hold x0."""
-    by_number = []
-    for held in range(users + 1):
-        shares = [(odds if user < held else Fraction(1)) / (odds + 1) for user in range(users)]
-        by_number.append(reduce(np.convolve, [[1 - p, p] for p in shares], [Fraction(1)]))
-    return by_number
-
-
-def largest_delta(groups: BudgetGroups, group: int, eps: float) -> Fraction:
-    odds = [exponential(value) for value in groups.values.tolist()]
-    others = groups.counts.copy()
-    others[group] -= 1
-    every = [group_laws(*pair) for pair in zip(odds, others.tolist(), strict=True)]
-    e = exponential(eps)
-    return max(divergence(reduce(np.convolve, laws), odds[group], e) for laws in product(*every))
-
-
-def log_of(delta: Fraction) -> Decimal:
-    with localcontext() as context:
-        context.prec = DIGITS
-        return (Decimal(delta.numerator) / Decimal(delta.denominator)).ln()
+def largest_delta(groups: BudgetGroups, group: int, eps: float) -> arb:
+    laws = [
+        [enumerated.reporting(row) for row in enumerated.krr(2, arb(value).exp())]
+        for value in groups.values.tolist()
+    ]
+    sizes = groups.counts - (np.arange(groups.counts.size) == group)
+    others = [law for law, size in zip(laws, sizes.tolist(), strict=True) for _ in range(size)]
+    return enumerated.worst(laws[group], others, eps)
 
 
 def drawn(random: np.random.Generator) -> tuple[BudgetGroups, int, float]:
@@ -77,19 +41,16 @@ def settings() -> list[tuple[BudgetGroups, int, float]]:
     return found
 
 
-def curve(groups: BudgetGroups, group: int) -> Curve:
-    return budgets.reports("binary").curve(groups, group, 0.0)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(10))
 def test_no_data_set_of_binary_leaks_more_and_one_leaks_as_much(part):
     for groups, group, eps in settings()[part::10]:
-        truth = log_of(largest_delta(groups, group, eps))
-        log_delta = curve(groups, group).log_delta(eps).upper
-        assert truth <= Decimal(log_delta), (groups, group, eps)
-        # Allow for the tolerance of the search, and for nearly equal budgets that are merged.
-        assert Decimal(log_delta) <= truth + Decimal("3e-4"), (groups, group, eps)
+        log_delta = budgets.reports("binary").curve(groups, group, 0.0).log_delta(eps).upper
+        with ctx.workprec(enumerated.BITS):
+            truth = largest_delta(groups, group, eps).log()
+            assert not truth > log_delta, (groups, group, eps)
+            # Allow for the tolerance of the search, and for nearly equal budgets that are merged.
+            assert log_delta <= truth + 3e-4, (groups, group, eps)
 
 
 def test_nearly_equal_budgets_have_the_delta_of_equal_ones():

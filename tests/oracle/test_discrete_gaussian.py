@@ -1,53 +1,37 @@
-"""Discrete Gaussian noise, against laws in rationals and direct convolution."""
+"""Discrete Gaussian noise, against laws in balls and direct convolution."""
 
-from collections import defaultdict
-from fractions import Fraction
-from itertools import product
 from math import ceil, exp, sqrt
 
-import mpmath
 import numpy as np
 import pytest
-from effort import nightly
-from flint import fmpz_poly
+from effort import long, nightly
+from flint import arb, arb_poly, ctx
 
-from oracle import exact
+from oracle import enumerated
 from shuffledp.accounting.additive import GaussianNoise
 from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms.two_servers import GaussianServersParameters, TwoServers
 
-# Laws are rounded to multiples of 1 / UNITS, and leave out a tail of about exp(-LEVEL).
-UNITS, LEVEL = 10**60, 60.0
-# What rounding and tails change of a delta is far below this.
+DEVIATIONS = 11  # laws leave out a tail of about exp(-60)
+# What tails change of a delta is far below this.
 LEFT_OUT = 1e-20
 
 
-def rational_law(sigma, nu=None):
-    """Return the law of one noise, at least -nu, in rationals."""
-    reach = ceil(sigma * sqrt(2.0 * LEVEL))
-    low = -reach if nu is None else -min(nu, reach)
-    with mpmath.workdps(70):
-        weights = {
-            z: int(mpmath.exp(-(mpmath.mpf(z) ** 2) / (2 * mpmath.mpf(sigma) ** 2)) * UNITS)
-            for z in range(low, reach + 1)
-        }
-    total = sum(weights.values())
-    return {z: Fraction(weight, total) for z, weight in weights.items()}
+@pytest.fixture(autouse=True)
+def _precision():
+    with ctx.workprec(300):
+        yield
 
 
-def rational_sum(first, second):
-    """Return the law of the sum of two independent noises."""
-    law = defaultdict(Fraction)
-    for (x, p), (y, q) in product(first.items(), second.items()):
-        law[x + y] += p * q
-    return {z: p for z, p in law.items() if p > Fraction(1, 10**24)}
-
-
-def rational_view(view, sigma, nu):
-    if view == "shuffler":
-        return rational_law(sigma)
-    dummies = rational_law(sigma, nu)
-    return dummies if view == "analyst" else rational_sum(dummies, rational_law(sigma))
+def pair_of_view(view, sigma, nu, least=0.0):
+    """Return the pair of laws that a view sees, of noises whose probability is above a limit."""
+    reach = ceil(DEVIATIONS * sigma)
+    noise = enumerated.discrete_gaussian(sigma, None if view == "shuffler" else nu, reach)
+    if view == "public":
+        deep = [enumerated.discrete_gaussian(sigma, each, 2 * reach) for each in (nu, None)]
+        noise = enumerated.summed(*deep, range(-nu - reach, reach + 1), arb(-120).exp())
+    kept = {z: p for z, p in noise.items() if p > least}
+    return enumerated.noisy_pair(kept, ends=view == "analyst" and nu <= reach)
 
 
 def log_delta_of_view(view, sigma, nu, eps, rounds=1):
@@ -55,20 +39,6 @@ def log_delta_of_view(view, sigma, nu, eps, rounds=1):
     parameters, setting = GaussianServersParameters(sigma, nu), Setting(50, 5, rounds=rounds)
     curves = {"analyst": TwoServers().curve(parameters, setting)}
     return (curves | TwoServers().views(parameters, setting))[view].log_delta(eps).promised
-
-
-def power_of_e(eps):
-    with mpmath.workdps(70):
-        return Fraction(int(mpmath.exp(mpmath.mpf(eps)) * UNITS), UNITS)
-
-
-def pair(noise):
-    """Return the laws of two cells' counts with the record in the first and in the second cell."""
-    cells = list(product(noise.items(), noise.items()))
-    return [
-        {(x + first, y + second): p * q for (x, p), (y, q) in cells}
-        for first, second in ((1, 0), (0, 1))
-    ]
 
 
 SETTINGS = [
@@ -81,24 +51,22 @@ SETTINGS = [
 
 
 @pytest.mark.parametrize(("view", "sigma", "nu", "eps"), SETTINGS)
-def test_every_view_has_the_delta_of_its_law_in_rationals(view, sigma, nu, eps):
-    first, second = pair(rational_view(view, sigma, nu))
-    e = power_of_e(eps)
+def test_every_view_has_the_delta_of_its_law(view, sigma, nu, eps):
+    pair = pair_of_view(view, sigma, nu)
     high = exp(log_delta_of_view(view, sigma, nu, eps))
-    for truth in (exact.hockey_stick(first, second, e), exact.hockey_stick(second, first, e)):
-        assert float(truth) - (1.0 + exp(eps)) * LEFT_OUT <= high
-        assert high <= float(truth) * (1.0 + 1e-9) + (1.0 + exp(eps)) * LEFT_OUT + 1e-15
+    for direction in (pair, [(q, p) for p, q in pair]):
+        truth = float(enumerated.stick(direction, eps))
+        assert truth - (1.0 + exp(eps)) * LEFT_OUT <= high
+        assert high <= truth * (1.0 + 1e-9) + (1.0 + exp(eps)) * LEFT_OUT + 1e-15
 
 
 @pytest.mark.parametrize("view", ["analyst", "shuffler", "public"])
 @pytest.mark.parametrize(("sigma", "nu", "eps"), [(0.6, 1, 0.5), (0.5, 3, 1.5), (0.8, 0, 3.0)])
 def test_two_rounds_have_the_delta_of_all_pairs_of_outcomes(view, sigma, nu, eps):
     """Enumerate both rounds; outcomes with the same probabilities are joined."""
-    noise = {z: p for z, p in rational_view(view, sigma, nu).items() if p > Fraction(1, 10**14)}
-    first, second = pair(noise)
-    once = [(p, second.get(outcome, Fraction(0))) for outcome, p in first.items()]
-    missing = 4.0 * (1.0 - float(sum(noise.values()))) + 1e-12
+    once = pair_of_view(view, sigma, nu, least=1e-14)
     p, q = (np.array([float(each[side]) for each in once]) for side in (0, 1))
+    missing = 4.0 * (1.0 - p.sum()) + 1e-12
     truth = float(np.maximum(np.outer(p, p) - exp(eps) * np.outer(q, q), 0.0).sum())
     high = exp(log_delta_of_view(view, sigma, nu, eps, 2))
     slack = (1.0 + exp(eps)) * missing
@@ -106,28 +74,22 @@ def test_two_rounds_have_the_delta_of_all_pairs_of_outcomes(view, sigma, nu, eps
 
 
 def log_delta_by_convolution(sigma, nu, eps, rounds):
-    """Return log delta of all rounds, from an exact power of a polynomial of integers.
+    """Return log delta of all rounds, from a power of a polynomial in balls.
 
     The total finite loss is ``D / sigma^2`` with D the sum over rounds of ``1 + z - z'``. If
     ``z' = -nu``, the loss is infinite.
     """
-    law, scale = rational_law(sigma, nu), 10**40
+    law = enumerated.discrete_gaussian(sigma, nu, ceil(DEVIATIONS * sigma))
     values = sorted(law)
-    first = fmpz_poly([int(law[z] * scale) for z in values])
     finite = [z for z in values if nu is None or z > -nu]
-    second = fmpz_poly([int(law[z] * scale) for z in reversed(finite)])
-    masses = ((first * second) ** rounds).coeffs()
+    first, second = arb_poly([law[z] for z in values]), [law[z] for z in reversed(finite)]
+    delta = arb(0) if nu is None else 1 - (1 - law[-nu]) ** rounds
     start = rounds * (1 + values[0] - finite[-1])
-    with mpmath.workdps(60):
-        whole, delta = mpmath.mpf(scale) ** (2 * rounds), mpmath.mpf(0)
-        if nu is not None:
-            lowest = mpmath.mpf(law[-nu].numerator) / law[-nu].denominator
-            delta = 1 - (1 - lowest) ** rounds
-        for index, mass in enumerate(masses, start):
-            loss = mpmath.mpf(index) / mpmath.mpf(sigma) ** 2
-            if loss > eps:
-                delta += mpmath.mpf(int(mass)) / whole * -mpmath.expm1(mpmath.mpf(eps) - loss)
-        return float(mpmath.log(delta))
+    for index, mass in enumerate(((first * arb_poly(second)) ** rounds).coeffs(), start):
+        loss = arb(index) / arb(sigma) ** 2
+        if loss > eps:
+            delta -= mass * (eps - loss).expm1()
+    return float(delta.log())
 
 
 @pytest.mark.parametrize(
@@ -148,14 +110,14 @@ def test_rounds_have_the_delta_of_a_direct_convolution(sigma, nu, eps, rounds):
     assert truth - 1e-14 <= high <= truth + 1e-8
 
 
-def deltas_on_a_grid(sigma, nu, eps, rounds, step=2e-5):
+def deltas_on_a_grid(sigma, nu, eps, rounds):
     """Return deltas of the public view over rounds, with losses rounded down and up to a grid."""
     z, y = (np.arange(low, 15 * int(sigma) + 1.0) for low in (-nu, -15 * int(sigma)))
     dummies, noise = (np.exp(-0.5 * (each / sigma) ** 2) for each in (z, y))
     law = np.convolve(dummies / dummies.sum(), noise / noise.sum())
     law = law[law > 1e-30]
     loss = np.log(law[:-1] / law[1:])
-    size = 2**19  # losses of all rounds, modulo the length of the grid
+    step, size = 2e-5, 2**19  # losses of all rounds, modulo the length of the grid
     deltas = []
     for rounding in (np.floor, np.ceil):
         transform = np.ones(size // 2 + 1, complex)
@@ -168,10 +130,7 @@ def deltas_on_a_grid(sigma, nu, eps, rounds, step=2e-5):
     return deltas
 
 
-@pytest.mark.parametrize(
-    ("sigma", "nu", "rounds"),
-    [(25.1, 156, 12), pytest.param(52.3, 330, 52, marks=pytest.mark.slow)],
-)
+@pytest.mark.parametrize(("sigma", "nu", "rounds"), [(25.1, 156, 12), long(52.3, 330, 52)])
 def test_rounds_of_the_public_view_lie_between_convolutions_of_rounded_losses(sigma, nu, rounds):
     below, above = deltas_on_a_grid(sigma, nu, 0.69, rounds)
     high = exp(log_delta_of_view("public", sigma, nu, 0.69, rounds))

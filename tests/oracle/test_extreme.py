@@ -11,9 +11,7 @@ import pytest
 from effort import examples, long
 from flint import arb, ctx
 
-from oracle import enumerated, exact, small_audits
-from oracle.audit import audit
-from oracle.findings import Findings
+from oracle import audit, enumerated, exact, high_precision
 from shuffledp import cli, queries
 from shuffledp.accounting import krr, pairs
 from shuffledp.accounting.bound_registry import BOUNDS
@@ -26,40 +24,19 @@ from shuffledp.mechanisms.target_calibration import Released, calibrated
 from shuffledp.mechanisms.two_servers import TwoServers
 
 
-def alike_log_delta(n, eps0, eps):
-    """Return log delta of 2-RR in balls if all others hold the target's cell."""
-    with ctx.workprec(400):
-        budget = arb(eps0).exp()
-        p, q, e = budget / (1 + budget), 1 / (1 + budget), arb(eps).exp()
-        mean = n * float(q)
-        reach = int(mean + 60 * mean**0.5 + 60)
-
-        def others(j):
-            if not 0 <= j <= n - 1:
-                return arb(0)
-            ways = arb(n).lgamma() - arb(j + 1).lgamma() - arb(n - j).lgamma()
-            return (ways + j * q.log() + (n - 1 - j) * p.log()).exp()
-
-        totals = [arb(0), arb(0)]
-        for j in range(reach):
-            same, other = p * others(j) + q * others(j - 1), q * others(j) + p * others(j - 1)
-            for direction, excess in enumerate([same - e * other, other - e * same]):
-                totals[direction] += excess if excess > 0 else 0
-        return float(max(totals, key=float).log())
-
-
 @pytest.mark.parametrize(
     ("n", "eps0", "eps"),
     [
         (10**6, 12.0, 9.0),
         (10**7, 16.0, 15.0),
         (10**8, 20.0, 18.0),
-        pytest.param(2 * 10**9, 26.0, 25.25, marks=pytest.mark.slow),
+        long(2 * 10**9, 26.0, 25.25),
     ],
 )
 def test_two_cells_large_budgets_many_users(n, eps0, eps):
     setting = Setting(n, 2, eps0)
-    truth = alike_log_delta(n, eps0, eps)
+    directions = (high_precision.lower_log_delta(n, 2, eps0, eps, x) for x in ("same", "other"))
+    truth = max(map(float, directions))
     ends = single_bin.log_delta(eps, setting, n - 1)
     assert ends == pytest.approx(truth, abs=1e-11)
     lower, upper = (float(end(eps, setting)) for end in (krr.lower_log_delta, krr.upper_log_delta))
@@ -86,7 +63,7 @@ def test_budgets_beyond_the_last_digit(n, k, E):
 @pytest.mark.slow
 def test_a_random_audit_finds_nothing():
     """A small `make audit` with a fixed seed and moderate sizes."""
-    findings = next(islice(audit(5, most_users=1e4), examples(300) - 1, None))
+    findings = next(islice(audit.audit(5, most_users=1e4), examples(300) - 1, None))
     assert not findings.false
     assert findings.checks["proven in balls"] > 0
     assert findings.checks["lower below upper"] > 0
@@ -135,21 +112,20 @@ def test_a_delta_below_all_floats_is_not_zero(rate):
 @pytest.mark.parametrize(
     ("of", "count"),
     [
-        (small_audits.audit_budget_ends, 60),
-        (small_audits.audit_calibration, 30),
-        (small_audits.audit_extreme_views, 20),
-        (small_audits.audit_servers, 30),
-        (small_audits.audit_mixdump_rounds, 20),
-        (small_audits.audit_crowd, 300),
-        (small_audits.audit_own_budgets, 300),
-        (small_audits.audit_noise_budgets, 200),
-        (small_audits.audit_mechanism, 100),
+        (audit.audit_budget_ends, 60),
+        (audit.audit_calibration, 30),
+        (audit.audit_extreme_views, 20),
+        (audit.audit_servers, 30),
+        (audit.audit_mixdump_rounds, 20),
+        (audit.audit_crowd, 300),
+        (audit.audit_own_budgets, 300),
+        (audit.audit_noise_budgets, 200),
+        (audit.audit_mechanism, 100),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
 def test_random_settings_have_no_false_end(of, count):
-    """These are searches of `make audit` with fixed draws."""
-    findings, random = Findings(), np.random.default_rng(35)
+    findings, random = audit.Findings(), np.random.default_rng(35)
     with ctx.workprec(enumerated.BITS):
         for _ in range(examples(count)):
             of(findings, random)

@@ -13,7 +13,7 @@ from math import log, prod
 
 import numpy as np
 import pytest
-from effort import examples
+from effort import examples, long
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -57,22 +57,6 @@ MATRICES = {
     "Hadamard, 4 of 7": hadamard_rows(4),
     "made up": MADE_UP,
 }
-
-
-def blanket(rows):
-    return [min(column) for column in zip(*rows, strict=True)]
-
-
-def shared_laws(rows):
-    """Return laws w~ below a multiple of every row: that of the blanket, and a lopsided one."""
-    least = blanket(rows)
-    tilted = [w * (1 + y) for y, w in enumerate(least)]
-    return [[w / sum(law) for w in law] for law in (least, tilted)]
-
-
-def largest_share(rows, shared):
-    """Return the smallest kappa for which ``kappa w~`` reaches a probability of the matrix."""
-    return min(w / s for w, s in zip(blanket(rows), shared, strict=True))
 
 
 def view_law(target, others, rows, shared, kappa):
@@ -150,12 +134,15 @@ def seen(others, slots, local, kappa):
 
 
 @pytest.mark.parametrize("name", ["k-RR, two cells", "Hadamard", "made up"])
-@pytest.mark.parametrize("lopsided", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("lopsided", [False, long(True)])
 def test_the_view_is_above_the_truth_and_leaks_what_the_page_says(name, lopsided):
     """Check each step of the proof separately for three users."""
     rows, e = merged(MATRICES[name]), Fraction(5, 4)
-    shared = shared_laws(rows)[lopsided]
-    kappa = largest_share(rows, shared) * HALF
+    # A law w~ below a multiple of every row: that of the blanket, or a lopsided one.
+    least = [min(column) for column in zip(*rows, strict=True)]
+    law = [w * (1 + y) for y, w in enumerate(least)] if lopsided else least
+    shared = [w / sum(law) for w in law]
+    kappa = min(w / s for w, s in zip(least, shared, strict=True)) * HALF
     for x0, x1 in permutations(range(len(rows)), 2):
         slots = [slot_law(x, x0, x1, rows, shared, kappa, e) for x in range(len(rows))]
         for others in data_sets(rows, 3):
@@ -233,7 +220,7 @@ every_packaged = pytest.mark.parametrize(
 
 
 @every_packaged
-@pytest.mark.parametrize("share", [0.5, pytest.param(0.125, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("share", [0.5, long(0.125)])
 def test_the_bound_is_above_equal_records_and_close(randomiser, rows, nu, n, share):
     """By symmetry one pair and one third record suffice."""
     e = Fraction(5, 4)
@@ -266,9 +253,7 @@ def drawn_matrix(seed, zeros):
 
 
 @pytest.mark.parametrize("zeros", [False, True])
-@pytest.mark.parametrize(
-    "seed", [1, *(pytest.param(i, marks=pytest.mark.slow) for i in range(2, 9))]
-)
+@pytest.mark.parametrize("seed", [1, *map(long, range(2, 9))])
 def test_the_bound_of_a_matrix_is_above_every_data_set(seed, zeros):
     """Reports may rule out records."""
     rows, n, e = drawn_matrix(seed, zeros), 3, Fraction(5, 4)
@@ -304,7 +289,7 @@ def with_dropouts(target, others, rows, rate):
 
 
 @pytest.mark.parametrize("slot", [False, True])
-@pytest.mark.parametrize("zeros", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("zeros", [False, long(True)])
 def test_a_matrix_with_colluders_and_dropouts_is_above_the_truth(zeros, slot):
     """The command answers for five users, two of whom collude."""
     rows, e, rate = drawn_matrix(3, zeros)[:3], Fraction(9, 8), Fraction(3, 4)

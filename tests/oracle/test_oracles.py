@@ -102,8 +102,7 @@ def test_strong_adversary_is_the_full_view_given_a_truthful_target(others: list[
 def test_upper_and_lower_agree_with_exact_rationals(n: int, k: int, eps0: str, eps: str) -> None:
     E, e = high_precision.rational_exp(eps0), high_precision.rational_exp(eps)
     assert_same_delta(
-        high_precision.upper_log_delta(n, k, eps0, eps),
-        exact.upper_delta(n, k, E, e),
+        high_precision.upper_log_delta(n, k, eps0, eps), exact.upper_delta(n, k, E, e)
     )
     for dataset in datasets(k):
         assert_same_delta(

@@ -9,11 +9,7 @@ import pytest
 from effort import long
 
 from shuffledp.accounting.contributions import Contributions
-from shuffledp.accounting.thresholds import (
-    minus_log_hidden,
-    smallest_threshold,
-    threshold_delta,
-)
+from shuffledp.accounting.thresholds import minus_log_hidden, smallest_threshold, threshold_delta
 
 
 def law(count, threshold, theta, reach):

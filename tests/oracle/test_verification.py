@@ -33,7 +33,6 @@ def log(x: Fraction) -> float:
 
 @cache
 def delta(k: int, others: tuple[int, ...], eps: float, swap: bool = False) -> Fraction:
-    """Return the delta of a data set, given the cells of the others."""
     direction = exact.delta_backward if swap else exact.delta_of_dataset
     return direction(others, k, E, rational_exp(eps))
 
@@ -43,7 +42,6 @@ def cells(x0: int, x1: int, x2: int) -> tuple[int, ...]:
 
 
 def data_sets(k: int, n: int) -> list[tuple[int, int, int]]:
-    """Yield all data sets over three cells (two if k = 2), as counts."""
     triples = product(range(n), repeat=3)
     return [t for t in triples if sum(t) == n - 1 and (k > 2 or t[2] == 0)]
 
@@ -234,15 +232,7 @@ def test_missing(field: str) -> None:
         checker.verify(made)
 
 
-@pytest.mark.parametrize(
-    "blocks",
-    [
-        None,
-        [[0, 2]],
-        [[0, 1], [1, 3]],
-        [[0, -1], [0, 3]],
-    ],
-)
+@pytest.mark.parametrize("blocks", [None, [[0, 2]], [[0, 1], [1, 3]], [[0, -1], [0, 3]]])
 def test_malformed_blocks(blocks: Any) -> None:
     made = certificate(2, 4, 0.3, upper=upper(0.5, "counts", blocks=[[0, 1], [2, 3]]))
     checker.verify(made)
