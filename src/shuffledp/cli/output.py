@@ -18,12 +18,9 @@ from shuffledp.mechanisms.catalogue import CATALOGUE, VIEWS
 
 Row = dict[str, Any]
 
-# Smallest width, in characters, to which a last column with sentences is wrapped.
-_MIN_WRAPPED_WIDTH: Final = 24
-# Columns that are the same in all rows and are printed below a table.
-_FOOTNOTES: Final = ("neighbours", "unit")
-# Width, in characters, of text and of the table of `compare`.
-_PAGE_WIDTH: Final = 80
+_MIN_WRAPPED_WIDTH: Final = 24  # characters of a last column with sentences
+_PAGE_WIDTH: Final = 80  # characters of text and of the table of `compare`
+_FOOTNOTES: Final = ("neighbours", "unit")  # the same in all rows, and printed below a table
 # The two header lines of the table of `compare`.
 _HEADS_ABOVE: Final = ("", "error", "sent", "bytes", "moved", "eps of", "", "", "", "who is")
 _HEADS: Final = ("mechanism", "people", "each", "each", "by 10", *VIEWS, "trusted")
@@ -56,7 +53,7 @@ _DIRECTIONS: Final[Mapping[str, str]] = {
     **dict.fromkeys(
         (
             *("delta_upper", "log10_delta_upper", "eps_upper", "eps", "delta", "log10_delta"),
-            *("rdp", "local_eps0", "sigma", "moved_by_one", "high", "high_all"),
+            *("rdp", "local_eps0", "sigma", "moved_by_one", "high"),
             *("cost", "spent", "total_eps", "total_delta"),
             *(f"{what}_{view}" for what in ("eps", "delta") for view in VIEWS),
         ),
@@ -65,7 +62,7 @@ _DIRECTIONS: Final[Mapping[str, str]] = {
     **dict.fromkeys(
         (
             *("delta_lower", "log10_delta_lower", "eps_lower", "eps0", "type_2_error_at_least"),
-            *("low", "low_all", "left"),
+            *("low", "left"),
         ),
         ROUND_FLOOR,
     ),
@@ -73,7 +70,7 @@ _DIRECTIONS: Final[Mapping[str, str]] = {
         (
             *("response_rate", "sampling_rate", "dummies", "alpha", "order", "budget_low"),
             *("budget_high", "messages", "bytes_sent", "cell_sd_users", "largest_cell_sd_users"),
-            *("tv_distance", "estimate", "standard_error", "projected", "count"),
+            *("tv_distance", "count"),
             *(f"error_of_{records}" for records in SPARSE_RECORDS),
         ),
         ROUND_HALF_EVEN,

@@ -7,7 +7,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
 from pathlib import Path
@@ -122,10 +122,10 @@ def _read(
     layer = (
         _layer(path, [*wanted, *_POINT_IDS]) if or_points else read_layer(path, POLYGONS, wanted)
     )
-    count = len(layer.geometries)
-    if not count:
+    shapes = layer.geometries
+    if not len(shapes):
         raise InputError(f"{path} contains no polygons")
-    points = _are_points(path, layer)
+    points = _are_points(path, shapes)
     if points and identifier is None:
         identifier = next((each for each in _POINT_IDS if each in layer.names), None)
     likely = [*layer.names, *LENGTHS, "total"]  # levels that need no property
@@ -135,7 +135,7 @@ def _read(
                 f"{path} has no property {required!r}{did_you_mean(required, likely)}; its "
                 f"properties are {listed(layer.names)}"
             )
-    ids = [str(number) for number in range(1, count + 1)]
+    ids = [str(number) for number in range(1, len(shapes) + 1)]
     if identifier is not None:
         ids = _texts(path, identifier, layer.properties[identifier])
     names = ids
@@ -144,13 +144,11 @@ def _read(
         names = [text or own_id for text, own_id in zip(texts, ids, strict=True)]
     grouped = {each: _group(path, each, layer) for each in groups}
     epsg = None if layer.crs is None else epsg_code(layer.crs)
-    _check_geometries(path, layer.geometries, names)
+    _check_geometries(path, shapes, names)
     if identifier is not None:
-        ids, names, first, geometries = _merged(path, identifier, ids, names, layer, grouped)
+        ids, names, first, shapes = _merged(path, identifier, ids, names, shapes, grouped)
         grouped = {each: [texts[number] for number in first] for each, texts in grouped.items()}
-        layer = replace(layer, geometries=geometries)
-        _are_points(path, layer)
-    shapes = layer.geometries
+        _are_points(path, shapes)
     if not points:
         _check_overlaps(path, shapes, names)
     finer = shapes = degrees = _on_one_side(shapes)
@@ -175,8 +173,8 @@ def _read(
     return Polygons(table, shapes, epsg, bounds, grouped, points)
 
 
-def _are_points(path: Path, layer: Layer) -> bool:
-    is_point = shapely.get_type_id(layer.geometries) == shapely.GeometryType.POINT
+def _are_points(path: Path, geometries: NDArray[np.object_]) -> bool:
+    is_point = shapely.get_type_id(geometries) == shapely.GeometryType.POINT
     if is_point.any() and not is_point.all():
         raise InputError(
             f"{path} has points beside polygons, or two points with one id: write points to a "
@@ -272,7 +270,7 @@ def _merged(
     column: str,
     ids: list[str],
     names: list[str],
-    layer: Layer,
+    geometries: NDArray[np.object_],
     groups: Mapping[str, list[str]],
 ) -> tuple[list[str], list[str], list[int], NDArray[np.object_]]:
     """Merge features with the same id, which are compared as those of records are.
@@ -306,8 +304,8 @@ def _merged(
                     f"in {group!r}: give them one value"
                 )
     if len(parts) == len(ids):
-        return ids, names, list(range(len(ids))), layer.geometries
-    merged = [shapely.union_all(layer.geometries[numbers]) for numbers in parts.values()]
+        return ids, names, list(range(len(ids))), geometries
+    merged = [shapely.union_all(geometries[numbers]) for numbers in parts.values()]
     first = [numbers[0] for numbers in parts.values()]
     return [ids[number] for number in first], merged_names, first, np.array(merged, dtype=object)
 
