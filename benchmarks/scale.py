@@ -187,7 +187,6 @@ MAPS = [f"figures/estimates.{{}}.eps0-{EPS0}.matched.png"]  # the figures whose 
 
 
 def results(patterns: Sequence[str], cities: int, cells: Sequence[int]) -> list[str]:
-    """Return the files of every grid of every city."""
     places = [f"city_{city}.k{k}" for city in range(cities) for k in cells]
     return [f"results/{pattern.format(place)}" for pattern in patterns for place in places]
 
