@@ -95,11 +95,7 @@ def augmented_shuffle() -> Iterator[Row]:
     """Murakami, Sei and Eriguchi (arXiv 2504.07362): Census, n = 602,156, k = 915."""
     n, k, delta = 602_156, 915, 1e-12
     peer, quantity = "SAGeo-Shuffle (2504.07362)", "error of a cell, people"
-    for eps, name in (
-        (0.1, "shuffler-dummies"),
-        (1.0, "shuffler-dummies"),
-        (1.0, "two-servers"),
-    ):
+    for eps, name in ((0.1, "shuffler-dummies"), (1.0, "shuffler-dummies"), (1.0, "two-servers")):
         theirs, ours = sageo_error(n, k, eps), error(name, n, k, eps, delta)
         yield Row(peer, quantity, n, k, eps, delta, theirs, "formula", ours, name)
 
@@ -252,7 +248,7 @@ RECORDED = {
     # One report of 2-RR among n - 1 of the other record is a random allocation: one of n steps has
     # the law of that report, the others the law of the rest. Upper end, with a grid of 5e-5.
     ("random allocation (PLD_accounting 2.0, 2602.17284)", "certified"): [
-        (10_000, 2, 1.0, 0.03596896),
+        (10_000, 2, 1.0, 0.03596896)
     ],
 }
 

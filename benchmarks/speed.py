@@ -200,12 +200,7 @@ ROWS: tuple[tuple[str, Callable[[], Call], tuple[str, Callable[[], Call]] | None
         ("a trivial Snakefile with as many jobs", trivial_planning),
         1.2,
     ),
-    (
-        "eps of 35 rounds: k-RR, dummies",
-        thirty_five,
-        ("dp_accounting", thirty_five_elsewhere),
-        0.5,
-    ),
+    ("eps of 35 rounds: k-RR, dummies", thirty_five, ("dp_accounting", thirty_five_elsewhere), 0.5),
     ("delta, n = 1e6", million, ("dp_accounting, n = 150", few_elsewhere), 1 / 30),
 )
 

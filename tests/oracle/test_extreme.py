@@ -26,12 +26,7 @@ from shuffledp.mechanisms.two_servers import TwoServers
 
 @pytest.mark.parametrize(
     ("n", "eps0", "eps"),
-    [
-        (10**6, 12.0, 9.0),
-        (10**7, 16.0, 15.0),
-        (10**8, 20.0, 18.0),
-        long(2 * 10**9, 26.0, 25.25),
-    ],
+    [(10**6, 12.0, 9.0), (10**7, 16.0, 15.0), (10**8, 20.0, 18.0), long(2 * 10**9, 26.0, 25.25)],
 )
 def test_two_cells_large_budgets_many_users(n, eps0, eps):
     setting = Setting(n, 2, eps0)

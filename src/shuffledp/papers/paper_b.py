@@ -214,11 +214,7 @@ def closed_clones_epsilon(log_delta: float, setting: Setting) -> float:
 
 
 def composed_dp(
-    one_round: OneRound,
-    compose: Composition,
-    setting: Setting,
-    rounds: Floats,
-    rate: float = 1.0,
+    one_round: OneRound, compose: Composition, setting: Setting, rounds: Floats, rate: float = 1.0
 ) -> Floats:
     """Return the total eps at delta = 1e-8 from one round's (eps, delta) and a composition theorem.
 

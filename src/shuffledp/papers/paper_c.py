@@ -249,10 +249,7 @@ def _krr_panel(
     others: list[tuple[str, Kind, LogDelta]] = [
         ("strong adversary, upper", "upper", strong_adversary_profile(setting))
     ]
-    names = {
-        "strong": "strong pair (5.1) as printed",
-        "weak": "weak pair (Theorem 10) as printed",
-    }
+    names = {"strong": "strong pair (5.1) as printed", "weak": "weak pair (Theorem 10) as printed"}
     others += [(names[one], "as printed", printed_pair_profile(setting, one)) for one in printed]
     for name, kind, log_delta in others:
         grid = eps_grid(log_delta, deltas, max_eps, _KRR_POINTS)

@@ -15,14 +15,7 @@ import pyarrow.parquet as pq
 
 from shuffledp.errors import InputError, is_out_of_memory
 from shuffledp.numerics.arrays import Integers
-from shuffledp.pipeline.columns import (
-    CONTENTS,
-    IN_RECORDS,
-    PUBLIC,
-    SIMULATED,
-    TRUE,
-    schema_of,
-)
+from shuffledp.pipeline.columns import CONTENTS, IN_RECORDS, PUBLIC, SIMULATED, TRUE, schema_of
 from shuffledp.pipeline.files import replacing
 
 # Keys of metadata that are not parameters of a job: those about the file itself, and the

@@ -126,7 +126,7 @@ def _describe(rows: pd.DataFrame) -> pd.DataFrame:
 # --- Standard errors, and cells very likely occupied ----------------------------------------------
 
 _RELEASE_KEYS: Final = ["n", "eps0", "calibration", "eps", "log10_delta", "mechanism"]
-_PLACE: Final = ["repetition", "cell"]
+_DRAWS: Final = ["repetition", "cell"]
 
 
 def confidence_tables(
@@ -172,7 +172,7 @@ def _known(
 ) -> NDArray[np.bool_]:
     """Return which cells are known, in order of repetition and cell, for the rows of a release."""
     unbiased = positions[releases["standard_error"].notna().to_numpy()[positions]]
-    rows = releases[[*_PLACE, "estimate", "standard_error"]].iloc[unbiased].sort_values(_PLACE)
+    rows = releases[[*_DRAWS, "estimate", "standard_error"]].iloc[unbiased].sort_values(_DRAWS)
     if not (
         np.array_equal(rows["repetition"], np.repeat(repetitions, counts.size))
         and np.array_equal(rows["cell"], np.tile(np.arange(counts.size), repetitions.size))

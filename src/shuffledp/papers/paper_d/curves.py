@@ -7,6 +7,7 @@ Figure 4 compares bounds for users with personal budgets. For eq. (15) see `norm
 
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -252,26 +253,26 @@ def _law_curves(law: str) -> Iterator[pd.DataFrame]:
         yield curve(law, name, kinds.get(name, "upper"), N_USERS, y)
 
 
+_tradeoff_spec = partial(
+    FigureSpec,
+    x_label=r"type I error $\alpha$",
+    y_label="type II error",
+    between="next",
+    x_scale="linear",
+    y_scale="linear",
+)
 FIGURES: Final[Mapping[str, FigureSpec]] = {
-    "figure-2": FigureSpec(
+    "figure-2": _tradeoff_spec(
         title="Chen et al., figure 2: trade-off functions",
-        x_label=r"type I error $\alpha$",
-        y_label="type II error",
-        between="next",
         compute=figure_2,
         caption=(
             "Least type II error of a test between neighbouring data sets as a function of its "
             "type I error. Left: (eps, delta)-DP; the slopes are -exp(eps) and -exp(-eps). "
             "Right: mu-GDP. The figure is by Dong, Roth and Su; its parameters are not stated."
         ),
-        x_scale="linear",
-        y_scale="linear",
     ),
-    "figure-3": FigureSpec(
+    "figure-3": _tradeoff_spec(
         title="Chen et al., figure 3: a delta, and ten rounds",
-        x_label=r"type I error $\alpha$",
-        y_label="type II error",
-        between="next",
         compute=figure_3,
         caption=(
             "Left: mu-GDP, and the same with an independent (0, delta)-DP, which scales the "
@@ -279,8 +280,6 @@ FIGURES: Final[Mapping[str, FigureSpec]] = {
             "(1/sqrt(10), 0)-DP, exact; the normal approximation; and the smallest eps for "
             "which they are (eps, 0.001)-DP, by optimal composition. The paper prints 2.89."
         ),
-        x_scale="linear",
-        y_scale="linear",
     ),
     "figure-4": FigureSpec(
         title=r"Chen et al., figure 4: personalised budgets, $\epsilon$ at $\delta = 1/n$",
