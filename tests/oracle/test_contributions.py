@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import norm
 
 from oracle import exact
+from oracle.test_levels import changes
 from shuffledp import Setting
 from shuffledp.accounting.contributions import (
     Contributions,
@@ -23,21 +24,11 @@ from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.mechanisms.shuffler_dummies import ShufflerDummiesParameters
 
 
-def histograms(k, m, distinct, sizes):
-    """Return the counts in k cells of every user whose number of records is one of `sizes`."""
-    return [
-        np.array(counts)
-        for counts in product(range((1 if distinct else m) + 1), repeat=k)
-        if sum(counts) in sizes
-    ]
-
-
 def neighbours(k, m, distinct, *, same):
     """Yield what every replacement of one user adds to the histogram."""
-    sizes = [{size} for size in range(m + 1)] if same else [set(range(m + 1))]
-    for each in sizes:
-        users = histograms(k, m, distinct, each)
-        yield from (after - before for before in users for after in users)
+    for before, after in product(changes(k, m, distinct), repeat=2):
+        if not same or before.sum() == after.sum():
+            yield after - before
 
 
 @pytest.mark.parametrize("m", [1, 2, 3])

@@ -208,7 +208,7 @@ def test_intervals_of_gaussian_noise_cover_by_enumeration():
     assert sum(p for value, p in sums if abs(value) > width + 1e-9) <= 0.05
 
 
-def changes(leaves, m, distinct, per_window, windows):
+def changes(leaves, m, distinct, per_window=False, windows=1):
     """Yield every change of the counts of a user who has at most m records, as an array."""
     cells = leaves // windows
     in_one = [[]] + [list(each) for size in range(1, m + 1)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from oracle.exact import hockey_stick
 from shuffledp import compare_sparse
 from shuffledp.accounting.additive import GeometricNoise
 from shuffledp.accounting.sample_threshold import log_addition, log_removal, sampled_curve
@@ -36,10 +37,6 @@ def law(records, rate, threshold):
     return found
 
 
-def divergence(one, other, factor):
-    return sum((max(p - factor * other.get(at, 0), 0) for at, p in one.items()), Fraction(0))
-
-
 def both(one, other):
     return {(a, b): p * q for a, p in one.items() for b, q in other.items()}
 
@@ -51,10 +48,10 @@ def test_delta_of_sampling_is_never_below_that_of_any_cells(seed):
     threshold, eps = int(random.integers(1, n + 2)), float(4 * random.random() ** 2)
     laws = [law(records, Fraction(rate), threshold) for records in range(n + 1)]
     factor = Fraction(exp(eps))
-    removal = max(divergence(laws[a], laws[a - 1], factor) for a in range(1, n + 1))
-    addition = max(divergence(laws[a - 1], laws[a], factor) for a in range(1, n + 1))
+    removal = max(hockey_stick(laws[a], laws[a - 1], factor) for a in range(1, n + 1))
+    addition = max(hockey_stick(laws[a - 1], laws[a], factor) for a in range(1, n + 1))
     replacement = max(
-        divergence(both(laws[a], laws[b - 1]), both(laws[a - 1], laws[b]), factor)
+        hockey_stick(both(laws[a], laws[b - 1]), both(laws[a - 1], laws[b]), factor)
         for a in range(1, n + 1)
         for b in range(1, n - a + 2)
     )

@@ -1,13 +1,14 @@
 """Delta of a threshold against the exact divergence of all outputs, by enumeration in rationals."""
 
 from fractions import Fraction
-from itertools import combinations_with_replacement, product
+from itertools import product
 from math import exp, log
 
 import numpy as np
 import pytest
 from effort import long
 
+from oracle.test_levels import changes
 from shuffledp.accounting.contributions import Contributions
 from shuffledp.accounting.thresholds import minus_log_hidden, smallest_threshold, threshold_delta
 
@@ -49,11 +50,7 @@ def divergences(one, other, threshold, theta, factor):
 
 
 def additions(cells, m, distinct):
-    for size in range(1, m + 1):
-        for chosen in combinations_with_replacement(range(cells), size):
-            added = np.bincount(chosen, minlength=cells)
-            if not distinct or added.max() <= 1:
-                yield added.tolist()
+    return [each.tolist() for each in changes(cells, m, distinct) if each.any()]
 
 
 @pytest.mark.parametrize("settings", [60, long(1_000)])
