@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mpmath import erfc, exp, expm1, log, log1p, mp, mpf
 from mpmath import sqrt as root
 
-from oracle import enumerated
+from oracle import enumerated, high_precision
 from shuffledp import Setting, epsilon, log_delta, mechanism, queries
 from shuffledp.accounting.additive import GeometricNoise
 from shuffledp.accounting.conventions import log_of_delta
@@ -239,6 +239,38 @@ def test_a_calibrated_budget_of_rounds_is_not_rounded_up():
     parameters = calibrated(MECHANISMS["discrete-laplace"], 5.0, float(np.log(1e-20)), setting)
     with ctx.workprec(4000):
         assert not exact_noise(5.0, parameters.eps, 3) > arb(1e-20).log()
+
+
+def test_a_round_beside_another_is_never_below_itself():
+    """Rounding of the mean of joined outcomes once made the upper end too small by 2e-7."""
+    setting = Setting(111, 293, eps0=0.9776108267870488)
+    eps = 0.993 * setting.eps0
+    high = log_delta(eps, [setting, Setting(10_000, 3, eps0=0.005)]).upper
+    truth = high_precision.upper_log_delta(setting.n, setting.k, setting.eps0, eps)
+    assert truth <= high <= truth + 0.01
+
+
+@pytest.mark.parametrize(
+    ("loud", "quiet", "eps"),
+    [
+        (Setting(10, 3, eps0=8), Setting(10**9, 100, eps0=0.1), 4.0),
+        (Setting(100, 10, eps0=4), Setting(10**10, 10, eps0=0.01), 2.0),
+        (Setting(100, 10, eps0=4), Setting(10**10, 2, eps0=1e-12), 2.0),
+    ],
+)
+def test_rounds_of_very_different_losses_are_composed(loud, quiet, eps):
+    """These once took hours, or memory that no machine has."""
+    both, alone = log_delta(eps, [loud, quiet]), log_delta(eps, loud)
+    assert alone.lower <= both.upper
+    assert both.lower <= alone.upper + 1e-3
+    assert both.upper - both.lower < 0.02
+
+
+def test_two_cells_of_a_tiny_budget_and_many_users_are_composed():
+    once = Setting(10**10, 2, eps0=1e-12)
+    one, two = log_delta(0.0, once), log_delta(0.0, Setting(10**10, 2, eps0=1e-12, rounds=2))
+    assert one.lower <= two.upper <= one.upper + np.log(2.0)
+    assert log_delta(6e-13, Setting(10**10, 2, eps0=1e-12, rounds=2)).upper < -1e6
 
 
 def test_rounds_that_fill_their_budget_have_delta_zero():

@@ -271,7 +271,7 @@ def composed_log_delta(
     k = 2, all hold x0 or all hold x1, whichever gives more). It is at least `lower_log_delta` of
     one round, which tries more data sets, except for several rounds with k = 2. Both bounds include
     the errors of the grid, truncation and rounding. Truncation increases the upper bound by at most
-    about 1e-11 (relative). For deltas below about 1e-280 this cannot be achieved, and the bound is
+    about 1e-11 (relative). For deltas below about 1e-270 this cannot be achieved, and the bound is
     that of basic composition. The lower bound omits a probability of about 1e-20 in each round, so
     it may be far too small where delta is below that.
 

@@ -29,8 +29,8 @@ from shuffledp.accounting.pairs import Pair, SymmetricForm, symmetric_form
 from shuffledp.numerics.arrays import UNIT, Floats, Integers
 
 # By Bernstein's inequality, a truncation window of depth d omits a probability of exp(-d) per side.
-# At depths beyond MAX_DEPTH that probability would nearly underflow.
-DEFAULT_DEPTH, MAX_DEPTH = 46.0, 690.0
+# At depths beyond MAX_DEPTH, probabilities within the window of a neighbouring s could underflow.
+DEFAULT_DEPTH, MAX_DEPTH = 46.0, 650.0
 # Distance between nodes of D that all s share, relative to the smallest H (`_Cells`); range of D in
 # other cells, relative to its mean; and range of s within a bundle, relative to s. They change eps
 # by less than 1e-6, by about 1e-5 and by about 1e-5.
@@ -81,13 +81,18 @@ def _bernstein_deviation(variance: float, depth: float) -> float:
     return float(depth / 3.0 + np.sqrt(depth * depth / 9.0 + 2.0 * variance * depth))
 
 
+def _largest_u(coins: float, depth: float) -> float:
+    """Return a number that the sum of fair coins exceeds with probability at most exp(-depth)."""
+    return float(np.ceil(2.0 * _bernstein_deviation(coins / 4.0, depth)))
+
+
 @dataclass(frozen=True)
 class _ThirdCounts:
     """Intervals of n3 for each s (rows), from one edge (excluded) to the next (included).
 
     ``probability`` is that of the interval given s, ``moment`` the expectation of n3 restricted to
-    it, and ``error`` the relative error of both. ``left_out`` bounds the probability outside all
-    intervals.
+    it, and ``error`` the relative error of both; both are 0 where one of them is less precise.
+    ``left_out`` bounds the probability outside the other intervals.
     """
 
     edges: Floats
@@ -105,7 +110,8 @@ def _third_counts(
     ``trials`` are consecutive numbers m, in descending order (rows).
     """
     if 2.0 * reach <= stride:
-        # One interval covers the whole window.
+        # One interval covers the whole window. E[X; X > x] is m p Pr[X' >= x] for X' ~ Bin(m - 1,
+        # p), so the moment lacks at most the same share as the probability.
         mean = (p * trials)[:, None]
         edges = np.hstack([np.floor(mean) - reach - 1.0, np.ceil(mean) + reach])
         left_out = 2.0 * float(np.exp(-depth)) if reach > 0.0 else 0.0
@@ -114,7 +120,7 @@ def _third_counts(
             np.ones_like(mean),
             mean,
             left_out,
-            UNIT * (INPUT_UNITS + 2.0) + float(trials[0]) * left_out,
+            UNIT * (INPUT_UNITS + 2.0) + left_out,
         )
     # In a block of rows, means differ by at most about a standard deviation.
     size = max(1, int(min(np.sqrt(trials[0] * q / p), trials.size)))
@@ -144,12 +150,8 @@ def _third_counts(
     error += UNIT * 8.0 * (size + 8.0)
     empty = x[:, :, 1:] == x[:, :, :-1]
 
-    def between(below: Floats, above: Floats, g: Floats) -> tuple[Floats, float, Floats]:
-        """Return differences of the nearer tails, their relative error, and what is lost.
-
-        Tails were computed with a term g. Differences below the rounding error of much larger tails
-        are returned as 0 and counted as lost.
-        """
+    def between(below: Floats, above: Floats, g: Floats) -> tuple[Floats, Floats]:
+        """Return differences of the nearer tails, which were computed with a term g, and errors."""
         value = np.where(
             below[:, :, 1:] <= 0.5,
             below[:, :, 1:] - below[:, :, :-1],
@@ -161,21 +163,25 @@ def _third_counts(
         )
         value = np.where(empty, 0.0, value.clip(0.0))
         at_edge = error * (np.minimum(below, above) + g)
-        rounding = np.where(empty, 0.0, at_edge[:, :, 1:] + at_edge[:, :, :-1])
-        precise = rounding < LOST_RELATIVE_ERROR * value
-        lost = np.where(precise, 0.0, value + rounding).sum(axis=2)
-        relative = (rounding / np.where(precise, value, 1.0))[precise].max(initial=0.0)
-        return np.where(precise, value, 0.0), float(relative), lost
+        return value, np.where(empty, 0.0, at_edge[:, :, 1:] + at_edge[:, :, :-1])
 
-    probability, probability_error, lost = between(below, above, np.zeros_like(f))
+    probability, probability_error = between(below, above, np.zeros_like(f))
     outside = (below[:, :, 0] + above[:, :, -1]) * (1.0 + LOST_RELATIVE_ERROR)
     # E[X; X <= x] is m p times Pr[X <= x] - g, where g is f_m(x) (m - x) / m, or 0 if x is 0, and
     # E[X; X > x] is m p times Pr[X > x] + g.
     mean, g = p * m, f * np.maximum(m - x, 0.0) / np.maximum(m, 1.0)
     positive = x > 0.0
-    moment, moment_error, moment_lost = between(
+    moment, moment_error = between(
         np.where(positive, (below - g).clip(0.0), 0.0), above + g, np.where(positive, 3.0 * g, 0.0)
     )
+    # Differences below the rounding error of much larger tails are lost.
+    parts = ((probability, probability_error), (moment, moment_error))
+    precise = np.all([error <= LOST_RELATIVE_ERROR * value for value, error in parts], axis=0)
+    relative = max(
+        float((error / np.where(value > 0.0, value, 1.0))[precise].max(initial=0.0))
+        for value, error in parts
+    )
+    lost = np.where(precise, 0.0, probability + probability_error).sum(axis=2)
     # Errors of p and q change all probabilities of an interval by nearly the same factor, which is
     # largest at the ends.
     ends = x[:, :, [0, -1]]
@@ -189,10 +195,10 @@ def _third_counts(
 
     return _ThirdCounts(
         rows(np.broadcast_to(x, below.shape)),
-        rows(probability),
-        rows(mean * moment),
-        float(rows(outside + lost + mean[:, :, 0] * moment_lost).max()),
-        max(probability_error, moment_error) + input_error + UNIT * (INPUT_UNITS + 24.0),
+        rows(np.where(precise, probability, 0.0)),
+        rows(np.where(precise, mean * moment, 0.0)),
+        float(rows(outside + lost).max()),
+        relative + input_error + UNIT * (INPUT_UNITS + 24.0),
     )
 
 
@@ -221,6 +227,8 @@ def _sums(form: SymmetricForm, side: Side, depth: float) -> _Sums:
     last = min(np.ceil(form.n * share + half_width), float(form.n))
     s = np.arange(first, last + 1.0)
     size = max(1, int(RELATIVE_WIDTH_OF_S * depth / DEFAULT_DEPTH * first))
+    if 2.0 * _largest_u(last, depth) > first:
+        size = 1  # only where u is far below s, `D - g u` stays positive for the coins of a bundle
     starts = np.arange(0, s.size, size)
     error = float(log_pmf_error(s, form.n, share, rest, INPUT_UNITS).max())
     outside = np.exp(log_cdf_ends(first - 1.0, form.n, share, rest, INPUT_UNITS).high) + np.exp(
@@ -309,7 +317,7 @@ class _Cells:
     left_out
         Upper bound on B's probability outside all cells.
     error, error_of_h
-        Relative errors of ``total`` and ``moment``, and of H.
+        Relative errors of ``total`` and, for lower bounds, ``moment``; and of H.
     """
 
     coins: Floats
@@ -367,14 +375,23 @@ def _cells(form: SymmetricForm, side: Side, depth: float) -> _Cells:
         at = node.astype(np.int64).ravel(), columns.ravel()
         return csc_array((values.ravel(), at), (nodes.h.size, sums.coins.size))
 
+    cancelled = 16.0 * UNIT * most / least if shared else 0.0
+    # Relative error of the mean of H in a cell, ``moment / total``.
+    error_of_mean = 2.0 * third_counts.error + 16.0 * UNIT + cancelled
+    error, error_of_h = sums.error + third_counts.error, cancelled
     if side == "upper":
+        # Less mass is moved up, by the error of the mean and of this difference. Mass that stays at
+        # a smaller D adds to (P - alpha Q)_+ if alpha > 1; if alpha < 1, it lowers the total
+        # probability, and with it (P - alpha Q)_+, by at most the error of the mean (relative).
+        least_moment = moment * (1.0 - error_of_mean) - 8.0 * UNIT * nodes.gap * total
         with np.errstate(divide="ignore", invalid="ignore"):
-            moved = (moment - nodes.lower_h * total) / nodes.gap
+            moved = (least_moment - nodes.lower_h * total) / nodes.gap
         moved = np.where(nodes.gap > 0.0, moved, 0.0).clip(0.0, total)
         by_h = by_node(total - moved, nodes.lower) + by_node(moved, nodes.upper)
+        error += error_of_mean
     else:
         by_h = by_node(total, nodes.lower)
-    cancelled = 16.0 * UNIT * most / least if shared else 0.0
+        error_of_h += error_of_mean
     return _Cells(
         sums.coins,
         by_h,
@@ -383,8 +400,8 @@ def _cells(form: SymmetricForm, side: Side, depth: float) -> _Cells:
         shared,
         least,
         sums.left_out + third_counts.left_out,
-        sums.error + third_counts.error + UNIT * (form.units + 12.0),
-        2.0 * third_counts.error + UNIT * (form.units + 8.0) + cancelled,
+        error + UNIT * (form.units + 12.0),
+        error_of_h + UNIT * (form.units + 8.0),
     )
 
 
@@ -414,8 +431,9 @@ def _bundles(
     # The loss is about 2 g u / D with D about 2 n, so it changes by this between neighbouring u.
     loss_per_half_u = 2.0 * form.gain / form.n
     stride = max(1, int(step / NODES_PER_STEP / loss_per_half_u)) if step > 0.0 else 1
-    # A node beyond all coins still has a positive D - g u.
-    stride = min(stride, max(1, int(cells.least / (4.0 * form.gain))))
+    # A node beyond all coins still has a positive D - g u. Without nodes between 0 and the largest
+    # u the losses are within a fraction of the step anyway.
+    stride = min(stride, max(1, int(cells.least / (4.0 * form.gain))), max(1, int(largest_u // 2)))
     # Given s, u takes every second value: 2 half_u, plus 1 if s is odd.
     half_u = np.arange(stride * np.ceil(largest_u // 2 / stride) + 1.0)
     starts = np.arange(0, half_u.size, stride)
@@ -433,7 +451,9 @@ def _bundles(
         total = cells.total[:, part].tocsr()
         used = np.flatnonzero(np.diff(total.indptr))
         total = total[used]
-        mass_error = cells.error + pmf_error + UNIT * (stride + part.size + nodes_per_s + 32.0)
+        # The probabilities of u fall, so splitting halves those of the first of ``stride`` at most.
+        mass_error = cells.error + pmf_error
+        mass_error += UNIT * (4.0 * stride + part.size + nodes_per_s + 32.0)
         loss_error = UNIT * (2.0 * form.units + 48.0)
         if side == "upper":
             if stride > 1:
@@ -493,7 +513,7 @@ def bundles(
     form = symmetric_form(pair)
     cells = _cells(form, side, depth)
     max_coins = float(cells.coins[-1])
-    largest_u = min(np.ceil(2.0 * _bernstein_deviation(max_coins / 4.0, depth)), max_coins)
+    largest_u = min(_largest_u(max_coins, depth), max_coins)
     outside = cells.left_out
     if largest_u < max_coins:
         outside += 2.0 * float(np.exp(-depth))

@@ -293,7 +293,7 @@ def rounded_down(pair: Pair, step: float) -> LossDistribution:
     return split_down(
         np.concatenate([-loss[::-1], loss]),
         np.concatenate([q[::-1], p]),
-        infinite,
+        max(infinite * (1.0 - mass_error - tally_p.error), 0.0),
         step,
         (mass_error + tally_error, loss_error + tally_error + 2.0 * width * mass_error),
     )
@@ -358,7 +358,7 @@ def split_down(
     losses, masses
         Atoms in any order, and their non-negative probabilities under P.
     infinite
-        Probability of an infinite loss.
+        Lower bound on the probability of an infinite loss.
     step
         Distance between grid points.
     errors
@@ -410,6 +410,6 @@ def split_down(
     result = np.zeros(size)
     result[used.astype(np.int64)] = (mass + fall - rise - rounding).clip(0.0)
     reach = float(np.abs(losses).max())
-    return LossDistribution(
-        step, start, result, infinite, errors[0], errors[1] + 8.0 * UNIT * (1.0 + reach)
-    )
+    # Where a mass is 0 up to rounding, its sign is uncertain: a few units of its terms.
+    mass_error, loss_error = errors[0] + 4.0 * UNIT * units, errors[1] + 8.0 * UNIT * (1.0 + reach)
+    return LossDistribution(step, start, result, infinite, mass_error, loss_error)

@@ -103,7 +103,8 @@ def law_of_points(above: Points, mirrored: Points, step: float) -> LossDistribut
     are for P against Q, those in ``mirrored`` for Q against P.
     """
     smallest = min((log for _, log in [*above, *mirrored] if log > -np.inf), default=0.0)
-    with localcontext(Context(prec=EXTRA_DIGITS + int(max(-smallest, DEFAULT_DEPTH)))):
+    digits = EXTRA_DIGITS + int(max(-smallest, DEFAULT_DEPTH) - min(np.log10(step), 0.0))
+    with localcontext(Context(prec=digits)):
         return _law(_hull(_both_sides(above, mirrored, step)), step)
 
 
@@ -122,9 +123,10 @@ def _first_spacing(upper: LogDelta, max_eps: float, log_floor: float, resolution
     It is a fraction of the standard deviation, but large enough for the grid to fit in memory.
     """
     advantage = min(float(np.exp(upper(0.0))), 1.0 - 1e-9)
-    # Standard deviation of a normal loss with this delta at eps = 0.
-    deviation = 2.0 * float(ndtri(0.5 * (1.0 + advantage)))
-    width = min(max(deviation, 1e-12), max_eps)
+    # Standard deviation of a normal loss with this delta at eps = 0; the second form is a lower
+    # bound that keeps its digits where delta is tiny.
+    deviation = max(2.0 * float(ndtri(0.5 * (1.0 + advantage))), advantage * np.sqrt(2.0 * np.pi))
+    width = min(max(deviation, SMALLEST_STEP), max_eps)
     min_step = _last_eps(upper, width, max_eps, log_floor) / MAX_GRID_STEPS
     return float(2.0 ** np.floor(np.log2(max(width / resolution, min_step, SMALLEST_STEP))))
 
@@ -153,7 +155,9 @@ def _points(
     with tqdm(desc="points of the curve", delay=2.0, leave=False, disable=None) as bar:
         while not points or (points[-1][1] > log_floor and step * points[-1][0] < max_eps):
             eps = step * index
-            points.append((index, curve.upper(eps) if eps < curve.budget else -np.inf))
+            # The last delta is raised to a negligible one, so that few digits are needed.
+            log_delta = max(curve.upper(eps), 10.0 * log_floor) if eps < curve.budget else -np.inf
+            points.append((index, log_delta))
             if len(points) % POINTS_PER_SPACING == 0:
                 stride *= 2
             index = min(index + stride, last_index)

@@ -125,7 +125,7 @@ class _TiltedRounds:
             tilted = np.zeros_like(law.mass)
             tilted[used] = np.exp(log_mass + self.lam * losses - log_moment)
             # Subnormal numbers would invalidate the error bound of the FFT. The mass that is set
-            # to 0 is negligible compared with exp(LOG_TAIL).
+            # to 0 is negligible compared with this bound.
             tilted[tilted < 1e-100] = 0.0
             masses.append(tilted)
         return masses
