@@ -298,6 +298,11 @@ def test_a_delta_that_promises_nothing_is_pointed_out(capsys, delta, warned):
     assert ("at least 1/n" in error) == warned
 
 
+def test_all_digits_of_a_typed_delta_are_printed(capsys):
+    _, printed, _ = run(capsys, "epsilon", *SETTING, "--delta", "0.00000123456789")
+    assert "1.23456789e-06" in printed
+
+
 def test_completion_without_its_package_says_what_to_install(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "shtab", None)
     assert "pip install shtab" in refused(capsys, "completion", "zsh")

@@ -5,9 +5,9 @@ The noise of a cell is an integer z with probability f(z), proportional to ``exp
 - *geometric* (discrete Laplace) noise has log weights ``-noise_eps |z| / 2``;
 - *discrete Gaussian* noise has log weights ``-z^2 / (2 sigma^2)``.
 
-It may be conditioned on ``z >= -nu``; then ``nu + z >= 0`` is a number of dummies, which is added
-to the count. A second server may add independent noise with the same weights and no condition; then
-f is the law of the sum.
+It may be truncated, that is, conditioned on ``z >= -nu``; then ``nu + z >= 0`` is a number of
+dummies, which is added to the count. A second server may add independent noise with the same
+weights, not truncated; then f is the law of the sum.
 
 Neighbouring data sets differ in one record, which adds 1 to the first of two cells under P and to
 the second under Q. Under P the loss ``log(P / Q)`` is the sum of two independent terms:
@@ -132,8 +132,8 @@ class CellLosses:
         first = np.searchsorted(self.losses, threshold, side="right")
         kept = first < self.losses.size
         first, threshold = first[kept], threshold[kept]
-        beyond = np.expm1(threshold - self.losses[first])
-        excess = excess_from[first] - beyond * weight_from[first]
+        shift = np.expm1(threshold - self.losses[first])
+        excess = excess_from[first] - shift * weight_from[first]
         return float((self.next_mass[kept] * excess).sum())
 
     def log_delta(self, eps: float) -> LogInterval:
@@ -308,7 +308,7 @@ class AdditiveNoise(ABC):
         """Draw the noise of the first server for k cells, counted from its centre."""
 
     def alone(self, nu: float = np.inf) -> "AdditiveNoise":
-        """Return the noise of a single server, by default of the one without a condition."""
+        """Return the noise of a single server, by default not truncated, like the second one's."""
         return replace(self, nu=nu, servers=1)
 
     def curve(self, rounds: int = 1) -> UpperCurve:
@@ -384,7 +384,7 @@ class GeometricNoise(AdditiveNoise):
         return replace(once, composable=replace(once.composable, repeated=self._rounds))
 
     def _rounds(self, rounds: int) -> UpperCurve:
-        """Return the exact curve of several rounds without a condition."""
+        """Return the exact curve of several rounds of noise that is not truncated."""
         if rounds == 1:
             return self._one_round()
         return UpperCurve(
@@ -550,12 +550,12 @@ class GeometricNoise(AdditiveNoise):
 
 
 def _composed_log_delta(eps: float, noise_eps: float, rounds: int) -> LogInterval:
-    """Enclose log delta of geometric noise without a condition over rounds.
+    """Enclose log delta of geometric noise, not truncated, over rounds.
 
-    In each round the loss of either of the two cells is ``noise_eps / 2`` with probability
-    ``p = 1 / (1 + theta)`` and ``-noise_eps / 2`` otherwise. The total loss is
-    ``net * noise_eps``, where ``rounds + net`` is binomial with ``2 * rounds`` trials. The result
-    is -inf if and only if ``eps >= rounds * noise_eps`` exactly.
+    In each round the loss of either of the two cells is ``noise_eps / 2`` with probability ``p = 1
+    / (1 + theta)`` and ``-noise_eps / 2`` otherwise. The total loss is ``net * noise_eps``, where
+    ``rounds + net`` is binomial with ``2 * rounds`` trials. The upper end is -inf if and only if
+    ``eps >= rounds * noise_eps`` exactly.
     """
     eps_values(eps)  # raises for a negative eps
     if not np.isfinite(eps):

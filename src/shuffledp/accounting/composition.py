@@ -40,8 +40,9 @@ CountedCurves = Sequence[tuple[UpperCurve, int]]
 # end of a single loss has that loss's own step instead.
 STEPS_PER_DEVIATION = 64.0
 # The grid of the lower end is finer by this factor, because rounding down has an error of first
-# order where outcomes are few. Grids of more than `MAX_FEW_LOSSES` losses would take too long.
-LOWER_GRID_REFINEMENT, REFINEMENT_OF_MANY_LOSSES, MAX_FEW_LOSSES = 8.0, 2.0, 8
+# order where outcomes are few, or by the second factor if there are more than this many kinds of
+# rounds, for which it would take too long.
+LOWER_GRID_REFINEMENT, REFINEMENT_OF_MANY_KINDS, MAX_FEW_KINDS = 8.0, 2.0, 8
 # Below this log delta, basic composition is tried as well: truncation windows may leave out so much
 # that the sum of the rounds' deltas is a better bound.
 BASIC_COMPOSITION_BELOW = -300.0
@@ -124,10 +125,10 @@ class _Composition:
 
     @property
     def _depth(self) -> float:
-        """Depth of the first truncation.
+        """Minus the log of the probability that the first truncation may leave out at each end.
 
-        With several losses a second attempt takes long, so the first is deeper and nearly always
-        enough.
+        With several kinds of rounds a second truncation takes long, so the first is deeper and
+        nearly always enough.
         """
         return DEFAULT_DEPTH if len(self._losses) == 1 else 1.5 * DEFAULT_DEPTH
 
@@ -163,8 +164,8 @@ class _Composition:
 
         If a round has several such data sets, ``variant`` selects one of them.
         """
-        few = len(self._losses) <= MAX_FEW_LOSSES
-        step = self._step / (LOWER_GRID_REFINEMENT if few else REFINEMENT_OF_MANY_LOSSES)
+        few = len(self._losses) <= MAX_FEW_KINDS
+        step = self._step / (LOWER_GRID_REFINEMENT if few else REFINEMENT_OF_MANY_KINDS)
         return [
             (law, count)
             for loss, count in zip(self._losses, self._counts, strict=True)
@@ -182,11 +183,11 @@ class _Composition:
         return min(high, 0.0)
 
     def _sum_may_be_below(self, high: float, eps: float) -> bool:
-        """Return whether `_sum_of_deltas` is tried because it may be below ``high``.
+        """Return whether `_sum_of_deltas`, which may be smaller than ``high``, is worth its time.
 
-        For several losses it is not tried. For one loss with a single law, that law on the grid has
-        about the delta of the curve, without left-out outcomes; a factor of 2 is more than rounding
-        to the grid adds. If the loss is a sum of several laws, nothing can be said beforehand.
+        For rounds of several kinds it is not. For one kind, the sum is about ``count`` times delta
+        of one round on the grid, which rounding at most doubles; so the sum is not below ``high``
+        if half of this is above. If one round has several laws, there is no such estimate.
         """
         laws = self._upper_laws(self._depth)
         if len(self._losses) > 1:

@@ -5,8 +5,9 @@ cell x0 or in cell x1. Upper ends hold for every data set; lower ends are the de
 data set. `blanket.mean_excess`, the engine for any randomiser, could be used for k-RR, too. The
 engines below take less time, and their upper and lower ends are closer together:
 
-* k >= 3, upper end: the adversary also learns which other users reported a uniformly random cell
-  (the "weak adversary" of paper C, Koskela et al. 2021). This is the bound of the privacy blanket,
+* k >= 3, upper end: the adversary also learns which other users reported a uniformly random cell.
+  This "weak adversary" of paper C (Koskela et al. 2021) learns more than the analyst, but less than
+  that paper's strong one. The bound is the bound of the privacy blanket,
   computed by exact sums over counts (`laws.multinomial`) instead of on a grid, because sweeps
   evaluate it thousands of times.
 * k = 3 and up to 2,000 users: the weak adversary, except that for one other user it does not learn
@@ -73,8 +74,9 @@ MAX_HIDDEN_USER_N = 2_000
 # The grid of the lower end is finer by this factor, because the error of rounding down is of first
 # order in the step where atoms are more than a step apart.
 LOWER_GRID_REFINEMENT = 8
-# Tolerance of log delta at points of the k = 2 curve before composition, for too many users to try
-# all data sets. It increases eps by about 0.03 %, less than the spacing of the points does.
+# Where there are too many users to try all data sets of two cells, the search ends if the ends of
+# log delta are this close; composition then uses the upper ends. They increase eps by about 0.03 %,
+# less than the spacing of the points does.
 COMPOSED_LOG_TOLERANCE = 2e-4
 # From this many rounds on, the upper end for k = 2 also uses the recursion of `two_rr_rounds`,
 # which takes seconds for each eps0 and would hardly improve it for fewer rounds.
@@ -421,7 +423,7 @@ def krr_loss(setting: Setting) -> Loss:
     With dummies it is that of `loss_among_dummies`. Otherwise its upper bound is derived from the
     round's curve for k = 2, and from the weak adversary's pair for k >= 3; its lower bounds are
     the losses of two explicit data sets for k = 2, and of one for k >= 3. All users of the setting
-    must report; colluding users are not counted among n.
+    must report; colluding users are subtracted from n.
     """
     once = setting.single_round
     if once.dummies:

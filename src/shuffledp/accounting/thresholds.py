@@ -1,4 +1,4 @@
-"""Noise on counts that are above 0 only, released above a threshold: the delta that this costs.
+"""Noise only on counts above 0, released from a threshold on: the delta that this costs.
 
 A domain may be so large that nearly all of its cells are empty. Then only counts above 0 get noise,
 and a noisy count is released if it reaches a threshold. Whether a cell is released tells something
@@ -13,12 +13,13 @@ never released from D, and from D' with probability ``P(a_i + Z >= T)``. Let
 outputs:
 
 - ``P(M(D') in S) <= 1 - h + h exp(r / b) P(M(D) in S)``, so that delta ``1 - h`` suffices for eps =
-  m / b. It is attained: for r = 0 and the set of outputs with a new cell, it is the difference.
+  m / b. It is attained: the set of outputs with a new cell has probability 1 - h under D', and 0
+  under D.
 - ``P(M(D) in S) <= exp(r / b) P(old cells of M(D') in S) <= exp(r / b) / h P(M(D') in S)`` for S
   without new cells, which M(D) never releases. This needs no delta if
   ``-log h <= (a_1 + a_2 + ...) / b``, which `smallest_threshold` ensures for each a.
 
-Delta is the largest ``1 - h`` over all ways to add at most m records, which are found exactly. One
+Delta is the largest ``1 - h`` over all ways to add at most m records, computed exactly. One
 new cell with m records may be worse than m with one record each. A unit that may add m records in
 each of several windows has the product of the windows' h.
 
@@ -65,10 +66,10 @@ def threshold_delta(threshold: int, scale: float, contributions: Contributions) 
     if contributions.distinct:
         worst = m * minus_log_hidden(1, threshold, scale)
     else:
-        losses = [minus_log_hidden(records, threshold, scale) for records in range(1, m + 1)]
+        costs = [minus_log_hidden(records, threshold, scale) for records in range(1, m + 1)]
         largest = [0.0]  # over all ways to divide 0, 1, 2, ... records among new cells
         for records in range(1, m + 1):
-            largest.append(max(losses[a - 1] + largest[records - a] for a in range(1, records + 1)))
+            largest.append(max(costs[a - 1] + largest[records - a] for a in range(1, records + 1)))
         worst = largest[m]
     delta = -math.expm1(-worst * contributions.windows * (1.0 + _ROUNDING)) * (1.0 + _ROUNDING)
     return max(delta, sys.float_info.min)  # it is never 0, even where it is too small for a float
@@ -77,9 +78,9 @@ def threshold_delta(threshold: int, scale: float, contributions: Contributions) 
 def smallest_threshold(delta: float, scale: float, contributions: Contributions) -> Threshold:
     """Return the smallest threshold above any cell's contribution whose delta is at most `delta`.
 
-    It is also so large that the absence of a new cell is explained by eps, as the module says.
-    `delta` lies between 0 and 1, both excluded; `scale` is positive. Raises `ArithmeticError` if
-    there is none below 2^52.
+    It is also so large that the second inequality of the module's docstring needs no delta. `delta`
+    lies between 0 and 1, both excluded; `scale` is positive. Raises `ArithmeticError` if there is
+    none below 2^51.
     """
     m = 1 if contributions.distinct else contributions.records_per_user
 

@@ -1,10 +1,11 @@
-"""The ``shuffledp`` command, which computes the privacy of a collection and predicts its errors."""
+"""The ``shuffledp`` command: privacy and errors of collections, and maps to publish."""
 
 import os
 import re
 import sys
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from itertools import chain
 from typing import Any
 
@@ -68,10 +69,11 @@ def _run(parsed: Namespace) -> int:
     # Numbers that the user typed keep all their digits in tables.
     options = vars(parsed).values()
     values = chain.from_iterable(one if isinstance(one, list) else [one] for one in options)
-    inputs = [number for number in values if isinstance(number, float)]
+    inputs = [float(number) for number in values if isinstance(number, float | Decimal)]
     rows = answers.answer(parsed)
     _warn_of_delta(rows)
     if parsed.command == "compare":
+        # A terminal may be too narrow for the short table.
         if parsed.format == "table" and not parsed.detail and print_compared(rows, inputs):
             return 0
         rows = most_accurate_first(rows)
@@ -96,7 +98,7 @@ def _warn_of_delta(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _with_options(message: str) -> str:
-    """Return a message of the readers of records with options instead of configuration keys.
+    """Replace the configuration keys in an error message about records by options of the command.
 
     ``set columns.user: ID`` and ``columns.user`` become ``give --user ID`` and ``--user``.
     """

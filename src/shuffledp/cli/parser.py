@@ -300,8 +300,8 @@ PUBLISH: Final[Options] = {
         "read no record, charge nothing, and print the errors that the map would have"
     ),
     "--at-least": _option(
-        "for --preview: report the cells and windows whose interval is within 25 %% of this count, "
-        "which you know from public sources",
+        "for --preview: a count that you know from public sources; say for which choices of cells, "
+        "levels and windows its interval would be within 25 %% of it",
         _REAL,
         metavar="COUNT",
     ),

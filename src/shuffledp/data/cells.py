@@ -73,7 +73,7 @@ class Cells:
 
     @property
     def total(self) -> int:
-        """Number of cells that exist."""
+        """Number of cells; below ``len(self)`` if some numbers stand for none (`AllHexagons`)."""
         return len(self)
 
     def rows(self, numbers: Integers) -> "gpd.GeoDataFrame":
@@ -81,7 +81,7 @@ class Cells:
         return self.table.iloc[numbers]
 
     def with_elsewhere(self) -> "Cells":
-        """Return the cells and one more, for known positions and named places in none of them."""
+        """Return the cells and one more, for positions and names (even none) of no other cell."""
         import geopandas as gpd
         import pandas as pd
 
@@ -122,8 +122,8 @@ class Cells:
         ]
         named = [self.canonical_id(text) for text in texts]
         unknown = len(self) - 1 if self.elsewhere else -1
-        known = (unknown if (number := self._number(each)) is None else number for each in named)
-        numbers = np.array([*known, unknown], np.int64)  # the last one is for a missing id
+        found = (unknown if (number := self._number(each)) is None else number for each in named)
+        numbers = np.array([*found, unknown], np.int64)  # the last one is for a missing id
         index = encoded.indices.fill_null(len(named)).to_numpy(zero_copy_only=False)
         return np.asarray(numbers[index])
 
@@ -254,8 +254,8 @@ class Lattice:
         if self.crs is not None:
             project = _transformer(WGS84, self.crs)
             x, y = project.transform(longitude, latitude)
-            # The sides of a region's box are curves in this system. They can bulge some cm beyond
-            # the edges, which enclose 1,000 points of each side.
+            # The sides of a region's box are curves in this system. The edges enclose 1,000 points
+            # of each side, between which it can bulge some cm beyond them.
             x = np.clip(x, self.x_edges[0], self.x_edges[-1])
             y = np.clip(y, self.y_edges[0], self.y_edges[-1])
         row = _interval_of(self.y_edges, y)
@@ -277,8 +277,7 @@ class Lattice:
 
         The sides of the box are curves in the projection. Each is replaced by 1,000 chords, and
         cells count as well if their distance is at most 1e-6 times the lattice's diagonal. That
-        exceeds the distance between chord and curve, which is below 3e-8 of the length of a side of
-        12 degrees of longitude, and below 4e-8 of that of a meridian.
+        exceeds the distance between chord and curve, which is below 4e-8 of the side's length.
         """
         project = _transformer(WGS84, self.crs)
         corners = shapely.get_coordinates(shapely.box(*box.bounds))
@@ -554,7 +553,8 @@ class AllHexagons(Cells):
     """All hexagons of the earth of a resolution, which are not listed: the table has no rows.
 
     The number of a hexagon is its base cell and its digits, as a number of base 7; it depends on no
-    record. `rows` returns those of a table of some hexagons.
+    record. Around pentagons, some numbers stand for no hexagon. `rows` makes the rows of the
+    hexagons with the given numbers.
     """
 
     resolution: int = field(kw_only=True)
@@ -631,14 +631,14 @@ def _hexagon_shape(boundary: Any) -> Any:
     if np.ptp(ring[:, 0]) < 180.0:
         return shapely.Polygon(ring)
     ring[:, 0] += np.where(ring[:, 0] < 0.0, 360.0, 0.0)
-    whole = shapely.make_valid(shapely.Polygon(ring))  # around a pole it is not
+    whole = shapely.make_valid(shapely.Polygon(ring))  # around a pole the ring crosses itself
     east = shapely.intersection(whole, shapely.box(0.0, -90.0, 180.0, 90.0))
     west = shapely.intersection(whole, shapely.box(180.0, -90.0, 360.0, 90.0))
     return shapely.union(east, shapely.transform(west, lambda xy: xy - [360.0, 0.0]))
 
 
 def _canonical_hexagon(identifier: bytes) -> bytes:
-    """Return the index of a hexagon in lower-case hexadecimal; it may also be a decimal number."""
+    """Return an index of a hexagon, written in hexadecimal or in decimals, in lower-case hex."""
     if identifier.isdigit() and len(identifier) > _MAX_HEXADECIMAL_DIGITS:
         return b"%x" % int(identifier)
     return identifier.lower().removeprefix(b"0x").lstrip(b"0")
@@ -690,10 +690,10 @@ def _polygon_cells(region: Region, spec: Mapping[str, Any]) -> Cells:
     )
     area = shapely.box(*region.box.bounds) if region.outline is None else region.outline
     shapely.prepare(area)
-    shapes = polygons.table.geometry.to_numpy()
-    meeting = shapely.intersects(area, shapes)
+    in_degrees = polygons.table.geometry.to_numpy()
+    meeting = shapely.intersects(area, in_degrees)
     if not polygons.points:
-        meeting &= ~shapely.touches(area, shapes)
+        meeting &= ~shapely.touches(area, in_degrees)
     table = polygons.table[meeting].reset_index(drop=True)
     groups = {
         name: np.array(texts, dtype=object)[meeting].tolist()
@@ -701,7 +701,7 @@ def _polygon_cells(region: Region, spec: Mapping[str, Any]) -> Cells:
     }
     _check_number(region, len(table), f"found in {spec['path']} for")
     table.insert(0, "cell", np.arange(len(table)))
-    shapes = polygons.shapes[meeting]
+    shapes = polygons.shapes[meeting]  # in the reference system of the file
     tree = shapely.STRtree(shapes)
     shapely.prepare(shapes)
 

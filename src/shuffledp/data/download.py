@@ -34,8 +34,8 @@ def check_address(url: str) -> None:
         raise InputError("must be an address such as https://host/file")
     if not _FILE_NAME.fullmatch(file_name(url)):
         raise InputError(
-            f"ends in {file_name(url)!r}, which is not a safe file name: percent-encode all "
-            "characters but letters, digits and ._~%+=&@-"
+            f"ends in {file_name(url)!r}, which is not a safe file name: it must begin with a "
+            "letter or digit; percent-encode all characters but letters, digits and ._~%+=&@-"
         )
 
 
@@ -50,7 +50,8 @@ def fetch(url: str, destination: Path, *, cache: Path, checksum: str | None) -> 
 
     A workflow manager removes outputs before it runs a job again; the cache keeps the file. The
     checksum is `md5:` or `sha256:` and the hexadecimal digest; if it is None, the SHA-256 of the
-    file is logged. Neither place has the file before it is complete and verified.
+    file is logged. Neither place has the file before it is complete and, with a
+    checksum, verified.
 
     Raises `InputError` if the checksum differs or the server does not send the whole file.
     """
@@ -66,7 +67,7 @@ def fetch(url: str, destination: Path, *, cache: Path, checksum: str | None) -> 
     try:
         cached = Path(pooch.retrieve(url, checksum, path=cache, downloader=downloader))
     except requests.RequestException as error:
-        # The error's own text may hold an address with a signature to which the server redirects.
+        # The server may redirect to a signed address, which the error's own text may contain.
         status = "" if error.response is None else f" {error.response.status_code}"
         raise InputError(
             f"{url} cannot be fetched ({type(error).__name__}{status}): check the address and the "

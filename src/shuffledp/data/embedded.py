@@ -34,8 +34,8 @@ def lay_checkins(counts: Path, destination: Path, *, seed: int) -> int:
     is tab-separated text, compressed with gzip. Positions are uniform and strictly inside the
     rectangles, in random order. Every check-in has a user of its own, all have the same time, and
     the location is the rectangle's index in the file, from 0. The same seed gives the same bytes.
-    The number of check-ins is returned. Raises `InputError` if the file of counts is invalid. The
-    message names the file and the line.
+    The number of check-ins is returned. Raises `InputError`, which names the file and if possible
+    the line, if the file of counts is invalid.
     """
     rectangles, number = _read_rectangles(counts)
     random = np.random.default_rng(seed)
@@ -90,7 +90,7 @@ def _rectangle(path: Path, line: int, row: list[str]) -> tuple[Any, ...]:
     on_earth = south >= -90 and north <= 90 and west >= -180 and east <= 180
     if len(row) != 5 or not 1 <= count <= _MAX_COUNT or not (large_enough and on_earth):
         raise InputError(
-            f"{path}, line {line} must have south < north and west < east in degrees, and a "
-            f"count from 1 to {_MAX_COUNT}, got {','.join(row)}"
+            f"{path}, line {line} must have south < north and west < east in degrees of the earth, "
+            f"and a count from 1 to {_MAX_COUNT}, and nothing else, got {','.join(row)}"
         )
     return south, west, north, east, count

@@ -98,7 +98,7 @@ _VERDICT_LEGEND: Final = (
     "column as a whole is not rejected (p >= 0.01); with seven numbers in a column that is weak "
     "evidence. *Not tried*: out of scope, or the data are not available."
 )
-_NOT_DRAWN: Final = "Not drawn: figure 1 of B and figure 1 of D, which is a diagram."
+_NOT_DRAWN: Final = "Not drawn: figure 1 of B, and the diagram in figure 1 of D."
 
 Row = Mapping[Any, str]
 
@@ -123,8 +123,8 @@ def summary(values: pd.DataFrame, figures: Mapping[str, Sequence[str]]) -> str:
         *("## Furthest on the unsafe side", ""),
         *_markdown(
             [
-                *("paper", "table", "setting", "printed delta", "correct delta of that count"),
-                *("certified delta of the histogram", "powers of ten"),
+                *("paper", "table", "setting", "printed delta", "correct delta of one count"),
+                *("correct delta of the histogram", "powers of ten"),
             ],
             [
                 [*_place(r), r["published"], r["single_bin"], r["correct"], f"{orders:.0f}"]

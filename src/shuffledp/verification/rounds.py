@@ -24,7 +24,7 @@ from flint import arb, arb_poly
 from shuffledp.verification.deltas import Job, RandomisedResponse, RefusedError, blanket
 
 MIN_LOG_DELTA = -5000.0  # the precision is not increased for smaller deltas
-TERMS_PER_COEFFICIENT = 20  # cost of one coefficient of the power, in units of one term of a sum
+TERMS_PER_COEFFICIENT = 20  # cost of one coefficient of the power, as `Job` counts terms
 
 
 @dataclass(frozen=True)
@@ -81,9 +81,9 @@ def composed(
 ) -> tuple[list[tuple[arb, Job]], Job]:
     """Return what proves an upper end: checks of one round, and a job for all rounds.
 
-    There is a check for 0 and for each positive loss of the grid below eps0. It has one round's
-    delta according to the grid, and the job that computes the privacy blanket's delta, which must
-    not be larger. The second result is the job that computes the delta of all rounds at eps.
+    There is a check for 0 and for each positive loss of the grid below eps0: one round's delta
+    according to the grid, and the job that computes the privacy blanket's delta, which must not be
+    larger. The second result is the job that computes the delta of all rounds at eps.
     """
     if math.frexp(grid.step)[0] != 0.5:
         raise RefusedError("malformed certificate: step must be a power of 2")

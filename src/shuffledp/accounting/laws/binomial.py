@@ -94,7 +94,7 @@ def deviance(x: Floats, mean: Floats) -> Floats:
     near = difference * v + 2.0 * x * v * series
     if is_near.all():
         return near
-    with np.errstate(over="ignore"):  # by a mean below 1e-300; x then has probability 0
+    with np.errstate(over="ignore"):  # x / mean, if the mean is below 1e-300; x has probability 0
         far = special.xlogy(x, x / mean) - difference
     return np.where(is_near, near, far)
 

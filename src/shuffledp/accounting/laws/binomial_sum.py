@@ -31,11 +31,11 @@ from shuffledp.numerics.arrays import UNIT, Floats, Integers
 PEAK_WIDTHS = 10.7
 WHOLE_CIRCLE_DEVIATIONS = 12.0
 # The series over s is truncated after J terms, for which r^-J = exp(-TAIL_DECAY) with radius r. The
-# circle has J + ALIAS_DEVIATIONS standard deviations + ALIAS_MARGIN points. So the alias of a count
-# within the last two of these is more than J away, which damps it by r^-J.
+# circle has J + W points, where W is ALIAS_DEVIATIONS standard deviations + ALIAS_MARGIN. A count s
+# is mistaken for those J + W away, so no count within W of the threshold is taken for a term.
 TAIL_DECAY = 45.0
 ALIAS_DEVIATIONS, ALIAS_MARGIN = 22.1, 40.0
-# Bound on the sum of four errors, relative to F(r) r^(1-t), with r >= kappa: r^-J for aliases,
+# Bound on the sum of four errors, relative to F(r) r^(1-t), with r >= kappa: r^-J for truncation,
 # 2 exp(-52) for the rest of the circle, and by Bernstein's inequality 2 exp(-60) for each of the
 # two tails beyond 20 standard deviations and 40 counts. ALIAS_DEVIATIONS is larger than 20, because
 # the mean of the tilted law may lie POLE_DISTANCE * MAX_RATIO_NEAR_POLE = 2.04 standard deviations
@@ -88,6 +88,7 @@ def log_shift_divergence(
     chances = [chance for _, chance in parts]
     shape, trials = trial_arrays[0].shape, [n.ravel() for n in trial_arrays]
     theta = float(np.log1p(kappa_minus_1))
+    # 1 more, so that laws of hardly any spread share a circle, too.
     deviation = 1.0 + _deviation(_all_tilted(trials, chances, theta))
     values, errors = np.empty(deviation.size), np.empty(deviation.size)
     for group in _groups(deviation, theta):
@@ -136,7 +137,10 @@ def log_pmf_ratio(
 
 @dataclass(frozen=True)
 class _Binomial:
-    """One binomial of each law, with tilted probabilities a and b = 1 - a; n has shape (laws,)."""
+    """A binomial summand of all laws on a circle, with tilted probabilities a and b = 1 - a.
+
+    Its probabilities are common to the laws, its numbers of trials n, shape (laws,), are not.
+    """
 
     n: Floats
     chance: Chance
@@ -216,15 +220,15 @@ class _Circle:
         return (radius_minus_kappa + relative) / (np.expm1(self.tau) + relative) * cut
 
 
-def _circle(tau: float, least_spread: float, deviation: Floats) -> _Circle:
+def _circle(tau: float, min_width: float, deviation: Floats) -> _Circle:
     """Return points for which truncation and aliasing are at most `NEGLECTED_SHARE`.
 
     ``deviation`` has the standard deviation of each law, tilted by tau. There are enough points for
-    a law whose deviation is ``least_spread``, even if all of these are smaller.
+    the largest of them, or for ``min_width`` if this is larger.
     """
     terms = float(np.ceil(TAIL_DECAY / tau))
     points = terms + np.ceil(
-        ALIAS_DEVIATIONS * max(float(deviation.max()), least_spread) + ALIAS_MARGIN
+        ALIAS_DEVIATIONS * max(float(deviation.max()), min_width) + ALIAS_MARGIN
     )
     narrowest = float(deviation.min())
     reach = PEAK_WIDTHS / narrowest if narrowest > WHOLE_CIRCLE_DEVIATIONS else np.pi
@@ -241,7 +245,7 @@ def _on_one_circle(
     binomials = _all_tilted(trials, chances, theta)
     # The mode of the tilted law is adjacent to its mean (Darroch); rounding changes little.
     mean = _sum([binomial.n * binomial.a for binomial in binomials])
-    # The exponent t - 1 of the threshold, or 1 or 2 below it.
+    # At most 2 below the exponent t - 1, so that one of three candidates is right.
     lowest_power = np.floor(np.maximum(mean - 8.0 * UNIT * total_trials, 0.0))
     deviation = 1.0 + _deviation(binomials)
     # The radius is kappa, or larger if that is too close to the pole.
@@ -265,7 +269,8 @@ def _on_one_circle(
     counts = _sum([binomial.n * min(binomial.a, binomial.b) for binomial in binomials])
     sizes = size @ np.stack([np.abs(factor), np.abs(factor) * circle.phi, circle.weight], axis=1)
     rounding = 12.0 * len(binomials) * sizes[:, 0] + 12.0 * (counts + 1.0) * sizes[:, 1]
-    # f(t - 1) bounds the effect of a relative error of kappa - 1.
+    # A relative error of kappa - 1 changes the series by that share of (kappa - 1) sum_{s>=t} f(s),
+    # which is at most f(t - 1), bounded by the third size.
     rounding += (units + 2.0 * theta) * sizes[:, 2]
     error = UNIT * rounding + NEGLECTED_SHARE
 

@@ -132,7 +132,9 @@ def _sum_of_ratios(x: Floats, n: Floats, p: Floats, q: Floats) -> tuple[Floats, 
 
 
 def _quadrature(x: Floats, n: Floats, p: Floats, q: Floats) -> tuple[Floats, Floats]:
-    """Return (2) by Gauss's rule with N nodes t on [0, L], where y = h (1 + t) = h s, h = L / 2.
+    """Return (2), up to L, by Gauss's rule with N nodes t on [-1, 1].
+
+    They stand for y = h (1 + t) = h s, h = L / 2.
 
     *The exponent.* 1 - y and 1 + r y are constants times 1 - 2 a t + a**2 and 1 + 2 b t + b**2,
     a = h / (1 - h + sqrt(1 - L)), b = r h / (1 + r h + sqrt(1 + r L)), and
@@ -154,7 +156,7 @@ def _quadrature(x: Floats, n: Floats, p: Floats, q: Floats) -> tuple[Floats, Flo
 
     *Gauss's rule.* On the ellipse t = (w + 1/w) / 2, |w| = rho, log|f| exceeds e at the real point
     of the same angle by sum_{j >= 1} c_j cos(j angle) (cosh(j log rho) - 1), at most
-    E = |c_1| (cosh(log rho) - 1) + (x - 1) S(a) + k S(b), S(a) = sum_{j >= 2} 2 a**j / j (...).
+    E = |c_1| (cosh(log rho) - 1) + (x - 1) S(a) + k S(b), S(a) as in `_ellipse_sum`.
     So M = exp(max e + E) bounds f there; its Chebyshev coefficients are at most 2 M rho**-j. The
     error of the rule for T_j is at most 2 + 2 / (j**2 - 1) if j >= 2 N is even, and 0 otherwise; in
     total it is at most (64 / 15) M rho**(-2 N) / (1 - rho**-2), times h.

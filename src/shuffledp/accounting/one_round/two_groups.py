@@ -67,7 +67,7 @@ def best(eps: float, setting: Setting) -> tuple[float, int, int]:
     Returns
     -------
     The log of delta (-inf if it is below the rounding error), and the numbers of other users who
-    hold x0 and x1. One of these is 0: the reverse direction is the same as exchanging x0 and x1.
+    hold x0 and x1. One of these is 0: others in x1 instead of x0 give the reverse direction.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""Probabilities of a sum of independent integers, by one FFT with a bounded error."""
+"""Probabilities of a sum of independent integers, by FFT with a bounded error."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from shuffledp.numerics.arrays import UNIT, Floats
 Laws = Sequence[tuple[Floats, int]]
 # Upper bound on the log probability of sums beyond each end of the FFT's truncation window.
 LOG_TAIL = -40.0
-# Frequencies at which the log of a power's modulus is below this count as 0.
+# A frequency counts as 0 if the log of its power's modulus is below this.
 LOG_NEGLIGIBLE_POWER = -100.0
 # Largest number of steps of the search for the best t in Chernoff's bound.
 MAX_CHERNOFF_STEPS = 60
@@ -122,7 +122,7 @@ def power(base: Any, exponent: int) -> Any:
 def convolve(laws: Laws) -> tuple[int, Floats]:
     """Return the first value of a window of sums, and the probabilities of the sums from it on.
 
-    There may be a few more than in `sum_window`, for a faster FFT.
+    There may be a few more than in `sum_window`, for a faster FFT. A single law is returned whole.
     The Euclidean norm of the error is at most the sum of the laws' `transform_error`, plus twice
     ``exp(LOG_TAIL)`` for the probability outside the window, which the FFT wraps around.
     """

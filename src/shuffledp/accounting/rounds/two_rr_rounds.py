@@ -89,7 +89,7 @@ def _blocks(n: int) -> tuple[Integers, Integers]:
 def _laws(setting: Setting, step: float) -> list[LossDistribution]:
     """Return, for each block of counts, the loss distribution of a pair that dominates them."""
     low, high = _blocks(setting.n)
-    # The reports of high - low other users are revealed (`one_round.two_rr`).
+    # The bound reveals the reports of high - low other users (`one_round.two_rr`).
     users = setting.n - (high - low)
     index, stride, points = 0, 1, list[tuple[int, Any, Any]]()
     while not points or max(points[-1][1].max(), points[-1][2].max()) > -DEFAULT_DEPTH:
@@ -124,8 +124,8 @@ def _recursion(laws: list[LossDistribution], rounds: int, step: float, points: i
     from tqdm import tqdm
 
     # Losses reach `reach_above` steps above 0 and `reach_below` below. h is stored from -points to
-    # points - 1 steps. At smaller alpha it is replaced by the chord to h(0) = 1, at larger alpha by
-    # its last value.
+    # points - 1 steps. At smaller alpha it is replaced by the chord to h = 1 at alpha = 0, at
+    # larger alpha by its last value.
     reach_above = max(law.start + law.mass.size for law in laws)
     reach_below = max(0, *(-law.start for law in laws))
     index = np.arange(-points, points, dtype=np.float64)
