@@ -179,7 +179,7 @@ class CellLosses:
 
 
 @dataclass(frozen=True)
-class _Listed:
+class _ListedLaw:
     """Probabilities of consecutive values of z, ``first, first + 1, ...``.
 
     ``losses`` has l(z) for all of them but the last. ``below`` and ``above`` are upper bounds on
@@ -404,15 +404,14 @@ class GeometricNoise(AdditiveNoise):
         half = self.noise_eps / 2.0
         depth = half * self.nu
         theta = np.exp(-half) if half < MAX_EXPONENT else 0.0
-        below = -np.expm1(-depth)  # 1 - theta^nu
-        log_total = np.log1p(theta * below)  # of (1 - theta) times the sum of theta^|z|
-        log_infinite = float(-depth + np.log(-np.expm1(-half)) - log_total)
+        cut = -np.expm1(-depth)  # 1 - theta^nu
+        total = 1.0 + theta * cut  # the sum of theta^|z| times 1 - theta
+        log_infinite = float(-depth + np.log(-np.expm1(-half)) - np.log1p(theta * cut))
         slack = UNIT * (16.0 + 8.0 * abs(log_infinite)) if depth < np.inf else 0.0
-        total = 1.0 + theta * below
         return CellLosses(
             np.array([-half, half]),
-            np.array([theta * below, 1.0]) / total,
-            np.array([below, theta]) / total,
+            np.array([theta * cut, 1.0]) / total,
+            np.array([cut, theta]) / total,
             unlisted=0.0,
             log_infinite=LogInterval(log_infinite - slack, log_infinite + slack),
             mass_error=16.0 * UNIT,
@@ -430,17 +429,17 @@ class GeometricNoise(AdditiveNoise):
         """Distance from the centre that the noise exceeds with probability about exp(-700)."""
         return float(np.ceil(-LOG_NEGLIGIBLE_MASS * 2.0 / self.noise_eps))
 
-    def _listed_sum(self, first: int) -> _Listed:
+    def _law_of_sum(self, first: int) -> _ListedLaw:
         """Return the law of the sum of both noises, from ``centre + z = first`` on."""
         noise = np.arange(first, self.centre + int(self._reach) + 1, dtype=np.float64)
         theta, co_theta = self._theta
         # The sums of theta^|j| over j >= -nu, and over all j.
-        below = -np.expm1(-self.noise_eps / 2.0 * self.nu)
-        logs = self.log_weight(noise) - np.log((1.0 + theta * below) / co_theta)
+        cut = -np.expm1(-self.noise_eps / 2.0 * self.nu)
+        logs = self.log_weight(noise) - np.log((1.0 + theta * cut) / co_theta)
         logs -= np.log((1.0 + theta) / co_theta)
         slack = float(UNIT * (128.0 + 8.0 * np.abs(logs).max()))  # rounding of the exponents
         mass, losses = np.exp(logs), -np.diff(logs)
-        return _Listed(
+        return _ListedLaw(
             first - self.centre,
             mass,
             losses,
@@ -453,9 +452,9 @@ class GeometricNoise(AdditiveNoise):
     def _cell_losses_of_sum(self) -> CellLosses:
         leftmost = self.centre - int(self._reach)
         if self.nu == np.inf or leftmost >= -1:
-            return self._listed_sum(leftmost).cell_losses()
+            return self._law_of_sum(leftmost).cell_losses()
         # Where centre + z < 0 the law is geometric and l constant, so these values form one group.
-        cells = self._listed_sum(-1).cell_losses()
+        cells = self._law_of_sum(-1).cell_losses()
         group = np.ones(cells.losses.size)
         group[0] /= self._theta[1]
         above = _geometric_tail(cells.next_mass[-1], cells.losses[-1])
@@ -524,7 +523,7 @@ class GeometricNoise(AdditiveNoise):
         if self.servers > 1:
             if 2.0 * self._reach >= MAX_LISTED:
                 return None
-            return self._listed_sum(self.centre - int(self._reach)).absolute_error(
+            return self._law_of_sum(self.centre - int(self._reach)).absolute_error(
                 self.mean - self.centre
             )
         theta, co_theta = self._theta
@@ -625,15 +624,15 @@ class GaussianNoise(AdditiveNoise):
     @cached_property
     def cell_losses(self) -> CellLosses:
         """Losses of the two cells in one round."""
-        return self._listed.cell_losses()
+        return self._law.cell_losses()
 
     @cached_property
-    def _listed(self) -> _Listed:
+    def _law(self) -> _ListedLaw:
         """Law without values of negligible probability."""
-        return self._first_listed if self.servers == 1 else self._listed_sum()
+        return self._law_of_first_server if self.servers == 1 else self._law_of_sum()
 
     @cached_property
-    def _first_listed(self) -> _Listed:
+    def _law_of_first_server(self) -> _ListedLaw:
         """Law of the first server's noise."""
         reach = int(self.sigma * np.sqrt(-2.0 * LOG_NEGLIGIBLE_MASS))
         bounded = self.nu <= reach
@@ -650,7 +649,7 @@ class GaussianNoise(AdditiveNoise):
         beyond = float(np.exp(-rate * (last + 1.0) ** 2)) / -np.expm1(-rate * (2.0 * last + 3.0))
         beyond = float(beyond / total) * (1.0 + 16.0 * error) + UNDERFLOW
         losses = rate * (2.0 * z[:-1] + 1.0)
-        return _Listed(
+        return _ListedLaw(
             first,
             weights / total,
             losses,
@@ -661,7 +660,7 @@ class GaussianNoise(AdditiveNoise):
             step=rate if self.sigma <= MAX_LATTICE_SIGMA else None,
         )
 
-    def _listed_sum(self) -> _Listed:
+    def _law_of_sum(self) -> _ListedLaw:
         """Return the law of the sum of both noises.
 
         Let the first noise be j and the second z - j. By
@@ -691,7 +690,7 @@ class GaussianNoise(AdditiveNoise):
         mass = np.exp(logs) / float(np.exp(logs).sum())
         error = UNIT * (128.0 + 16.0 * -LOG_NEGLIGIBLE_MASS + 4.0 * (z.size + span))
         losses = (2.0 * z[:-1] + 1.0) / (4.0 * variance) - np.diff(np.log(sums))
-        return _Listed(
+        return _ListedLaw(
             int(z[0]),
             mass,
             losses,
@@ -702,7 +701,7 @@ class GaussianNoise(AdditiveNoise):
         )
 
     def log_weight(self, noise: Floats) -> Floats:
-        listed = self._listed
+        listed = self._law
         index = np.asarray(noise - self.centre - listed.first, np.int64)
         inside = (index >= 0) & (index < listed.mass.size)
         with np.errstate(divide="ignore"):
@@ -711,17 +710,17 @@ class GaussianNoise(AdditiveNoise):
     @cached_property
     def mean(self) -> float:
         """Mean of a cell's noise, in records."""
-        return self.centre + self._first_listed.mean
+        return self.centre + self._law_of_first_server.mean
 
     @cached_property
     def _first_variance(self) -> float:
-        first = self._first_listed
+        first = self._law_of_first_server
         return float(first.mass @ (first.values - first.mean) ** 2)
 
     @cached_property
     def absolute_error(self) -> float:
         """Mean absolute deviation from the mean, in records."""
-        return self._listed.absolute_error(self.mean - self.centre)
+        return self._law.absolute_error(self.mean - self.centre)
 
     def _draw_first(self, k: int, rng: np.random.Generator) -> Integers:
         # Geometric noise is drawn and accepted with a probability that makes it Gaussian: Canonne,

@@ -1,4 +1,4 @@
-"""The registry of bounds on shuffled k-RR by name: those of this package, and those from papers.
+"""The registry of bounds on shuffled k-RR by name: those of the accountant, and those from papers.
 
 `shuffledp.accounting.bound.Bound` defines what a bound provides. Sources cite papers by their
 authors, as CITATION.cff does.
@@ -26,30 +26,31 @@ _COMPUTED_HERE = (
     krr.UPPER,
     krr.LOWER,
     Bound(
-        "exact-2rr",
-        "exact",
-        "docs/accounting.md",
-        "k = 2: the largest delta over all data sets",
-        Formulas(log_delta=lambda eps, s: float(two_rr.two_rr_log_delta(eps, s))),
+        name="exact-2rr",
+        kind="exact",
+        source="docs/accounting.md",
+        about="k = 2: the largest delta over all data sets",
+        formulas=Formulas(log_delta=lambda eps, s: float(two_rr.two_rr_log_delta(eps, s))),
         scope=Scope(objection=lambda s, _: two_rr.two_rr_objection(s)),
     ),
     Bound(
-        "single-bin",
-        "lower",
-        "Biswas et al. 2023, eqs. (6) and (10), corrected",
-        "the count of one cell (bin) alone, for the worst data set found unless --count is given",
-        Formulas(log_delta=_single_bin, over_counts=single_bin.log_delta),
+        name="single-bin",
+        kind="lower",
+        source="Biswas et al. 2023, eqs. (6) and (10), corrected",
+        about="the count of one cell (bin) alone, for the worst data set found unless --count is "
+        "given",
+        formulas=Formulas(log_delta=_single_bin, over_counts=single_bin.log_delta),
     ),
 )
 
 _OWN: Final[Mapping[str, Bound]] = {bound.name: bound for bound in _COMPUTED_HERE}
 # Module with the bounds from papers. It is imported by name at the first use of such a bound,
-# because this package must not depend on it.
+# because `shuffledp.accounting` must not depend on it.
 _LITERATURE: Final = "shuffledp.papers.literature.published_bounds"
 
 
 class _LazyBounds(Mapping[str, Bound]):
-    """All bounds by name: those of this package, then those from the literature."""
+    """All bounds by name: those of the accountant, then those from the literature."""
 
     @cached_property
     def _all(self) -> dict[str, Bound]:

@@ -306,9 +306,9 @@ def composed_log_delta(
     rounds, once = setting.rounds, replace(setting, rounds=1)
     if side == "upper":
         high = dominating_log_delta(eps, setting, step)
-        # Basic composition is smaller only for tiny deltas, for which truncation omits too much.
-        # Whether it may be smaller is decided with a lower estimate of one round's delta, exp(-30)
-        # times the square of Chernoff's bound.
+        # Basic composition is smaller only for tiny deltas, for which truncation omits too much. It
+        # is tried if a low estimate of one round's delta, exp(-30) times the square of Chernoff's
+        # bound, leaves this possible; a wrong guess only costs tightness.
         eps_per_round = quotient_down(eps, rounds)
         if np.log(rounds) + 2.0 * _chernoff(eps_per_round, once) - 30.0 < high:
             basic = np.log(rounds) + float(upper_log_delta(eps_per_round, once))
@@ -482,13 +482,13 @@ def _ceiling(eps: float, s: Setting) -> float:
 
 
 UPPER = Bound(
-    "upper",
-    "upper",
-    "Koskela et al. 2021, Theorem 10, corrected (docs/accounting.md); the privacy blanket: "
+    name="upper",
+    kind="upper",
+    source="Koskela et al. 2021, Theorem 10, corrected (docs/accounting.md); the privacy blanket: "
     "Balle, Bell, Gascón and Nissim 2019",
-    "certified for every data set; exact, for k > 3, against an adversary who learns which "
+    about="certified for every data set; exact, for k > 3, against an adversary who learns which "
     "others reported a uniform cell",
-    Formulas(log_delta=_upper),
+    formulas=Formulas(log_delta=_upper),
     scope=Scope(covers_rounds=True, covers_dummies=True),
     structure=Structure(
         pair=lambda s: None if s.dummies else pairs.weak_adversary(s),
@@ -497,11 +497,11 @@ UPPER = Bound(
     ),
 )
 LOWER = Bound(
-    "lower",
-    "lower",
-    "docs/accounting.md",
-    "certified: delta of the histogram for an explicit data set",
-    Formulas(log_delta=_lower),
+    name="lower",
+    kind="lower",
+    source="docs/accounting.md",
+    about="certified: delta of the histogram for an explicit data set",
+    formulas=Formulas(log_delta=_lower),
     scope=Scope(covers_rounds=True),
     structure=Structure(ceiling=_ceiling),
 )

@@ -98,8 +98,8 @@ _SHARED: Final[Options] = {
         metavar="NAME",
     ),
     "--hidden-slot": _flag(
-        "also use the hidden-slot bound for local randomisers, which is usually tighter; nobody "
-        "outside this project has reviewed its proof (docs/hidden-slot.md)"
+        "also use the hidden-slot bound, usually tighter, for local randomisers; nobody outside "
+        "this project has reviewed its proof (docs/hidden-slot.md)"
     ),
     "--mechanism": _option(
         "a mechanism listed by 'shuffledp list', instead of k-RR with --eps0; 'delta' and "
@@ -194,7 +194,7 @@ PUBLISH: Final[Options] = {
         default=USER_TYPES[0],
     ),
     "--max-malformed-share": _option(
-        "largest share of records that may be malformed, which do not count (default 0.01)",
+        "largest share of malformed records, which do not count, that is accepted (default 0.01)",
         _REAL,
         default=0.01,
         metavar="SHARE",
@@ -208,19 +208,19 @@ PUBLISH: Final[Options] = {
     "--cell-name": _option("property that holds the cell's name", metavar="PROPERTY"),
     "--cell-id": _option("property that holds the cell's id", metavar="PROPERTY"),
     "--elsewhere": _flag(
-        "add a cell 'elsewhere' for records that lie in no other, or whose place is empty or none "
-        "of them"
+        "add a cell 'elsewhere' for records that lie in no other cell, or whose --place is empty "
+        "or not the id of a cell"
     ),
     "--level": _option(
         "also count coarser areas or longer times, with a share of the budget (repeatable): total, "
         "a property of the polygons or points, h3:6, metres:4000, or day, week, month, quarter, "
-        "year or period; for example --level total:0.05",
+        "year or period; for example --level total:0.05 or --level h3:6:0.1",
         action="append",
         metavar="NAME:SHARE",
     ),
     "--levels": _option(
-        "auto: --level gives the wanted standard deviation instead of the share, for example "
-        "--level total:20 --level cells:5, and the shares are chosen",
+        "auto: the shares are chosen, and --level gives the wanted standard deviation of a count "
+        "instead, also of cells and of windows: --level total:20 --level cells:5",
         choices=["auto"],
     ),
     "--box": _option(
@@ -371,9 +371,8 @@ _COMMANDS: Final[dict[str, tuple[str, Options]]] = {
         "enclose delta at given eps, or eps at given delta, for n users of a randomiser given as a "
         "matrix; also print the local budget of one report (local_eps0) and the error of the "
         "least-squares estimate of a uniform histogram (cell_sd_users: largest standard deviation "
-        "of the estimated number of users with one given record; empty if rows are linearly "
-        "dependent)",
-        {"file": _file("csv or Parquet, one row of probabilities per record")}
+        "of the estimated number of users in a cell; empty if rows are linearly dependent)",
+        {"file": _file("csv or Parquet, one row of probabilities of reports for each cell")}
         | _shared("--n", required=True)
         | _SEVERAL_EPS
         | _SEVERAL_DELTAS
@@ -428,7 +427,7 @@ _COMMANDS: Final[dict[str, tuple[str, Options]]] = {
         | _shared("--rounds")
         | {
             "--order": _option(
-                "orders above 1, up to 1e6 (default 2 4 8 16 32 64); renyi takes integers",
+                "orders above 1, up to 1e6 (default 2 4 8 16 32 64); bound renyi needs integers",
                 _REAL,
                 nargs="+",
                 default=[2.0, 4.0, 8.0, 16.0, 32.0, 64.0],
@@ -442,8 +441,8 @@ _COMMANDS: Final[dict[str, tuple[str, Options]]] = {
         },
     ),
     "fdp": (
-        "bound the trade-off function (f-DP): the smallest type II error of any test for one "
-        "user's report with type I error alpha",
+        "bound the trade-off function (f-DP): the smallest type II error, at type I error alpha, "
+        "of any test that tells two records of one user apart by the mixed reports",
         _shared("--n", "--k", "--eps0", required=True)
         | _shared("--rounds", "--bound")
         | {
@@ -466,7 +465,9 @@ _COMMANDS: Final[dict[str, tuple[str, Options]]] = {
                 "mean number of uniform reports that each user sends besides the true one", _REAL
             ),
             "--chances": _option(
-                "largest number of dummies of a user (default: --dummies, rounded up)", _WHOLE
+                "number of times a user may add a dummy, each with the same probability (default: "
+                "--dummies, rounded up)",
+                _WHOLE,
             ),
             "--view": _option(
                 "party whose view is certified (default: analyst, who opens the reports)",
@@ -578,7 +579,7 @@ def _make_parser() -> argparse.ArgumentParser:
 
 
 def _complete_names(parser: argparse.ArgumentParser) -> None:
-    """Let completion know the names of mechanisms and bounds, which their options check later."""
+    """Let completion know the names of mechanisms and bounds, otherwise checked after parsing."""
     from shuffledp.accounting.accountant import CERTIFIED
     from shuffledp.accounting.bound_registry import BOUNDS
 

@@ -38,8 +38,8 @@ _MANY: Final = Fraction(10**15)
 _MAX_CELLS_COUNTED_EXACTLY: Final = 100_000  # counting a million polygons takes ten seconds
 _MAX_RESOLUTION: Final = 15
 _BASE_CELLS: Final = 122
-_BASE_CELL_BIT: Final = 45  # of the index of a hexagon, where the number of its base cell begins
-_MAX_HEXADECIMAL_DIGITS: Final = 16  # of the index of a hexagon; it has 18 or 19 decimal digits
+_BASE_CELL_BIT: Final = 45  # bit of a hexagon's index at which the number of its base cell begins
+_MAX_HEXADECIMAL_DIGITS: Final = 16  # of a hexagon's index, which has 18 decimal digits
 _NEAR_DEGREES: Final = 0.01  # by which a position may move if it is converted and back
 _MAX_HEXAGON_WIDTH: Final = 90.0  # degrees of longitude
 _MEAN_RADIUS_KM: Final = 6371.0
@@ -216,7 +216,7 @@ def _kind(region: Region, spec: Mapping[str, Any]) -> str:
     return next(iter(spec))
 
 
-def _check_number(region: Region, cells: int, what: str) -> None:
+def _require_cells(region: Region, cells: int, what: str) -> None:
     if not 2 <= cells <= MAX_CELLS:
         raise InputError(
             f"a map must have from 2 to {MAX_CELLS:,} cells, but {cells:,} {what} {region.name}"
@@ -338,7 +338,7 @@ def _interval_of(edges: Floats, values: Floats) -> Integers:
 
 def _by_shape(box: Box, value: object) -> Lattice:
     rows, columns = _pair("shape", value, "[rows, columns], integers >= 1", int)
-    _check_cells(rows, columns, f"shape: {value}")
+    _require_cells_of_lattice(rows, columns, f"shape: {value}")
     return Lattice(
         _edges(box.south, _exact(box.north) - _exact(box.south), rows, rows),
         _edges(box.west, _exact(box.east) - _exact(box.west), columns, columns),
@@ -351,7 +351,7 @@ def _by_step(box: Box, value: object) -> Lattice:
         math.floor(min((_exact(stop) - _exact(start)) / _exact(step) + _EDGE_TOLERANCE, _MANY))
         for start, stop, step in ((box.south, box.north, dlat), (box.west, box.east, dlon))
     )
-    _check_cells(rows, columns, f"step: {value}")
+    _require_cells_of_lattice(rows, columns, f"step: {value}")
     return Lattice(
         _stepped(box.south, box.north, dlat, rows), _stepped(box.west, box.east, dlon, columns)
     )
@@ -390,7 +390,7 @@ def _by_metres(box: Box, value: object) -> Lattice:
     west, south, east, north = project.transform_bounds(*box.bounds, densify_pts=1000)
     rows = math.ceil(min((north - south) / size, 1e15))
     columns = math.ceil(min((east - west) / size, 1e15))
-    _check_cells(rows, columns, f"metres: {value}")
+    _require_cells_of_lattice(rows, columns, f"metres: {value}")
     return Lattice(south + np.arange(rows + 1) * size, west + np.arange(columns + 1) * size, crs)
 
 
@@ -428,7 +428,7 @@ def _is_positive(value: object, types: type | UnionType = int | float) -> bool:
     return number and 0 < value < math.inf  # type: ignore[operator]
 
 
-def _check_cells(rows: int, columns: int, spec: str) -> None:
+def _require_cells_of_lattice(rows: int, columns: int, spec: str) -> None:
     if not 2 <= rows * columns <= MAX_CELLS:
         raise InputError(
             f"a grid must have from 2 to {MAX_CELLS:,} cells, got {rows} x {columns} by {spec}"
@@ -492,16 +492,16 @@ def _hexagons_of(latitude: Floats, longitude: Floats, resolution: int) -> Intege
     return np.array([h3.latlng_to_cell(lat, lng, resolution) for lat, lng in points], np.int64)
 
 
-def _check_range(value: object) -> int:
+def _resolution(value: object) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_RESOLUTION:
         return value
     raise InputError(f"h3 must be a resolution from 0 to {_MAX_RESOLUTION}, got {value!r}")
 
 
-def _check_resolution(region: Region, value: object) -> int:
+def _resolution_for(region: Region, value: object) -> int:
     import h3
 
-    resolution = _check_range(value)
+    resolution = _resolution(value)
     box = region.box
     if box.east - box.west > _MAX_HEXAGON_WIDTH:
         raise InputError(
@@ -527,9 +527,9 @@ def _hexagon_cells(region: Region, value: object) -> Cells:
     import geopandas as gpd
     import h3.api.numpy_int as h3
 
-    resolution = _check_resolution(region, value)
+    resolution = _resolution_for(region, value)
     index = _hexagons(region, resolution)
-    _check_number(region, len(index), f"hexagons of resolution {resolution} have their centre in")
+    _require_cells(region, len(index), f"hexagons of resolution {resolution} have their centre in")
     identifiers = [h3.int_to_str(cell) for cell in index.tolist()]
     rings = [[(lng, lat) for lat, lng in h3.cell_to_boundary(cell)] for cell in index.tolist()]
     if any(max(ring)[0] - min(ring)[0] > 180 for ring in rings):
@@ -594,7 +594,7 @@ def all_hexagons(resolution: object) -> AllHexagons:
     """Return all hexagons of a resolution; raise `InputError` unless it is from 0 to 15."""
     import geopandas as gpd
 
-    level = _check_range(resolution)
+    level = _resolution(resolution)
 
     def locate(latitude: Floats, longitude: Floats) -> Integers:
         return _number_of_hexagon(_hexagons_of(latitude, longitude, level), level)
@@ -606,21 +606,21 @@ def all_hexagons(resolution: object) -> AllHexagons:
 
 def _number_of_hexagon(hexagons: Integers, resolution: int) -> Integers:
     """Return base cell and digits of indices of hexagons as one number, digits in base 7."""
-    number: Integers = hexagons >> _BASE_CELL_BIT & 0x7F
+    number: Integers = (hexagons >> _BASE_CELL_BIT) & 0x7F
     for digit in range(1, resolution + 1):
-        number = 7 * number + (hexagons >> 3 * (_MAX_RESOLUTION - digit) & 7)
+        number = 7 * number + ((hexagons >> (3 * (_MAX_RESOLUTION - digit))) & 7)
     return number
 
 
 def _hexagon_of_number(numbers: Integers, resolution: int) -> Integers:
     """Return the indices of hexagons, the inverse of `_number_of_hexagon`."""
     rest = numbers
-    hexagons = np.full(len(numbers), 1 << 59 | resolution << 52)
+    hexagons = np.full(len(numbers), (1 << 59) | (resolution << 52))  # 1: an index of a cell
     for digit in range(_MAX_RESOLUTION, resolution, -1):
-        hexagons |= 7 << 3 * (_MAX_RESOLUTION - digit)  # digits that are not used
+        hexagons |= 7 << (3 * (_MAX_RESOLUTION - digit))  # digits that are not used
     for digit in range(resolution, 0, -1):
         rest, last = np.divmod(rest, 7)
-        hexagons |= last << 3 * (_MAX_RESOLUTION - digit)
+        hexagons |= last << (3 * (_MAX_RESOLUTION - digit))
     hexagons |= rest << _BASE_CELL_BIT
     return hexagons
 
@@ -699,7 +699,7 @@ def _polygon_cells(region: Region, spec: Mapping[str, Any]) -> Cells:
         name: np.array(texts, dtype=object)[meeting].tolist()
         for name, texts in polygons.groups.items()
     }
-    _check_number(region, len(table), f"found in {spec['path']} for")
+    _require_cells(region, len(table), f"found in {spec['path']} for")
     table.insert(0, "cell", np.arange(len(table)))
     shapes = polygons.shapes[meeting]  # in the reference system of the file
     tree = shapely.STRtree(shapes)

@@ -250,7 +250,7 @@ def mills_ratio_with_input_error(
 ) -> tuple[Floats, Floats]:
     """Return `mills_ratio` and a bound on its relative error, which includes errors of p and q."""
     mills, error = mills_ratio(x, n, p, q)
-    # The factor by which the ratio amplifies a relative error of p / q.
+    # It amplifies a relative error of p / q by this factor, J of `mills._sum_of_ratios`.
     amplification = (x * q / mills + mean_minus(x, n, p, q)).clip(0.0) + 1.0
     return mills, error + 2.0 * input_units * UNIT * amplification
 

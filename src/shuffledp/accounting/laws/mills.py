@@ -115,13 +115,13 @@ def _sum_of_ratios(x: Floats, n: Floats, p: Floats, q: Floats) -> tuple[Floats, 
     k, r = n - x, p / q
     count = int(np.max(_last_term(x, n, p, q)))
     total, last = np.ones_like(x), np.ones_like(x)
-    above, below, ratio = k - count, x + 1.0 + count, np.empty_like(x)
-    next_ratio = np.maximum(above, 0.0) / below * r
+    numerator, denominator, ratio = k - count, x + 1.0 + count, np.empty_like(x)
+    next_ratio = np.maximum(numerator, 0.0) / denominator * r
     for _ in range(count):
-        above += 1.0
-        below -= 1.0
-        np.maximum(above, 0.0, out=ratio)
-        ratio /= below
+        numerator += 1.0
+        denominator -= 1.0
+        np.maximum(numerator, 0.0, out=ratio)
+        ratio /= denominator
         ratio *= r
         last *= ratio
         total *= ratio
@@ -168,16 +168,16 @@ def _quadrature(x: Floats, n: Floats, p: Floats, q: Floats) -> tuple[Floats, Flo
     slope = _difference_of_products(k, p, x_minus_1, q) / q
     high, a, half, rest = _range(x_minus_1, k, r, slope)
     b = r * half / (1.0 + r * half + np.sqrt(1.0 + 2.0 * r * half))
-    signed, units, cut = _coefficients(x_minus_1, k, a, b)
+    c, units, cut = _coefficients(x_minus_1, k, a, b)
     s, table, sums = _tables()
     linear, square = slope * half, (x_minus_1 + k * (r * r)) * (0.5 * (half * half))
-    f = s * square
-    np.subtract(linear, f, out=f)
-    f *= s
-    f += _product(table[:, : len(signed)], signed)
-    np.exp(f, out=f)
+    exponent = s * square
+    np.subtract(linear, exponent, out=exponent)
+    exponent *= s
+    exponent += _product(table[:, : len(c)], c)
+    f = np.exp(exponent, out=exponent)
     # The sums over the nodes of f, f s, f s**2 and |Q_j| f.
-    moments = _product(sums[: 3 + len(signed)], f)
+    moments = _product(sums[: 3 + len(c)], f)
     total = moments[0]
     value = x * (half * total)
     units *= moments[3:]
@@ -275,17 +275,17 @@ def _coefficients(
     degree = np.log(1e25 * np.max(x_minus_1 + k)) / decay
     last = int(np.clip(degree, 4, MAX_CHEBYSHEV_DEGREE))
     left, right = x_minus_1 * (a * a), k * (b * b)
-    signed, units = np.empty((2, last - 2, a.size))
+    c, units = np.empty((2, last - 2, a.size))
     for j in range(3, last + 1):
         left *= a
         right *= b
-        np.add(right, left if j % 2 == 0 else -left, out=signed[j - 3])
-        signed[j - 3] *= (2.0 if j % 2 else -2.0) / j
+        np.add(right, left if j % 2 == 0 else -left, out=c[j - 3])
+        c[j - 3] *= (2.0 if j % 2 else -2.0) / j
         units[j - 3] = 2.0 / j * (last + j + 6.0) * left + 2.0 / j * (last + 18.0 * j + 6.0) * right
     j = last + 1
     factor = larger * (1.0 + 1.0 / j) ** 5
     cut = 8.0 / 45.0 * j**5 * (left * a + right * b) / (1.0 - factor)
-    return signed, units, np.where(factor < 1.0, cut, np.inf)
+    return c, units, np.where(factor < 1.0, cut, np.inf)
 
 
 def _ellipse_sum(a: Floats) -> Floats:
