@@ -39,7 +39,7 @@ def log_delta(eps, setting):
 REGISTERED = """
 from shuffledp.accounting.one_round import doubled
 
-_CERTIFIED_BOUNDS = (
+_COMPUTED_HERE = (
     Bound("doubled", "upper", "a test", "twice clones", Formulas(log_delta=doubled.log_delta)),
 """
 FIGURE = '''
@@ -162,7 +162,7 @@ def follow_every_recipe(clone):
     start = "\n_ENTRIES: Final = ("
     recipe.edit(f"{lib}/mechanisms/catalogue.py", (start, f"{start}{ENTRY}"))
     recipe.write(f"{lib}/accounting/one_round/doubled.py", BOUND)
-    recipe.edit(f"{lib}/accounting/bound_registry.py", ("\n_CERTIFIED_BOUNDS = (\n", REGISTERED))
+    recipe.edit(f"{lib}/accounting/bound_registry.py", ("\n_COMPUTED_HERE = (\n", REGISTERED))
     recipe.write(f"{lib}/figures/stairs.py", FIGURE)
     recipe.edit("workflow/rules/figures.smk", end=DRAWN)
     names = 'names = ["checkins", '
