@@ -156,6 +156,18 @@ def test_every_record_of_a_user_counts_equally_often_wherever_it_is_in_the_file(
     assert abs(counts[0] - 400) < 7 * np.sqrt(4_000 * 0.1 * 0.9)
 
 
+def test_records_outside_the_cells_do_not_use_up_the_bound(tmp_path):
+    rows = [(f"u{user}", cell) for user in range(200) for cell in (9, 9, 9, 0)]
+    counts = count(write(tmp_path / "a.csv", rows), Contributions("user", 1))
+    assert counts.tolist() == [200, 0, 0, 0]
+
+
+def test_which_records_of_a_user_count_is_drawn_anew_each_time(tmp_path):
+    source = write(tmp_path / "a.csv", [(f"u{i % 1_000}", i // 1_000) for i in range(4_000)])
+    results = {tuple(count(source, Contributions("user", 1)).tolist()) for _ in range(3)}
+    assert len(results) > 1
+
+
 def test_a_full_buffer_changes_no_bound(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "_BUFFER_RECORDS", 10)
     monkeypatch.setattr(module, "_GROUPS", 3)

@@ -96,6 +96,10 @@ def test_the_documented_example_works_in_an_empty_folder(clone, tmp_path):
     table["week"] = table["cell"] // 20
     counted = table[table["count"] > 0].set_index(["week", "name"])["count"]
     assert counted.to_dict() == expected.to_dict()
+    districts = folder / "districts.geojson"
+    districts.write_text(districts.read_text() + " ")
+    again = waiting.run([*command[:3], "--dry-run", *command[3:-1], files[0]], 300, cwd=folder)
+    assert {"crop_checkins", "grid_checkins"} <= set(again.stdout.split())
     assert all(figure.stat().st_size > 1000 for figure in figures)
 
 
