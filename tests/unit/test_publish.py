@@ -485,7 +485,7 @@ def test_an_audit_finds_the_promised_eps_and_no_more(plain, more, options, law):
     present, absent, promised = pair(*more, **options)
     assert 0.5 * promised < eps_at_least(present, absent) <= promised
     # As many counts are published unchanged as the law says: all but the keeper's are 0.
-    unchanged = law.coverage(0)
+    unchanged = np.tanh(0.5 / law.scale)
     error = DEVIATIONS * np.sqrt(unchanged * (1 - unchanged) / CELLS)
     assert abs((absent == 0).mean() - unchanged) < error + 1 / CELLS
 

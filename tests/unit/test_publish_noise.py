@@ -187,26 +187,32 @@ def test_half_widths_are_the_smallest_that_cover(noise, miss):
     half = law(noise, math.ceil(60 * noise.scale))
     covered = 2 * sum(half[: width + 1]) - half[0]
     assert covered >= 1 - Decimal(miss)
-    assert noise.coverage(width) == pytest.approx(float(covered), abs=1e-12)
     if width:
         assert covered - 2 * half[width] < 1 - Decimal(miss)
+
+
+def coverage(noise, half_width):
+    """Return the probability that the noise is at most `half_width` in absolute value."""
+    z = np.arange(max(half_width, math.ceil(60 * noise.scale)) + 1.0)
+    half = np.exp(noise.log_weight(z)) / np.where(z == 0.0, 2.0, 1.0)
+    return 1.0 - half[half_width + 1 :][::-1].sum() / half[::-1].sum()
 
 
 @pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
 def test_no_interval_covers_less_than_95_percent(mechanism):
     for scale in np.geomspace(0.02, 3_000.0, 40):
         noise = Noise(mechanism, float(scale))
-        assert noise.coverage(noise.half_width(1.0 - LEVEL)) >= 0.95 - 1e-12
+        assert coverage(noise, noise.half_width(1.0 - LEVEL)) >= 0.95 - 1e-12
         for counts in (1, 40, 1_000_000):
             joint = joint_half_width(noise, counts)
-            assert counts * math.log(noise.coverage(joint)) >= math.log(0.95) - 1e-6
+            assert counts * math.log(coverage(noise, joint)) >= math.log(0.95) - 1e-6
 
 
 @pytest.mark.parametrize("noise", [Noise("laplace", 2.0), Noise("gaussian", 3.0)], ids=str)
 def test_intervals_cover_as_often_as_the_law_says(noise):
     counts = np.repeat([0, 1, 5, 100], 10_000)
     table = estimates(add_noise(counts, noise), noise)
-    exact = noise.coverage(noise.half_width(1.0 - LEVEL))
+    exact = coverage(noise, noise.half_width(1.0 - LEVEL))
     covered = (table["low"] <= counts) & (counts <= table["high"])
     # No end is below 0, so that noise which is too low leaves a count of 0 covered.
     for count, probability in [(0, (1 + exact) / 2), (1, exact), (5, exact), (100, exact)]:

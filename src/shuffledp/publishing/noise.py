@@ -124,13 +124,6 @@ class Noise:
         with np.errstate(invalid="ignore"):
             return np.where(np.abs(s) < 1.0 / self.scale, -np.log1p(-growth), np.inf)
 
-    def coverage(self, half_width: int) -> float:
-        """Return the probability that the noise is at most `half_width` in absolute value."""
-        if self.mechanism == "laplace":
-            theta = math.exp(-1.0 / self.scale)
-            return 1.0 - 2.0 * math.exp(-(half_width + 1.0) / self.scale) / (1.0 + theta)
-        return 1.0 - 2.0 * float(self._gaussian_law[half_width + 1 :][::-1].sum())
-
     def half_width(self, miss: float) -> int:
         """Return the smallest integer w such that ``P(|noise| > w)`` is at most `miss`.
 

@@ -155,7 +155,7 @@ def log_delta(end: dict[str, Any], name: str) -> float | None:
 
 
 class Statement(NamedTuple):
-    """What all certificates have: sizes, eps, both ends and the log deltas that they claim."""
+    """Fields of every certificate: sizes, eps, both ends and the log deltas that they claim."""
 
     n: int
     k: int

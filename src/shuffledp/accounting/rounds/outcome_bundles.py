@@ -35,8 +35,6 @@ DEFAULT_DEPTH, MAX_DEPTH = 46.0, 650.0
 # other cells, relative to its mean; and range of s within a bundle, relative to s. They change eps
 # by less than 1e-6, by about 1e-5 and by about 1e-5.
 RELATIVE_WIDTH_OF_NODES, RELATIVE_WIDTH_OF_D, RELATIVE_WIDTH_OF_S = 1e-3, 2e-3, 1e-4
-# Intervals of n3 per distance between nodes.
-INTERVALS_PER_NODE = 1.0
 # All s have the same nodes of D where D is at most this multiple of H.
 MAX_RATIO_OF_SHARED = 1000.0
 # With at most so many outcomes with different losses, each of them is kept.
@@ -176,10 +174,10 @@ def _third_counts(
     )
     # Differences below the rounding error of much larger tails are lost.
     parts = ((probability, probability_error), (moment, moment_error))
-    precise = np.all([error <= LOST_RELATIVE_ERROR * value for value, error in parts], axis=0)
+    precise = np.all([rounding <= LOST_RELATIVE_ERROR * value for value, rounding in parts], axis=0)
     relative = max(
-        float((error / np.where(value > 0.0, value, 1.0))[precise].max(initial=0.0))
-        for value, error in parts
+        float((rounding / np.where(value > 0.0, value, 1.0))[precise].max(initial=0.0))
+        for value, rounding in parts
     )
     lost = np.where(precise, 0.0, probability + probability_error).sum(axis=2)
     # Errors of p and q change all probabilities of an interval by nearly the same factor, which is
@@ -451,7 +449,8 @@ def _bundles(
         total = cells.total[:, part].tocsr()
         used = np.flatnonzero(np.diff(total.indptr))
         total = total[used]
-        # The probabilities of u fall, so splitting halves those of the first of ``stride`` at most.
+        # The probabilities of u fall, so at least half of a group's mass stays at its first u, and
+        # the error of the difference at most doubles.
         mass_error = cells.error + pmf_error
         mass_error += UNIT * (4.0 * stride + part.size + nodes_per_s + 32.0)
         loss_error = UNIT * (2.0 * form.units + 48.0)
